@@ -2,7 +2,7 @@
 
 use plan::audit::audit_all;
 use plan::bill::Bill;
-use plan::catalogue::Catalogue;
+use catalogue::Catalogue;
 use plan::claim::{ClaimError, Document};
 use plan::cost::cost;
 use plan::predict::{bound, predict};

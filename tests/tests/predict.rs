@@ -69,6 +69,33 @@ fn the_catalogue_shows_sources_and_refuses_figures_without_one() {
 }
 
 #[test]
+fn a_drive_of_the_catalogue_is_a_profile_for_simulation_and_emulation() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |line: &str| drumfire.run(folder.path(), line, LIMIT);
+    run("catalogue profile micron-9200 --out drive.toml").ok();
+    let text = std::fs::read_to_string(folder.path().join("drive.toml")).unwrap();
+    assert_eq!(run("catalogue profile micron-9200").ok().stdout, text);
+    assert!(text.contains("# No source says what a flush takes"));
+    let iops = |line: &str| {
+        let done = run(line).ok();
+        let found: Value = serde_json::from_str(&done.stdout).unwrap();
+        found["prediction"]["iops"].as_f64().unwrap()
+    };
+    let planned = iops("plan micron-9200 --outstanding 1 --json");
+    assert_eq!(planned, iops("plan drive.toml --outstanding 1 --json"));
+    // 92 us of a lone read.
+    assert!((planned * 92e-6 - 1.0).abs() < 0.02, "{planned}");
+    let emulated = "run delay:micron-9200(ram:64m) --outstanding 1 --time 1s --out r";
+    let stdout = run(emulated).ok().stdout;
+    assert!(stdout.contains("emulates micron-9200"), "{stdout}");
+    let missing = run("run delay:micron-7450(ram:64m) --time 1s");
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+    assert!(missing.stderr.contains("the catalogue has no write_iops;"), "{missing:?}");
+    assert_eq!(missing.stderr.trim_end().lines().count(), 1, "{missing:?}");
+}
+
+#[test]
 fn plans_answer_the_same_each_time_and_refuse_what_cannot_be_built() {
     let bill = "plan --drive x25-m --drives 28 --adapter lsi-9210-8i --adapters 5 \
         --server sr2625urlx --software windows-lsi-iometer --draws 20 --json";

@@ -312,7 +312,7 @@ pub struct Serve {
 #[derive(Flags, Clone, Debug)]
 #[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
     nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT,\n\
-    delay:PROFILE(URI): as slow as a modelled drive.\n\
+    delay:DRIVE(URI): as slow as a drive of the catalogue, delay:cd6(ram:1g), or a profile.\n\
     Behind a remote one, each if wanted:\n\
     ?reconnect=30s&io_timeout=30s&header-digest=1&data-digest=1&initiator=NAME\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]

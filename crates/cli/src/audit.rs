@@ -176,7 +176,7 @@ pub fn main(args: &Args) -> Result<Exit> {
 }
 
 /// The rules against what is known.
-fn verify(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit> {
+fn verify(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
     use plan::audit::verify::{FALSE_MAX, FOUND_MIN, verify};
     let matrix = verify(catalogue).map_err(|error| UsageError(error.to_string()))?;
     let meets = matrix.meets();
@@ -210,7 +210,7 @@ fn verify(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit> {
     Ok(if meets { Exit::Good } else { Exit::Missed })
 }
 
-fn documents(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit> {
+fn documents(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
     let mut texts: Vec<(String, String)> = Vec::new();
     for file in &args.files {
         if file.as_os_str() == "founding" {

@@ -1,13 +1,14 @@
 //! `drumfire catalogue`: what parts are known to do, and who says so.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use ::catalogue::unit::{Amount, Dimension};
+use ::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quantity_named};
 use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use job::formats::read_text;
-use plan::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quantity_named};
-use plan::unit::{Amount, Dimension};
 use serde_json::json;
 
 use crate::exit::{Exit, UsageError, of_file};
@@ -37,6 +38,15 @@ pub enum Command {
     Show {
         /// Its id, or an alias.
         part: String,
+    },
+    /// Print the profile of a drive, for delay:, plan and simulate: its stages of service, made of
+    /// its published figures.
+    Profile {
+        /// Its id, or an alias.
+        part: String,
+        /// Write it to a file, which delay:FILE(URI) reads.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Check the catalogue, or a file of parts, and list what may be said about a part.
     Check {
@@ -101,6 +111,10 @@ pub fn main(args: &Args) -> Result<Exit> {
         Command::Show { part } => {
             let part = catalogue.part(part).map_err(|error| UsageError(error.to_string()))?;
             show(&catalogue, part, args.json)
+        }
+        Command::Profile { part, out } => {
+            let part = catalogue.part(part).map_err(|error| UsageError(error.to_string()))?;
+            profile(&catalogue, part, out.as_deref(), args.json)
         }
         Command::Check { file } => check(catalogue, file.as_deref(), args.json),
     }
@@ -208,6 +222,25 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
         writeln!(text, "  not known: {}", unknown.join(", "))?;
     }
     print(&text)?;
+    Ok(Exit::Good)
+}
+
+fn profile(catalogue: &Catalogue, part: &Part, out: Option<&Path>, json: bool) -> Result<Exit> {
+    let text = catalogue.profile_text(part).map_err(|why| UsageError(why.to_string()))?;
+    if let Some(file) = out {
+        crate::folder::write_file(file, |out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    match (json, out) {
+        (true, _) => {
+            let profile = part.profile().map_err(|why| UsageError(why.to_string()))?;
+            return pretty_json(&serde_json::to_value(profile)?);
+        }
+        (false, Some(file)) => {
+            let file = file.display();
+            print(&format!("{file}: the profile of {}; try: delay:{file}(ram:1g)\n", part.id))?;
+        }
+        (false, None) => print(&text)?,
+    }
     Ok(Exit::Good)
 }
 

@@ -4,15 +4,15 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use ::catalogue::unit::{Amount, Dimension};
+use ::catalogue::{Catalogue, Class};
 use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use job::formats::read_text;
 use plan::bill::{Bill, Group, Setup, Work, shipped, shipped_names};
-use plan::catalogue::{Catalogue, Class};
 use plan::chance::DRAWS_MAX;
 use plan::search::spread;
 use plan::system::PlanError;
-use plan::unit::{Amount, Dimension};
 
 use crate::catalogue::read;
 use crate::exit::{Exit, UsageError, of_file};

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use ::catalogue::Catalogue;
 use anyhow::{Context, Result};
 use block::Rate;
 use clap::Args as Flags;
@@ -11,7 +12,6 @@ use job::spec::{JobSpec, MADE, MAKER, Step};
 use load::Prepared;
 use model::device::Profile;
 use plan::bill::{Bill, Work, shipped, shipped_names};
-use plan::catalogue::Catalogue;
 use plan::simulate::{SimulateError, Simulator};
 use plan::system::PlanError;
 use volume::{Purpose, Uri};
@@ -35,9 +35,11 @@ const PARTS: &str = "parts";
 #[command(after_help = "Examples: drumfire simulate intel-ssd --read 70 --outstanding 8\n\
     drumfire simulate x25-m --drives 4 --rate 20k --arrivals poisson\n\
     drumfire simulate intel-ssd --preset web-server\n\
+    drumfire simulate cd6 --rw randwrite --outstanding 16\n\
     Percentiles are printed only for a profile that was calibrated with runs.")]
 pub struct Args {
-    /// A bill of material, a profile, or the name of one that comes along (intel-ssd, x25-m).
+    /// A file with a bill of material or a profile, one that comes along (intel-ssd, x25-m), or a
+    /// drive of the catalogue (cd6).
     #[arg(value_name = "BILL.toml|PROFILE")]
     pub system: String,
     /// A job of this program, fio or Iometer, in place of the flags: what it names as one volume
@@ -249,17 +251,11 @@ pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
 /// A system by its text, or one that comes along.
 fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<System> {
     let Some(text) = text.or_else(|| shipped(name)) else {
-        let profile = Profile::shipped(name).ok_or_else(|| match catalogue.part(name) {
-            Ok(_) => UsageError(format!(
-                "{name} is a part of the catalogue, of which no profile is known: drumfire plan \
-                 --drive {name} predicts it, and drumfire calibrate makes a profile of runs"
-            )),
-            Err(_) => UsageError(format!(
-                "profile {name}: no such file; name a file, or one of {}, or of the bills {}",
-                model::device::shipped_names().collect::<Vec<_>>().join(", "),
-                shipped_names()
-            )),
-        })?;
+        let profile = match (Profile::shipped(name), catalogue.part(name)) {
+            (Some(profile), _) => profile,
+            (None, Ok(part)) => part.profile().map_err(|why| UsageError(why.to_string()))?,
+            (None, Err(_)) => return Err(unknown(name, catalogue).into()),
+        };
         return Ok(System::Profile(profile));
     };
     let is_profile = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("stage"));
@@ -269,6 +265,20 @@ fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<Syst
     }
     let bill = Bill::read(name, text, catalogue).map_err(|error| UsageError(error.to_string()))?;
     Ok(System::Bill(Box::new(bill)))
+}
+
+/// No profile, drive or bill has this name.
+fn unknown(name: &str, catalogue: &Catalogue) -> UsageError {
+    let near = match catalogue.drives_near(name) {
+        near if near.is_empty() => String::new(),
+        near => format!(" (similar: {})", near.join(", ")),
+    };
+    let profiles = model::device::shipped_names().collect::<Vec<_>>().join(", ");
+    UsageError(format!(
+        "{name}: no such file; name a file, a drive of the catalogue{near}, one of the profiles \
+         {profiles}, or one of the bills {}",
+        shipped_names()
+    ))
 }
 
 /// Prints what queueing theory says about drives of a profile.

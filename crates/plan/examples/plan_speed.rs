@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
+use catalogue::Catalogue;
 use plan::bill::Bill;
-use plan::catalogue::Catalogue;
 use plan::chance::{DRAWS_MAX, chance};
 use plan::predict::predict;
 use plan::system::Tweak;

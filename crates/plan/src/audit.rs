@@ -8,8 +8,8 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Kind, Known, Part};
 use crate::claim::{Claim, Document, bytes_of};
+use catalogue::{Catalogue, Kind, Known, Part};
 
 mod across;
 mod parts;
@@ -323,8 +323,8 @@ fn arithmetic(claim: &Claim, _: &Catalogue) -> Vec<Finding> {
     claim.equations.iter().map(check).collect()
 }
 
-fn show(value: f64, dimension: crate::unit::Dimension) -> String {
-    use crate::unit::Dimension;
+fn show(value: f64, dimension: catalogue::unit::Dimension) -> String {
+    use catalogue::unit::Dimension;
     match dimension {
         Dimension::BYTE_RATE => per_second(value),
         Dimension::BIT_RATE => format!("{}b/s", block::Rate(value)),
@@ -341,16 +341,16 @@ fn round(value: f64) -> String {
     match value.abs() {
         v if v >= 1e5 => block::Rate(value).to_string(),
         v if v >= 100.0 || v == v.round() => format!("{value:.0}"),
-        _ => crate::catalogue::digits(value),
+        _ => catalogue::digits(value),
     }
 }
 
 fn seconds(value: f64) -> String {
     match value {
-        v if v >= 1.0 => format!("{} s", crate::catalogue::digits(v)),
-        v if v >= 1e-3 * 0.1 => format!("{} ms", crate::catalogue::digits(v * 1e3)),
-        v if v >= 1e-6 * 0.1 => format!("{} us", crate::catalogue::digits(v * 1e6)),
-        v => format!("{} ns", crate::catalogue::digits(v * 1e9)),
+        v if v >= 1.0 => format!("{} s", catalogue::digits(v)),
+        v if v >= 1e-3 * 0.1 => format!("{} ms", catalogue::digits(v * 1e3)),
+        v if v >= 1e-6 * 0.1 => format!("{} us", catalogue::digits(v * 1e6)),
+        v => format!("{} ns", catalogue::digits(v * 1e9)),
     }
 }
 

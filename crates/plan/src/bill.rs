@@ -10,7 +10,7 @@ mod setup;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Catalogue;
+use catalogue::Catalogue;
 
 pub use setup::{Cache, Down, HOSTS_MAX, Raid, Setup, State, Target};
 

@@ -149,7 +149,7 @@ fn spread(mut values: Vec<f64>) -> Spread {
 mod test {
     use super::*;
     use crate::bill::Group;
-    use crate::catalogue::Catalogue;
+    use catalogue::Catalogue;
 
     #[test]
     fn every_slice_is_used_once() {

@@ -8,10 +8,10 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use crate::catalogue::{Catalogue, Part};
 use crate::expression::{Equation, ExpressionError};
-use crate::line::shown;
-use crate::unit::{Amount, Dimension};
+use catalogue::line::shown;
+use catalogue::unit::{Amount, Dimension};
+use catalogue::{Catalogue, Part};
 
 /// A claim as it is written. Everything may be left out.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -20,10 +20,10 @@ pub struct ClaimText {
     /// Its number in its document.
     pub number: Option<u32>,
     /// Page or section.
-    #[serde(deserialize_with = "crate::line::read")]
+    #[serde(deserialize_with = "catalogue::line::read")]
     pub at: String,
     /// What it says, in our own words.
-    #[serde(deserialize_with = "crate::line::read")]
+    #[serde(deserialize_with = "catalogue::line::read")]
     pub says: String,
     /// What it is to its document: input, output, arithmetic or context.
     pub is: String,
@@ -104,7 +104,7 @@ pub struct ClaimText {
 #[serde(deny_unknown_fields)]
 pub struct Same {
     /// Its name.
-    #[serde(deserialize_with = "crate::line::read")]
+    #[serde(deserialize_with = "catalogue::line::read")]
     pub key: String,
     /// What this claim says it is.
     pub value: String,
@@ -115,7 +115,7 @@ pub struct Same {
 #[serde(deny_unknown_fields)]
 pub struct ShareText {
     /// Name of the series.
-    #[serde(deserialize_with = "crate::line::read")]
+    #[serde(deserialize_with = "catalogue::line::read")]
     pub of: String,
     /// As `90 %`.
     pub share: String,
@@ -359,7 +359,7 @@ pub struct Document<'a> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawDocument {
-    #[serde(default, deserialize_with = "crate::line::read")]
+    #[serde(default, deserialize_with = "catalogue::line::read")]
     title: String,
     claim: Vec<Spanned<ClaimText>>,
 }
@@ -380,14 +380,14 @@ impl<'a> Document<'a> {
     ) -> Result<Document<'a>, ClaimError> {
         let refuse = |line, reason| ClaimError::File { file: file.to_owned(), line, reason };
         let raw: RawDocument = toml::from_str(text).map_err(|error| {
-            let (line, reason) = crate::catalogue::syntax(text, &error);
+            let (line, reason) = catalogue::read::syntax(text, &error);
             refuse(line, reason)
         })?;
         if raw.claim.len() > CLAIMS_MAX {
             return Err(refuse(1, format!("more than {CLAIMS_MAX} claims: split the file")));
         }
         let claims = raw.claim.into_iter().map(|claim| {
-            let line = crate::catalogue::line_of(text, claim.span().start);
+            let line = catalogue::read::line_of(text, claim.span().start);
             let read = Claim::read(claim.into_inner(), catalogue);
             read.map_err(|error| refuse(line, error.to_string()))
         });

@@ -7,11 +7,11 @@
 use serde::Serialize;
 
 use crate::bill::{Bill, Work};
-use crate::catalogue::Kind;
 use crate::chance::{Chance, Spread, chance};
 use crate::cost::{Cost, Sum, cost};
 use crate::predict::{Prediction, predict};
 use crate::system::{PlanError, Tweak};
+use catalogue::Kind;
 
 /// What is made equal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -267,7 +267,7 @@ fn as_good(alternatives: &mut [Alternative], equal: Equal) {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::catalogue::Catalogue;
+    use catalogue::Catalogue;
 
     fn bill(name: &str, rest: &str) -> Bill {
         let text = format!("name = '{name}'\nsize = '4k'\noutstanding = 32\n[[group]]\n{rest}\n");

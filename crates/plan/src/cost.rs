@@ -4,7 +4,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::bill::Bill;
-use crate::catalogue::Kind;
+use catalogue::Kind;
 
 /// Sum over the parts of a bill.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -118,7 +118,7 @@ pub fn cost(bill: &Bill) -> Cost {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::catalogue::Catalogue;
+    use catalogue::Catalogue;
 
     #[test]
     fn adds_up_what_is_known_and_names_the_rest() {

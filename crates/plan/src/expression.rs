@@ -3,7 +3,7 @@
 //! Left of the comparison stands any arithmetic, right of it one amount. The left side is taken at
 //! its word, the right side as far as its digits and its hedge reach.
 
-use crate::unit::{Amount, AmountError, Dimension, Hedge, number, suffix, unit_named};
+use catalogue::unit::{Amount, AmountError, Dimension, Hedge, number, suffix, unit_named};
 
 /// Longest text that is read.
 const LENGTH_MAX: usize = 1000;

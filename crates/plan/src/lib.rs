@@ -1,8 +1,7 @@
-//! Predict: what parts are known to do, what a system of them will do, and whether a claim can be
-//! true.
+//! Predict: what a system of parts will do, and whether a claim can be true.
 //!
-//! The [`catalogue`] holds figures, each with its source. An [`audit`] holds a claim against the
-//! laws that need no model. Everything that queues is solved by `model`; what stands here turns
+//! The crate `catalogue` holds figures, each with its source. An [`audit`] holds a claim against
+//! the laws that need no model. Everything that queues is solved by `model`; what stands here turns
 //! parts into stations and answers into words, and does no queueing arithmetic of its own.
 
 #![forbid(unsafe_code)]
@@ -10,7 +9,6 @@
 pub mod audit;
 pub mod bill;
 pub mod calibrate;
-pub mod catalogue;
 pub mod chance;
 pub mod claim;
 pub mod compare;
@@ -23,8 +21,6 @@ pub mod search;
 pub mod simulate;
 pub mod size;
 pub mod system;
-pub mod unit;
 pub mod verify;
 
-mod line;
 mod wire;

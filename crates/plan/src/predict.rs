@@ -4,8 +4,8 @@ use model::{Caveat, Class, Method, Solution, solve};
 use serde::Serialize;
 
 use crate::bill::Bill;
-use crate::catalogue::Kind;
 use crate::system::{Input, Level, Load, PlanError, System, Tweak};
+use catalogue::Kind;
 
 /// What a system will do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -316,7 +316,7 @@ pub fn what_if(bill: &Bill) -> Result<Vec<WhatIf>, PlanError> {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::catalogue::Catalogue;
+    use catalogue::Catalogue;
 
     fn read(text: &str) -> Bill {
         Bill::read("b.toml", text, &Catalogue::shipped()).unwrap_or_else(|error| panic!("{error}"))

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::bill::{Bill, DEVICES_MAX, Group, Work};
-use crate::catalogue::{Catalogue, Class, Kind, Part};
 use crate::cost::cost;
 use crate::predict::{Prediction, predict};
 use crate::system::{PlanError, Tweak};
+use catalogue::{Catalogue, Class, Kind, Part};
 
 /// What is wanted, and what is given.
 #[derive(Clone, Debug)]

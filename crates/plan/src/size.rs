@@ -7,12 +7,12 @@
 use serde::Serialize;
 
 use crate::bill::{Bill, DEVICES_MAX, Down, Group, HOSTS_MAX, Raid, Setup, Work};
-use crate::catalogue::{Catalogue, Class, Kind, Part};
 use crate::cost::cost;
 use crate::evidence::{Evidence, tail};
 use crate::predict::{Prediction, predict};
 use crate::search::spread;
 use crate::system::{PlanError, Tweak};
+use catalogue::{Catalogue, Class, Kind, Part};
 
 /// What is wanted.
 #[derive(Clone, Debug)]

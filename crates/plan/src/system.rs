@@ -21,7 +21,7 @@ use model::{Class, ModelError, Network, Service, Station, StationId};
 use serde::Serialize;
 
 use crate::bill::Bill;
-use crate::catalogue::{Kind, Known, Part};
+use catalogue::{Kind, Known, Part};
 
 mod drives;
 mod host;

@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::bill::Bill;
-use crate::catalogue::Catalogue;
 use crate::claim::{Claim, Document, FOUNDING};
 use crate::expression::Standing;
 use crate::predict::{Prediction, predict};
 use crate::system::{PlanError, Tweak};
-use crate::unit::{Amount, Dimension, Hedge};
+use catalogue::Catalogue;
+use catalogue::unit::{Amount, Dimension, Hedge};
 
 mod founding;
 mod outside;

@@ -3,7 +3,7 @@
 //! Each function says what is left of a line rate for the bytes that somebody asked for. They are
 //! arithmetic of the standards; nothing is fitted.
 
-use crate::catalogue::Part;
+use catalogue::Part;
 
 /// Ethernet: header 14, FCS 4, preamble 8, gap 12.
 // IEEE 802.3 clauses 3.1.1 and 4.4.2.
@@ -136,7 +136,7 @@ pub fn line_bytes_per_s(link: &Part, lanes: u32) -> Option<f64> {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::catalogue::Catalogue;
+    use catalogue::Catalogue;
 
     fn near(value: f64, expected: f64) {
         assert!((value / expected - 1.0).abs() < 5e-4, "{value} is not {expected}");

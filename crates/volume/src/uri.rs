@@ -38,7 +38,7 @@ pub enum Uri {
     Nvme(NvmeUri),
     /// `nbd://HOST[:PORT]/EXPORT`.
     Nbd(NbdUri),
-    /// `delay:PROFILE(URI)`: another volume, as slow as a modelled drive.
+    /// `delay:PROFILE(URI)`: another volume, as slow as a drive: a profile or a part.
     Delay {
         /// A profile that comes along, or the file of one.
         profile: String,

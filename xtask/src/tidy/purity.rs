@@ -13,7 +13,7 @@ struct Ban {
 
 const BANS: &[Ban] = &[
     Ban {
-        crates: &["block", "model", "stats", "proto"],
+        crates: &["block", "model", "stats", "catalogue", "proto"],
         words: &["std::fs", "std::net", "std::process", "std::thread", "Instant"],
         rule: "a crate without I/O and clock names",
         remedy: "take bytes and `now` as arguments; sockets, files and clocks live in os",

@@ -1,8 +1,8 @@
 //! What is around the drives of flags: parity, caches, ports, targets, and how I/Os come.
 
+use ::catalogue::Class;
 use clap::Args as Flags;
 use plan::bill::{Bill, Group, Target};
-use plan::catalogue::Class;
 
 use super::sized::Wanted;
 use crate::exit::UsageError;

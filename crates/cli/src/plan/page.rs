@@ -1,8 +1,8 @@
 //! Predictions and comparisons as pages with charts.
 
+use ::catalogue::{Catalogue, pretty, quantity_named};
 use block::Rate;
 use plan::bill::Bill;
-use plan::catalogue::{Catalogue, pretty, quantity_named};
 use plan::compare::Comparison;
 use plan::predict::Prediction;
 use report::page::{Content, Page, Section, Table};
@@ -64,8 +64,7 @@ fn asked(bill: &Bill) -> Section {
 
 fn parts(answer: &Answer) -> Section {
     let costs = &answer.costs;
-    let said = |known: Option<(f64, plan::catalogue::Kind)>, before: &str, after: &str| match known
-    {
+    let said = |known: Option<(f64, ::catalogue::Kind)>, before: &str, after: &str| match known {
         Some((value, kind)) => format!("{before}{value:.1}{after} ({})", kind.word()),
         None => "not known".to_owned(),
     };

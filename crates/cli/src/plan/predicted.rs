@@ -242,9 +242,9 @@ pub fn total(sum: &Sum, before: &str, after: &str) -> String {
 fn basis(text: &mut String, bill: &Bill, found: &Prediction) -> Result<()> {
     writeln!(text, "figures, with what they may be")?;
     for input in &found.inputs {
-        let Some(quantity) = plan::catalogue::quantity_named(input.quantity) else { continue };
+        let Some(quantity) = ::catalogue::quantity_named(input.quantity) else { continue };
         let known = &input.known;
-        let show = |value| plan::catalogue::pretty(value, quantity);
+        let show = |value| ::catalogue::pretty(value, quantity);
         let source = bill.catalogue.sources.get(&known.source);
         let title = source.map_or(known.source.as_str(), |source| &source.title);
         let range = match known.low < known.high {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use ::catalogue::{Catalogue, Kind};
 use anyhow::Result;
 use block::Rate;
-use plan::catalogue::{Catalogue, Kind};
 use plan::search::{Found, Goal, Refused, search};
 
 use super::{Args, bill, percent};

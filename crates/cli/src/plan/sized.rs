@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
+use ::catalogue::unit::Dimension;
+use ::catalogue::{Class, Kind, TODAY};
 use anyhow::Result;
 use block::Rate;
 use clap::{Args as Flags, ValueEnum};
 use plan::bill::{Bill, Down, HOSTS_MAX, Raid, Setup};
-use plan::catalogue::{Class, Kind, TODAY};
 use plan::size::{Need, Sized, Sizing, size};
-use plan::unit::Dimension;
 
 use super::{Args, amount, percent};
 use crate::exit::{Exit, UsageError};

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use ::catalogue::Catalogue;
 use anyhow::Result;
 use block::Rate;
-use plan::catalogue::Catalogue;
 use plan::evidence::{self, Evidence, Table, Total};
 use plan::verify::{Report, Row, verify};
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Finding, Outcome, finding, holds_if, meet, per_second};
 use crate::claim::{Claim, Document};
-use crate::unit::{Amount, Hedge};
+use catalogue::unit::{Amount, Hedge};
 
 /// Findings with the document and the claim that they belong to.
 pub(super) fn rules(documents: &[Document]) -> Vec<(usize, usize, Finding)> {

@@ -1,9 +1,9 @@
 //! What parts and wires can do, at the most that any source allows.
 
 use super::{Finding, Outcome, finding, holds_if, per_second, round};
-use crate::catalogue::{Catalogue, Kind, Known, Part};
 use crate::claim::Claim;
 use crate::wire::{self, Tcp};
+use catalogue::{Catalogue, Kind, Known, Part};
 
 mod room;
 

@@ -1,10 +1,10 @@
 //! Amounts whose unit is missing, or is one that their kind of thing is never measured in.
 
 use super::{Finding, Outcome, finding, meet, per_second};
-use crate::catalogue::Catalogue;
 use crate::claim::{Claim, bytes_of, day, suits};
-use crate::unit::Dimension;
 use crate::wire;
+use catalogue::Catalogue;
+use catalogue::unit::Dimension;
 
 pub(super) fn rules(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
     let mut findings: Vec<Finding> = missing(claim);
@@ -17,15 +17,15 @@ pub(super) fn rules(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
 /// Fields whose amount is not of their kind.
 fn missing(claim: &Claim) -> Vec<Finding> {
     let unsuited = claim.amounts.iter().filter(|(_, wanted, amount)| !suits(*wanted, amount));
-    let describe = |(field, wanted, amount): &(&str, Dimension, crate::unit::Amount)| {
-        let given = crate::catalogue::digits(amount.value);
+    let describe = |(field, wanted, amount): &(&str, Dimension, catalogue::unit::Amount)| {
+        let given = catalogue::digits(amount.value);
         let unit = if amount.unit.is_empty() { "has no unit" } else { "is of another kind" };
         let mut line = format!("{field} {given} {unit}: {wanted} belongs to it");
         if let Some((link, lanes)) = claim.link.filter(|_| *field == "link_rate")
             && let (Some(symbols), Some(bytes)) =
                 (link.value("symbol_rate"), wire::line_bytes_per_s(link, lanes))
         {
-            let symbols = crate::catalogue::digits(symbols / 1e9);
+            let symbols = catalogue::digits(symbols / 1e9);
             line += &format!("; {} has {symbols} GT/s, {} each way", link.id, per_second(bytes));
         }
         finding("unit", Outcome::Unclear, line)

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::{Verdict, audit};
-use crate::catalogue::{Catalogue, Class, Part};
 use crate::claim::{Claim, ClaimError, ClaimText, Document};
 use crate::evidence::{Evidence, Row};
+use catalogue::{Catalogue, Class, Part};
 
 /// Most of what can be true that may be called impossible.
 pub const FALSE_MAX: f64 = 0.02;

@@ -6,14 +6,13 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Bill, BillError, Group, Raid, Setup, View, Work, payload, setup::RawSetup};
-use crate::catalogue::{
-    Catalogue, Class, Own, Part, RawFigure, RawPart, RawSource, line_of, syntax,
-};
+use catalogue::read::{RawFigure, RawPart, RawParts, RawSource, line_of, syntax};
+use catalogue::{Catalogue, Class, Part};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawBill {
-    #[serde(deserialize_with = "crate::line::read")]
+    #[serde(deserialize_with = "catalogue::line::read")]
     name: String,
     server: Option<Spanned<String>>,
     software: Option<Spanned<String>>,
@@ -54,7 +53,7 @@ struct RawBill {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawExtra {
-    #[serde(deserialize_with = "crate::line::read")]
+    #[serde(deserialize_with = "catalogue::line::read")]
     what: String,
     price: f64,
 }
@@ -113,8 +112,8 @@ impl Bill {
         let mut catalogue = catalogue.clone();
         let (sources, parts) = (std::mem::take(&mut raw.source), std::mem::take(&mut raw.part));
         let figures = std::mem::take(&mut raw.figure);
-        let own = Own { file, text, sources, parts, figures };
-        own.add(&mut catalogue).map_err(|error| refuse(error.line, error.reason))?;
+        let own = RawParts { file, text, sources, parts, figures };
+        own.add_to(&mut catalogue).map_err(|error| refuse(error.line, error.reason))?;
         let at = |spanned: &Spanned<String>| line_of(text, spanned.span().start);
         let part = |name: &Option<Spanned<String>>, class| match name {
             None => Ok(None),

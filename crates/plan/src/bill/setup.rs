@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{Catalogue, Class};
+use catalogue::{Catalogue, Class};
 
 /// Most hosts of a cluster.
 pub const HOSTS_MAX: u32 = 100_000;

@@ -7,9 +7,9 @@ use model::fit::{Fit, least_squares};
 use model::{Method, ModelError, solve};
 
 use super::{CalibrateError, Calibrated, Fitted, POINTS_MAX, POINTS_MIN, Point, Row};
-use crate::catalogue::{Kind, Part};
 use crate::simulate::PROCESSOR;
 use crate::verify::Tag;
+use catalogue::{Kind, Part};
 
 mod cores;
 mod shape;

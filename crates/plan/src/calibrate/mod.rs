@@ -17,8 +17,8 @@ mod point;
 use model::device::Profile;
 use serde::Serialize;
 
-use crate::catalogue::Kind;
 use crate::verify::Tag;
+use catalogue::Kind;
 
 pub use fit::calibrate;
 pub use point::Point;

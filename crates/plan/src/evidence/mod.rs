@@ -16,9 +16,9 @@ use std::sync::OnceLock;
 use serde::Serialize;
 
 use crate::bill::Bill;
-use crate::catalogue::Catalogue;
 use crate::predict::{BUSY, Prediction, predict};
 use crate::system::{Level, PlanError, Tweak};
+use catalogue::Catalogue;
 
 pub(crate) use learn::middle;
 pub use learn::{Learned, interval, learn};

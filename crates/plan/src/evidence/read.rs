@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::bill::Bill;
-use crate::catalogue::Catalogue;
+use catalogue::Catalogue;
 
 /// The table that comes along.
 const SHIPPED: &str = include_str!("../../data/evidence.toml");

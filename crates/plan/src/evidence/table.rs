@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{Class, Evidence, EvidenceError, Learned, Sample, interval, learn, middle, samples};
-use crate::catalogue::Catalogue;
 use crate::verify::Tag;
+use catalogue::Catalogue;
 
 /// Most that the median error of all systems of one server may be.
 pub const MEDIAN: f64 = 0.15;

@@ -21,9 +21,9 @@ use volume::delay::simulated;
 pub use theory::{Theory, theory};
 
 use crate::bill::Bill;
-use crate::catalogue::Kind;
 use crate::predict::least_sure;
 use crate::system::{PlanError, rests_on};
+use catalogue::Kind;
 
 /// The stage of a profile that is the host's cores.
 pub const PROCESSOR: &str = "processor";

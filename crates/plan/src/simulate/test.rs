@@ -7,9 +7,9 @@ use stats::{Job, Origin, Verdict};
 use volume::{Purpose, Uri};
 
 use super::*;
-use crate::catalogue::Catalogue;
 use crate::predict::predict;
 use crate::system::Tweak;
+use catalogue::Catalogue;
 
 /// Whether it was shown a percentile.
 struct Viewer(bool);

@@ -3,8 +3,8 @@ use super::*;
 /// A drive of a million reads and a tenth of writes, 4 TB, 100 us, for 1000 dollars and 20 watts.
 fn catalogue() -> Catalogue {
     let mut catalogue = Catalogue::default();
-    catalogue.add("sources", include_str!("../../data/sources.toml")).unwrap();
-    catalogue.add("links", include_str!("../../data/links.toml")).unwrap();
+    catalogue.add("sources", include_str!("../../../catalogue/data/sources.toml")).unwrap();
+    catalogue.add("links", include_str!("../../../catalogue/data/links.toml")).unwrap();
     let figures = |iops: u32| {
         format!(
             "figures = [\

@@ -4,8 +4,8 @@ use model::{Class, Service, Station, StationId, Step, Visit};
 
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::{Group, State, View};
-use crate::catalogue::{Class as Sort, Kind, Known, Part};
 use crate::wire::{self, Pcie};
+use catalogue::{Class as Sort, Kind, Known, Part};
 
 /// Most channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;

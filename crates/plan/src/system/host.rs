@@ -3,7 +3,7 @@
 use model::{Station, StationId};
 
 use super::{Builder, Level, Load, PlanError, Stop};
-use crate::catalogue::Part;
+use catalogue::Part;
 
 impl Builder<'_> {
     /// The cores, if it is said what an I/O costs them.

@@ -4,8 +4,8 @@ use model::{Class, Method, Network, Servers, Service, Station, solve};
 
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::Group;
-use crate::catalogue::Part;
 use crate::wire::{self, Tcp};
+use catalogue::Part;
 
 impl<'a> Builder<'a> {
     /// The adapter of a group whose ports are engines that wait for their transfer.

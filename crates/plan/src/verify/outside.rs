@@ -93,7 +93,7 @@ fn mixes(table: &mut Table) -> Result<(), PlanError> {
         bill.groups[0].drive = Some(part.to_owned());
         // A figure that stands in the bill wins over the rated mix, which is what is predicted.
         let known = bill.catalogue.parts[part].figures["write_iops"][0].clone();
-        let figure = crate::catalogue::Figure { value: weight, low: weight, high: weight, ..known };
+        let figure = catalogue::Figure { value: weight, low: weight, high: weight, ..known };
         let figures = &mut bill.catalogue.parts.get_mut(part).expect("checked").figures;
         figures.insert("mix_factor".to_owned(), vec![figure]);
         Ok::<f64, PlanError>(solved(&bill, &[])?.iops)
@@ -169,7 +169,7 @@ fn fibre(table: &mut Table) -> Result<(), PlanError> {
         let mut bill = bill.clone();
         bill.groups[0].link = Some(link.to_owned());
         let known = bill.catalogue.parts[link].figures["coding"][0].clone();
-        let figure = crate::catalogue::Figure { value: framing, ..known };
+        let figure = catalogue::Figure { value: framing, ..known };
         let figures = &mut bill.catalogue.parts.get_mut(link).expect("checked").figures;
         figures.insert("framing".to_owned(), vec![figure]);
         Ok::<f64, PlanError>(solved(&bill, &[])?.bytes_per_s)

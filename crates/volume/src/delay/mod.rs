@@ -16,7 +16,7 @@ use model::device::{Machine, Profile, Way, Ways};
 use os::Core;
 
 pub use self::profile::ProfileError;
-use self::profile::{TEXT_BYTES_MAX, load};
+use self::profile::{Found, TEXT_BYTES_MAX, load};
 use crate::watch::watch;
 use crate::{Ground, Hints, OpenError, Volume, null};
 
@@ -55,7 +55,7 @@ impl Delay {
             Some(file) => (file, true),
             None => (name, false),
         };
-        let profile = load(file).map_err(OpenError::Profile)?;
+        let Found { profile, is_file } = load(file).map_err(OpenError::Profile)?;
         let refuse = |reason| OpenError::Profile(ProfileError { name: name.to_owned(), reason });
         if let (Err(why), false) = (profile.usable(), anyway) {
             return Err(refuse(format!("{why}; delay:{name}{ANYWAY}(...) takes it as it is")));
@@ -71,7 +71,7 @@ impl Delay {
             ),
         };
         let drive = Arc::new(Drive { machine, anyway, changes: Mutex::default() });
-        if !profile::is_file(file) {
+        if is_file {
             watch(file.into(), TEXT_BYTES_MAX, Arc::downgrade(&drive), Drive::change);
         }
         Ok(Delay { inner, drive, about })

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use catalogue::Catalogue;
 use model::device::{Profile, shipped_names};
 
 use crate::watch::read_short;
@@ -19,24 +20,63 @@ pub struct ProfileError {
     pub reason: String,
 }
 
-/// The profile that comes along under this name, or that of a file.
+/// A profile, and whether a file says it, which may change.
+pub(super) struct Found {
+    pub profile: Profile,
+    pub is_file: bool,
+}
+
+/// A profile that comes along, that of a file, or that of a drive of the catalogue, in this order.
 ///
 /// # Errors
 ///
 /// With the remedy, when there is none or it makes no sense.
-pub(super) fn load(name: &str) -> Result<Profile, ProfileError> {
+pub(super) fn load(name: &str) -> Result<Found, ProfileError> {
     if let Some(profile) = Profile::shipped(name) {
-        return Ok(profile);
+        return Ok(Found { profile, is_file: false });
     }
     let refuse = |reason: String| ProfileError { name: name.to_owned(), reason };
-    let text = read_short(Path::new(name), TEXT_BYTES_MAX).map_err(|error| {
-        let known: Vec<&str> = shipped_names().collect();
-        refuse(format!("{error}; name a file, or one of {}", known.join(", ")))
-    })?;
-    Profile::parse(&text).map_err(refuse)
+    let error = match read_short(Path::new(name), TEXT_BYTES_MAX) {
+        Ok(text) => {
+            let profile = Profile::parse(&text).map_err(refuse)?;
+            return Ok(Found { profile, is_file: true });
+        }
+        Err(error) => error,
+    };
+    let catalogue = Catalogue::shipped();
+    if let Ok(part) = catalogue.part(name) {
+        let profile = part.profile().map_err(|why| refuse(why.to_string()))?;
+        return Ok(Found { profile, is_file: false });
+    }
+    let near = match catalogue.drives_near(name) {
+        near if near.is_empty() => String::new(),
+        near => format!(" (similar: {})", near.join(", ")),
+    };
+    let known: Vec<&str> = shipped_names().collect();
+    let shipped = known.join(", ");
+    Err(refuse(format!(
+        "{error}; name a file, a drive of the catalogue{near}, or one of {shipped}"
+    )))
 }
 
-/// Whether it is the name of a file, which may change.
-pub(super) fn is_file(name: &str) -> bool {
-    !shipped_names().any(|shipped| shipped == name)
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_profile_a_file_or_a_drive_of_the_catalogue() {
+        let found = load("x25-m").unwrap();
+        assert!(!found.is_file && Some(found.profile) == Profile::shipped("x25-m"));
+        let found = load("Micron-9200").unwrap();
+        assert!(!found.is_file && found.profile.name == "micron-9200");
+        let refused = |name: &str| load(name).err().unwrap().to_string();
+        let missing = refused("d7-p5500");
+        let says = "profile d7-p5500: d7-p5500 cannot be emulated: the catalogue has no \
+                    read_latency, write_latency;";
+        assert!(missing.starts_with(says), "{missing}");
+        let unknown = refused("cd66");
+        assert!(unknown.contains("a drive of the catalogue (similar: cd6, "), "{unknown}");
+        assert!(unknown.contains("or one of x25-m, sas-15k, disk-15k"), "{unknown}");
+        assert!(!unknown.contains('\n') && refused("/nowhere").contains("No such file"));
+    }
 }

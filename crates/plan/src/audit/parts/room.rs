@@ -2,9 +2,9 @@
 
 use super::{beyond, moved};
 use crate::audit::{Finding, finding, per_second, round};
-use crate::catalogue::{Catalogue, Kind, Part};
 use crate::claim::Claim;
 use crate::wire::{self, Pcie};
+use catalogue::{Catalogue, Kind, Part};
 
 /// Most payload of a packet that root ports of servers use.
 const PAYLOAD_MAX: u32 = 512;

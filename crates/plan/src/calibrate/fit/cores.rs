@@ -6,7 +6,7 @@ use model::ModelError;
 use model::fit::{Parameter, least_squares};
 
 use super::super::{Fitted, Point};
-use crate::catalogue::Kind;
+use catalogue::Kind;
 
 /// Core seconds of an I/O, on a line over its length.
 #[derive(Clone)]

@@ -5,8 +5,8 @@ use model::fit::{Fit, Parameter};
 
 use super::super::{CalibrateError, Fitted, Point, Prior};
 use super::cores::{Cores, cores};
-use crate::catalogue::{Kind, Part};
 use crate::simulate::PROCESSOR;
+use catalogue::{Kind, Part};
 
 /// Longest time that a parameter may take, in seconds.
 const TIME_S_MAX: f64 = 1.0;

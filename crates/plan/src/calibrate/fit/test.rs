@@ -3,9 +3,9 @@
 use stats::RunResult;
 
 use super::*;
-use crate::catalogue::Catalogue;
 use crate::simulate::Simulator;
 use crate::simulate::test::{run, run_seed, workload};
+use catalogue::Catalogue;
 
 const KNOWN: &str = "name = 'known'\n[[stage]]\nname = 'medium'\nservers = 16\n\
     read = { each_s = 80e-6 }\nwrite = { each_s = 40e-6 }\n\

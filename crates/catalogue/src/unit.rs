@@ -248,7 +248,7 @@ fn hedge(text: &str) -> (Hedge, &str) {
 }
 
 /// Splits digits, with point and thousands' commas, from the rest.
-pub(crate) fn number(text: &str) -> (&str, &str) {
+pub fn number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !(c.is_ascii_digit() || "._,".contains(c)));
     text.split_at(end.unwrap_or(text.len()))
 }
@@ -274,7 +274,7 @@ fn exponent(text: &str) -> (f64, &str) {
 }
 
 /// A decimal prefix and a unit; a unit's own prefix goes before.
-pub(crate) fn suffix(text: &str) -> Option<(f64, Unit)> {
+pub fn suffix(text: &str) -> Option<(f64, Unit)> {
     if let Some(unit) = unit_named(text) {
         return Some((1.0, unit));
     }

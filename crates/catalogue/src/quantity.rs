@@ -78,6 +78,15 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("write_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential writes"),
     measured("read_latency", Dimension::TIME, LATENCY, "a read alone"),
     measured("write_latency", Dimension::TIME, LATENCY, "a write alone"),
+    defined("rpm", Dimension::NUMBER, (1000.0, 50_000.0), "turns of a disk per minute"),
+    measured("average_seek", Dimension::TIME, LATENCY, "seek of a disk between random tracks"),
+    measured(
+        "full_seek",
+        Dimension::TIME,
+        LATENCY,
+        "seek of a disk from its first track to the last",
+    ),
+    measured("track_seek", Dimension::TIME, LATENCY, "seek of a disk to the next track"),
     measured(
         "reorder",
         Dimension::NUMBER,

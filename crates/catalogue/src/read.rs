@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Catalogue, Class, Figure, Kind, Part, Sold, Source, fits, quantity_named};
 use crate::line::shown;
-use crate::unit::{Dimension, unit_named};
+use crate::unit::{Dimension, Unit, unit_named};
+use crate::{Catalogue, Class, Figure, Kind, Part, Quantity, Sold, Source, pretty, quantity_named};
 
 /// Why a catalogue file was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,9 +30,10 @@ struct RawFile {
     part: Vec<RawPart>,
 }
 
+/// A source as it stands in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RawSource {
+pub struct RawSource {
     #[serde(deserialize_with = "crate::line::read")]
     title: String,
     #[serde(default = "unknown", deserialize_with = "crate::line::read")]
@@ -41,9 +42,10 @@ pub(crate) struct RawSource {
     weak: bool,
 }
 
+/// A part as it stands in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RawPart {
+pub struct RawPart {
     id: Spanned<String>,
     #[serde(deserialize_with = "crate::line::read")]
     name: String,
@@ -59,9 +61,10 @@ pub(crate) struct RawPart {
     figures: Vec<Spanned<RawFigure>>,
 }
 
+/// A figure as it stands in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RawFigure {
+pub struct RawFigure {
     /// The part that it is about, where it stands outside of one.
     part: Option<String>,
     is: String,
@@ -82,42 +85,50 @@ fn unknown() -> String {
 }
 
 /// The line of a byte of `text`, from 1.
-pub(crate) fn line_of(text: &str, byte: usize) -> usize {
+pub fn line_of(text: &str, byte: usize) -> usize {
     text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count() + 1
 }
 
 /// Line and reason of a syntax error.
-pub(crate) fn syntax(text: &str, error: &toml::de::Error) -> (usize, String) {
+pub fn syntax(text: &str, error: &toml::de::Error) -> (usize, String) {
     let line = error.span().map_or(1, |span| line_of(text, span.start));
     (line, error.message().lines().next().unwrap_or("not TOML").to_owned())
 }
 
-pub(super) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), CatalogueError> {
+pub(crate) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), CatalogueError> {
     let raw: RawFile = toml::from_str(text).map_err(|error| {
         let (line, reason) = syntax(text, &error);
         CatalogueError { file: file.to_owned(), line, reason }
     })?;
-    Own { file, text, sources: raw.source, parts: raw.part, figures: Vec::new() }.add(to)
+    RawParts { file, text, sources: raw.source, parts: raw.part, figures: Vec::new() }.add_to(to)
 }
 
 /// Sources, parts and figures out of a file, before they are checked.
-pub(crate) struct Own<'a> {
+pub struct RawParts<'a> {
+    /// What the file is called in messages.
     pub file: &'a str,
+    /// All of it, for the lines of messages.
     pub text: &'a str,
+    /// By their keys.
     pub sources: BTreeMap<String, RawSource>,
+    /// New ones, and such as take the place of known ones.
     pub parts: Vec<RawPart>,
     /// About parts that are known, before whose figures they go.
     pub figures: Vec<Spanned<RawFigure>>,
 }
 
-impl Own<'_> {
+impl RawParts<'_> {
     fn refuse(&self, byte: usize, reason: String) -> CatalogueError {
         let line = line_of(self.text, byte);
         CatalogueError { file: self.file.to_owned(), line, reason }
     }
 
-    /// Checks everything and adds it; on an error nothing is added.
-    pub fn add(mut self, to: &mut Catalogue) -> Result<(), CatalogueError> {
+    /// Checks everything and adds it.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogueError`] with file, line and reason; nothing is added then.
+    pub fn add_to(mut self, to: &mut Catalogue) -> Result<(), CatalogueError> {
         let mut sources = to.sources.clone();
         for (key, source) in std::mem::take(&mut self.sources) {
             let RawSource { title, date, weak } = source;
@@ -232,8 +243,8 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
             return Err(format!(
                 "{name}: {word} {given} {} is absurd: {} to {} is possible; check the unit",
                 unit.name,
-                super::pretty(quantity.least, quantity),
-                super::pretty(quantity.most, quantity)
+                pretty(quantity.least, quantity),
+                pretty(quantity.most, quantity)
             ));
         }
     }
@@ -268,4 +279,9 @@ fn spread(kind: Kind) -> f64 {
         Kind::Fit => 0.03,
         Kind::Guess => 0.25,
     }
+}
+
+/// Whether a quantity is measured in this unit.
+fn fits(unit: &Unit, quantity: &Quantity) -> bool {
+    unit.dimension == quantity.dimension
 }

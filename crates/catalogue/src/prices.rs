@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::load::{CatalogueError, line_of, syntax};
-use super::{Catalogue, Figure, Kind, Source};
+use crate::read::{CatalogueError, line_of, syntax};
+use crate::{Catalogue, Figure, Kind, Source};
 
 /// Dearest part that makes sense, in dollars.
 const DOLLARS_MAX: f64 = 1e7;
@@ -21,7 +21,7 @@ struct RawPrices {
     price: BTreeMap<String, Spanned<f64>>,
 }
 
-pub(super) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), CatalogueError> {
+pub(crate) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), CatalogueError> {
     let refuse = |line, reason| CatalogueError { file: file.to_owned(), line, reason };
     let raw: RawPrices = toml::from_str(text).map_err(|error| {
         let (line, reason) = syntax(text, &error);
@@ -41,7 +41,7 @@ pub(super) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), Cata
     Ok(())
 }
 
-pub(super) fn set(to: &mut Catalogue, part: &str, dollars: f64) -> Result<(), String> {
+pub(crate) fn set(to: &mut Catalogue, part: &str, dollars: f64) -> Result<(), String> {
     put(to, part, dollars, ("the command line", "as given", "--price"))
 }
 

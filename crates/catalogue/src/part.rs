@@ -1,26 +1,11 @@
-//! What parts are known to do.
-//!
-//! The figures stand in `data/*.toml` and are compiled in. A figure has a value, an interval, a
-//! unit, the condition it holds under, what kind of knowledge it is, and a source: without a
-//! source it does not load. Sources that contradict each other stand side by side; the first is
-//! the one that is used, and the interval in use spans them all. What nobody published is absent,
-//! never guessed.
+//! A part, and what sources say about it.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use serde::Serialize;
+use stats::Kind;
 
-use crate::unit::Unit;
-
-mod load;
-mod prices;
-mod quantity;
-
-pub use load::CatalogueError;
-pub(crate) use load::{Own, RawFigure, RawPart, RawSource, line_of, syntax};
-pub use quantity::{QUANTITIES, Quantity, quantity_named};
-pub use stats::Kind;
+use crate::quantity_named;
 
 /// One thing that one source says about a part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -85,6 +70,18 @@ impl Class {
             Class::Nic => "nic",
             Class::Link => "link",
             Class::Server => "server",
+            Class::Software => "software",
+        }
+    }
+
+    /// The same as a noun: "a drive", "an adapter".
+    pub(crate) fn with_article(self) -> &'static str {
+        match self {
+            Class::Drive => "a drive",
+            Class::Adapter => "an adapter",
+            Class::Nic => "a NIC",
+            Class::Link => "a link",
+            Class::Server => "a server",
             Class::Software => "software",
         }
     }
@@ -210,150 +207,3 @@ impl Part {
         self.known(quantity).map(|known| known.value)
     }
 }
-
-/// Parts and sources.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Catalogue {
-    /// By their ids.
-    pub parts: BTreeMap<String, Part>,
-    /// By their keys.
-    pub sources: BTreeMap<String, Source>,
-}
-
-/// The files that are compiled in, by name.
-const FILES: &[(&str, &str)] = &[
-    ("sources.toml", include_str!("../data/sources.toml")),
-    ("drives.toml", include_str!("../data/drives.toml")),
-    ("adapters.toml", include_str!("../data/adapters.toml")),
-    ("links.toml", include_str!("../data/links.toml")),
-    ("servers.toml", include_str!("../data/servers.toml")),
-    ("reviewed.toml", include_str!("../data/reviewed.toml")),
-];
-
-impl Catalogue {
-    /// The one that is compiled in.
-    ///
-    /// # Panics
-    ///
-    /// If it does not load, which a test of this crate rules out.
-    pub fn shipped() -> Catalogue {
-        static READ: OnceLock<Catalogue> = OnceLock::new();
-        let read = || {
-            let mut catalogue = Catalogue::default();
-            for (name, text) in FILES {
-                let loaded = catalogue.add(name, text);
-                assert!(loaded.is_ok(), "{loaded:?}");
-            }
-            catalogue
-        };
-        READ.get_or_init(read).clone()
-    }
-
-    /// Adds the sources and parts of a file, called `name` in messages. A part that is known
-    /// already is replaced, so that users can correct one.
-    ///
-    /// # Errors
-    ///
-    /// [`CatalogueError`] with file, line and reason; nothing is added then.
-    pub fn add(&mut self, name: &str, text: &str) -> Result<(), CatalogueError> {
-        load::add(self, name, text)
-    }
-
-    /// Puts prices before those that are known: `[price]` with a part and dollars in each line,
-    /// under `source`, where they are from, and `date`, when they held.
-    ///
-    /// # Errors
-    ///
-    /// [`CatalogueError`] with file, line and reason; nothing is added then.
-    pub fn add_prices(&mut self, name: &str, text: &str) -> Result<(), CatalogueError> {
-        prices::add(self, name, text)
-    }
-
-    /// Puts a price of one's own before those that are known, in dollars.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong, in words.
-    pub fn set_price(&mut self, part: &str, dollars: f64) -> Result<(), String> {
-        prices::set(self, part, dollars)
-    }
-
-    /// The part of this id or alias, whatever its case.
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownPart`], with names that resemble it.
-    pub fn part(&self, name: &str) -> Result<&Part, UnknownPart> {
-        let lower = name.trim().to_lowercase();
-        let same = |other: &String| other.to_lowercase() == lower;
-        let found = self.parts.values().find(|p| same(&p.id) || p.aliases.iter().any(same));
-        found.ok_or_else(|| UnknownPart { name: name.to_owned(), near: self.near(&lower) })
-    }
-
-    /// Ids that hold a word of this name, for messages.
-    fn near(&self, lower: &str) -> Vec<String> {
-        let words: Vec<&str> =
-            lower.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2).collect();
-        let holds = |id: &&String| words.iter().any(|word| id.contains(word));
-        self.parts.keys().filter(holds).take(5).cloned().collect()
-    }
-}
-
-/// No part has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no part is called '{name}'{}; `drumfire catalogue list` names all", hint(.near))]
-pub struct UnknownPart {
-    /// What was asked for.
-    pub name: String,
-    /// Ids that resemble it.
-    pub near: Vec<String>,
-}
-
-fn hint(near: &[String]) -> String {
-    if near.is_empty() { String::new() } else { format!(", but {} are known", near.join(", ")) }
-}
-
-/// A value in a unit that people read, chosen by size: `35.0k IOPS`, `880 µs`, `4.00 GB/s`.
-pub fn pretty(value: f64, quantity: &Quantity) -> String {
-    use crate::unit::Dimension;
-    let scaled = |steps: &[(f64, &str)]| {
-        let step = steps.iter().find(|(size, _)| value >= *size * 0.9995).or(steps.last());
-        let (size, name) = step.copied().unwrap_or((1.0, ""));
-        format!("{} {name}", digits(value / size)).trim_end().to_owned()
-    };
-    match quantity.dimension {
-        Dimension::TIME => scaled(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]),
-        Dimension::BYTES => {
-            scaled(&[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")])
-        }
-        Dimension::BYTE_RATE => scaled(&[(1e9, "GB/s"), (1e6, "MB/s"), (1.0, "B/s")]),
-        Dimension::BIT_RATE => scaled(&[(1e9, "Gb/s"), (1e6, "Mb/s")]),
-        Dimension::TRANSFERS => scaled(&[(1e9, "GT/s")]),
-        Dimension::RATE if quantity.name == "clock" => scaled(&[(1e9, "GHz"), (1e6, "MHz")]),
-        Dimension::RATE => format!("{} IOPS", block::Rate(value)),
-        Dimension::MONEY => format!("${value:.0}"),
-        Dimension::POWER => format!("{} W", digits(value)),
-        Dimension::HEIGHT => format!("{value} U"),
-        _ => digits(value),
-    }
-}
-
-/// Three or four figures, without zeros that say nothing.
-pub fn digits(value: f64) -> String {
-    let decimals = match value.abs() {
-        v if v == v.round() && v < 1e6 => 0,
-        v if v >= 99.95 => 0,
-        v if v >= 9.995 => 1,
-        v if v >= 0.9995 => 2,
-        _ => 4,
-    };
-    format!("{value:.decimals$}")
-}
-
-/// A unit must fit its quantity; the loader and the auditor both ask.
-pub(crate) fn fits(unit: &Unit, quantity: &Quantity) -> bool {
-    unit.dimension == quantity.dimension
-}
-
-#[cfg(test)]
-mod test;

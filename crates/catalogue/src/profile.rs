@@ -1,0 +1,229 @@
+//! A drive of the catalogue as a profile: stages of service made of its published figures.
+//!
+//! Three points are kept: the rated IOPS of 4 KiB at depth, the latency of a lone I/O, and the
+//! bandwidth of long ones. Reads and writes of a mix share the medium, as in `plan`.
+
+use std::fmt::Write as _;
+
+use model::Head;
+use model::device::{Cost, Infinite, Profile, Scatter, Stage, Width};
+
+use crate::{Catalogue, Class, Part, pretty, quantity_named};
+
+/// Figures without which a drive has no profile.
+const NEEDED: [&str; 6] = [
+    "read_iops",
+    "write_iops",
+    "read_latency",
+    "write_latency",
+    "read_bandwidth",
+    "write_bandwidth",
+];
+/// Figures with which a disk is one with an arm.
+const ARM: [&str; 5] = ["rpm", "average_seek", "full_seek", "track_seek", "read_bandwidth"];
+/// The length that ratings in IOPS hold for, in bytes.
+const RATED: f64 = 4096.0;
+/// The length at which bandwidth holds where one server does command and bytes, in bytes.
+const LONG: f64 = 131_072.0;
+/// With so many reads in flight for each bank, all banks are busy.
+const FULL: f64 = 4.0;
+/// Contention of n reads on banks taken by chance, times the banks: as many are busy then as
+/// [`model::laws::banks_per_s`] says at n = banks / 4, banks and 2 × banks, within 6 %.
+const COLLISIONS: f64 = 0.6;
+
+/// A part has no profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoProfile {
+    /// It stores nothing.
+    #[error("{id} is {}: only drives have profiles", class.with_article())]
+    Class {
+        /// Which part.
+        id: String,
+        /// What it is.
+        class: Class,
+    },
+    /// Nobody published what a profile needs.
+    #[error(
+        "{id} cannot be emulated: the catalogue has no {}; `drumfire plan --drive {id}` predicts \
+         it with figures of similar drives",
+        .missing.join(", ")
+    )]
+    Figures {
+        /// Which part.
+        id: String,
+        /// The quantities that are not known.
+        missing: Vec<&'static str>,
+    },
+    /// Its figures contradict each other.
+    #[error("{id} cannot be emulated: {reason}; correct its figures in a file for --parts")]
+    Figure {
+        /// Which part.
+        id: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Part {
+    /// What the drive takes for an I/O, by its figures. Nothing is supposed: a figure that nobody
+    /// published is no zero.
+    ///
+    /// # Errors
+    ///
+    /// [`NoProfile`], with what is missing.
+    pub fn profile(&self) -> Result<Profile, NoProfile> {
+        let id = self.id.clone();
+        if self.class != Class::Drive {
+            return Err(NoProfile::Class { id, class: self.class });
+        }
+        let arm = self.arm();
+        let missing: Vec<&str> =
+            NEEDED.into_iter().filter(|quantity| self.value(quantity).is_none()).collect();
+        if arm.is_none() && !missing.is_empty() {
+            return Err(NoProfile::Figures { id, missing });
+        }
+        let stages = match arm {
+            Some(stage) => vec![stage],
+            None => self.flash(),
+        };
+        let profile = Profile {
+            name: id.clone(),
+            about: format!("{}, by its figures in the catalogue; not measured here", self.name),
+            queue_depth: self.value("queue_depth").map(|depth| depth as u32),
+            calibration: None,
+            stages,
+        };
+        profile.check().map_err(|reason| NoProfile::Figure { id, reason })?;
+        Ok(profile)
+    }
+
+    /// The disk as one stage, if the figures of its mechanics are known.
+    fn arm(&self) -> Option<Stage> {
+        let [rpm, average_seek_s, full_seek_s, settle_s, bytes_per_s] =
+            ARM.map(|quantity| self.value(quantity));
+        let longer_s = |write: f64, read: f64| (write - read).max(0.0);
+        let write_settle_s = match (self.value("write_latency"), self.value("read_latency")) {
+            (Some(write), Some(read)) => longer_s(write, read),
+            _ => 0.0,
+        };
+        let head = Head {
+            rpm: rpm?,
+            bytes_per_s: bytes_per_s?,
+            settle_s: settle_s?,
+            average_seek_s: average_seek_s?,
+            full_seek_s: full_seek_s?,
+            write_settle_s,
+            ahead_bytes: 0.0,
+        };
+        Some(Stage { head: Some(head), shape: Scatter::Fixed, ..stage("disk", Width::Count(1)) })
+    }
+
+    /// The stages of a drive without an arm.
+    fn flash(&self) -> Vec<Stage> {
+        let [read, write] = ["read", "write"].map(|op| {
+            let figure = |what: &str| self.value(&format!("{op}_{what}")).unwrap_or(f64::INFINITY);
+            Times::new(figure("iops"), figure("latency"), figure("bandwidth"))
+        });
+        let mut stages =
+            vec![Stage { read: read.medium, write: write.medium, ..stage("medium", ONE) }];
+        // Reads find their data in banks by chance, so that a few in flight collide; writes are
+        // taken in by a buffer.
+        if read.wait_s > 0.0 {
+            let banks = (read.wait_s + read.medium.each_s) / read.medium.each_s;
+            let read = Cost { each_s: read.wait_s, per_byte_s: 0.0 };
+            stages.push(match banks >= 2.0 {
+                true => Stage {
+                    read,
+                    contention: COLLISIONS / banks,
+                    ..stage("banks", Width::Count((FULL * banks).ceil() as u32))
+                },
+                false => Stage { read, ..stage("banks", Width::Word(Infinite::Infinite)) },
+            });
+        }
+        if write.wait_s > 0.0 {
+            let write = Cost { each_s: write.wait_s, per_byte_s: 0.0 };
+            stages.push(Stage { write, ..stage("buffer", Width::Word(Infinite::Infinite)) });
+        }
+        let [read, write] =
+            [read, write].map(|op| Cost { each_s: 0.0, per_byte_s: op.link_per_byte_s });
+        if read.per_byte_s + write.per_byte_s > 0.0 {
+            stages.push(Stage { read, write, shape: Scatter::Fixed, ..stage("link", ONE) });
+        }
+        stages
+    }
+}
+
+const ONE: Width = Width::Count(1);
+
+/// A stage that takes no time yet.
+fn stage(name: &str, servers: Width) -> Stage {
+    Stage {
+        name: name.to_owned(),
+        servers,
+        shared: false,
+        contention: 0.0,
+        coherence: 0.0,
+        read: Cost::default(),
+        write: Cost::default(),
+        flush: None,
+        shape: Scatter::Exponential,
+        reserve: None,
+        head: None,
+    }
+}
+
+/// Where the time of an I/O goes.
+struct Times {
+    /// At the one server that the rating in IOPS is that of.
+    medium: Cost,
+    /// What a lone I/O takes beyond, in seconds.
+    wait_s: f64,
+    /// On the link, in seconds per byte; 0 where the medium pays for bytes.
+    link_per_byte_s: f64,
+}
+
+impl Times {
+    fn new(iops: f64, latency_s: f64, bandwidth: f64) -> Times {
+        let (each_s, per_byte_s) = (1.0 / iops, 1.0 / bandwidth);
+        let wait_s = latency_s - each_s - RATED * per_byte_s;
+        if wait_s >= 0.0 {
+            let medium = Cost { each_s, per_byte_s: 0.0 };
+            return Times { medium, wait_s, link_per_byte_s: per_byte_s };
+        }
+        // A lone I/O is quicker than command and bytes one after the other: one server does both,
+        // at the rating for short I/Os and at the bandwidth for long ones.
+        let of = |bytes: f64| each_s.max(bytes * per_byte_s);
+        let slope = (of(LONG) - of(RATED)) / (LONG - RATED);
+        let medium = Cost { each_s: of(RATED) - RATED * slope, per_byte_s: slope };
+        Times { medium, wait_s: (latency_s - of(RATED)).max(0.0), link_per_byte_s: 0.0 }
+    }
+}
+
+impl Catalogue {
+    /// The profile of a drive as TOML, with the figures that it is made of as comments.
+    ///
+    /// # Errors
+    ///
+    /// [`NoProfile`], with what is missing.
+    pub fn profile_text(&self, part: &Part) -> Result<String, NoProfile> {
+        let profile = part.profile()?;
+        let figure = |reason| NoProfile::Figure { id: part.id.clone(), reason };
+        let stages = profile.print().map_err(figure)?;
+        let mut text = format!("# {}. Made of these figures of the catalogue:\n", part.name);
+        let used = NEEDED.iter().chain(&ARM[..4]).chain(&["queue_depth"]);
+        for (name, known) in used.filter_map(|name| Some((*name, part.known(name)?))) {
+            let Some(quantity) = quantity_named(name) else { continue };
+            let value = pretty(known.value, quantity);
+            let title = self.sources.get(&known.source).map_or(&known.source, |of| &of.title);
+            let _ = writeln!(text, "#   {name:<16} {value:<12} {}: {title}", known.kind.word());
+        }
+        text += "# The IOPS are of 4 KiB at depth, the latencies of one I/O alone. How times \
+                 scatter is\n# not known: exponential is supposed, so percentiles say nothing \
+                 about the drive.\n# No source says what a flush takes: it costs as a write of \
+                 no bytes. A stage with\n# `flush = { each_s = 2e-3 }` changes that.\n";
+        Ok(text + &stages)
+    }
+}
+
+#[cfg(test)]
+mod test;

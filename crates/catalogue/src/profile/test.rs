@@ -1,0 +1,111 @@
+use block::Op;
+use model::{Method, solve};
+
+use super::*;
+
+/// I/Os per second and mean latency of a closed loop of one operation.
+fn closed(profile: &Profile, op: Op, depth: u32, len_bytes: u32) -> (f64, f64) {
+    let share = if op == Op::Read { 1.0 } else { 0.0 };
+    let network = profile.closed(1, depth, share, len_bytes);
+    let solution = solve(&network, Method::Auto).unwrap();
+    (solution.throughput_per_s(), solution.response_s())
+}
+
+/// Drives that have all figures, with their profiles.
+fn drives() -> Vec<(Part, Profile)> {
+    let catalogue = Catalogue::shipped();
+    let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
+    drives.filter_map(|part| Some((part.clone(), part.profile().ok()?))).collect()
+}
+
+#[track_caller]
+fn near(what: &str, found: f64, wanted: f64, percent: f64) {
+    let off = (found / wanted - 1.0) * 100.0;
+    assert!(off.abs() <= percent, "{what}: {found} where {wanted} is published: {off:+.2} %");
+}
+
+#[test]
+fn each_drive_does_what_the_catalogue_says_alone_at_depth_and_in_long_ios() {
+    let drives = drives();
+    assert!(drives.len() >= 10, "{} drives", drives.len());
+    for (part, profile) in drives {
+        for (op, word) in [(Op::Read, "read"), (Op::Write, "write")] {
+            let figure = |what: &str| part.value(&format!("{word}_{what}")).unwrap();
+            let (iops, latency_s) = (figure("iops"), figure("latency"));
+            let bandwidth = figure("bandwidth");
+            let about = |what: &str| format!("{}, {word}, {what}", part.id);
+            // A rating beyond the bandwidth is of shorter I/Os.
+            let iops = iops.min(bandwidth / 4096.0);
+            let deep = profile.queue_depth.unwrap_or((8.0 * iops * latency_s).max(64.0) as u32);
+            near(&about("IOPS at depth"), closed(&profile, op, deep, 4096).0, iops, 2.0);
+            // One at a time cannot be quicker than the rating allows.
+            let alone_s = latency_s.max(1.0 / iops);
+            near(&about("latency alone"), closed(&profile, op, 1, 4096).1, alone_s, 2.0);
+            let rate = closed(&profile, op, deep.min(64), 131_072).0 * 131_072.0;
+            near(&about("bandwidth"), rate, bandwidth, 2.0);
+        }
+    }
+}
+
+#[test]
+fn reads_collide_on_banks_as_the_model_says() {
+    for (part, profile) in drives() {
+        let (iops, latency_s) = (part.value("read_iops"), part.value("read_latency"));
+        let (iops, latency_s) = (iops.unwrap(), latency_s.unwrap());
+        let banks = iops * latency_s;
+        if banks < 8.0 {
+            continue;
+        }
+        for depth in [banks / 8.0, banks / 4.0, banks / 2.0, banks, 2.0 * banks, 3.0 * banks] {
+            let depth = depth.round() as u32;
+            let wanted = model::laws::banks_per_s(iops, latency_s, depth);
+            let found = closed(&profile, Op::Read, depth, 4096).0;
+            near(&format!("{} at {depth} of {banks:.0}", part.id), found, wanted, 6.0);
+        }
+    }
+}
+
+#[test]
+fn a_figure_that_is_not_known_is_named_and_is_no_zero() {
+    let catalogue = Catalogue::shipped();
+    let refused = |name: &str| catalogue.part(name).unwrap().profile().unwrap_err().to_string();
+    assert_eq!(
+        refused("micron-7450"),
+        "micron-7450 cannot be emulated: the catalogue has no write_iops; `drumfire plan --drive \
+         micron-7450` predicts it with figures of similar drives"
+    );
+    assert!(refused("d7-ps1010").contains("no read_iops, write_iops, read_latency, write_lat"));
+    assert_eq!(refused("lsi-9210-8i"), "lsi-9210-8i is an adapter: only drives have profiles");
+}
+
+#[test]
+fn what_is_printed_is_read_again() {
+    let catalogue = Catalogue::shipped();
+    for (part, profile) in drives() {
+        let text = catalogue.profile_text(&part).unwrap();
+        assert!(text.contains("a flush") && text.contains("write_latency"), "{text}");
+        assert_eq!(Profile::parse(&text), Ok(profile));
+    }
+}
+
+#[test]
+fn a_disk_of_which_the_mechanics_are_known_has_an_arm() {
+    let mut catalogue = Catalogue::default();
+    let figure = |is: &str, value: f64, unit: &str| {
+        format!("{{ is='{is}', value={value}, unit='{unit}', kind='spec', source='s' }},")
+    };
+    let text = format!(
+        "[source.s]\ntitle='a sheet'\n[[part]]\nid='d'\nname='a disk'\nclass='drive'\n\
+         interface='sas'\nfigures=[{}{}{}{}{}]",
+        figure("rpm", 15_000.0, ""),
+        figure("average_seek", 2.9, "ms"),
+        figure("full_seek", 6.0, "ms"),
+        figure("track_seek", 0.2, "ms"),
+        figure("read_bandwidth", 100.0, "MB/s"),
+    );
+    catalogue.add("d.toml", &text).unwrap();
+    let profile = catalogue.part("d").unwrap().profile().unwrap();
+    // Seek, half a turn of 4 ms, and 41 us of data.
+    near("a disk", closed(&profile, Op::Read, 1, 4096).1, 2.9e-3 + 2e-3 + 41e-6, 2.0);
+    assert!(catalogue.profile_text(catalogue.part("d").unwrap()).unwrap().contains("average_seek"));
+}

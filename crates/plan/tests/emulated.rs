@@ -1,0 +1,52 @@
+//! A drive of the catalogue does the same by its bill and by its profile, which `delay:` emulates.
+
+use catalogue::{Catalogue, Class, Part};
+use plan::bill::{Bill, Group, Setup, Work};
+use plan::predict::predict;
+use plan::simulate::theory;
+use plan::system::Tweak;
+
+/// What `drumfire plan --drive` does for one drive.
+fn bill(catalogue: &Catalogue, drive: &Part, work: Work) -> Bill {
+    Bill {
+        name: drive.id.clone(),
+        server: None,
+        software: None,
+        work,
+        groups: vec![Group::of_drives(None, 1, &drive.id, 1)],
+        catalogue: catalogue.clone(),
+        setup: Setup::default(),
+        extras: Vec::new(),
+    }
+}
+
+#[test]
+fn a_drive_does_the_same_by_its_profile_as_by_plan() {
+    let catalogue = Catalogue::shipped();
+    let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
+    let mut compared = 0;
+    for drive in drives {
+        let Ok(profile) = drive.profile() else { continue };
+        for read_share in [1.0, 0.0] {
+            for (size_bytes, outstanding) in [
+                (4096.0, 1),
+                (4096.0, 4),
+                (4096.0, 32),
+                (4096.0, 128),
+                (4096.0, 2048),
+                (131_072.0, 1),
+                (131_072.0, 32),
+            ] {
+                let work = Work { size_bytes, read_share, outstanding };
+                let bill = bill(&catalogue, drive, work);
+                let planned = predict(&bill, &Tweak::default()).unwrap();
+                let emulated = theory(&profile, 1, &work).unwrap();
+                let off = (emulated.iops / planned.iops - 1.0) * 100.0;
+                compared += 1;
+                let words = format!("{}, {work:?}: {off:+.1} %", drive.id);
+                assert!(off.abs() <= 4.0, "{words} of {:.0} IOPS", planned.iops);
+            }
+        }
+    }
+    assert!(compared >= 100, "{compared}");
+}
