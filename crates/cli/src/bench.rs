@@ -163,8 +163,12 @@ impl Bench {
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
         let (stop, lost, watch) = (self.stop.clone(), self.lost.clone(), self.watch.clone());
         let recording = self.traced.as_ref().map(Traced::recording);
-        let engine =
-            || Engine { stop: self.stop.clone(), scribe: None, recording: recording.clone() };
+        let engine = || Engine {
+            stop: self.stop.clone(),
+            scribe: None,
+            recording: recording.clone(),
+            gate: Some(gate::wait),
+        };
         match Maker::of(job)? {
             Maker::Nobody => {
                 let run = self.volumes.prepare(job, step, &self.allowed)?;
@@ -237,7 +241,6 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     }
     let folder = named.map_or_else(|| new(None), Ok)?;
     signal::stop_on_signal(&bench.stop)?;
-    gate::wait();
     let mut results: Vec<RunResult> = Vec::new();
     let mut right = true;
     for (index, ready) in steps.into_iter().enumerate() {

@@ -43,6 +43,14 @@ impl Folder {
         Ok(folder)
     }
 
+    /// One that several runs fill, of which nobody else has it at the same time.
+    pub fn shared(out: Option<&Path>, name: &str) -> Result<Folder> {
+        let Some(path) = out else { return Folder::new(None, name, false) };
+        let mut folder = Folder::at(path)?;
+        folder._lock = lock(path)?;
+        Ok(folder)
+    }
+
     /// In a certain place.
     pub fn at(path: &Path) -> Result<Folder> {
         let made = path.ancestors().take_while(|above| !above.exists()).map(Path::to_owned);

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 
@@ -45,9 +46,11 @@ impl Gate {
     }
 }
 
-/// Waits until the process that started this one opens the gate, if there is one.
+/// Waits until the process that started this one opens the gate, if there is one and it was not
+/// open before.
 pub fn wait() {
-    if std::env::var_os(VARIABLE).is_none() {
+    static PASSED: AtomicBool = AtomicBool::new(false);
+    if std::env::var_os(VARIABLE).is_none() || PASSED.swap(true, Ordering::Relaxed) {
         return;
     }
     let stdin = std::io::stdin();

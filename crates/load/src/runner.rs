@@ -50,6 +50,9 @@ pub struct Engine {
     pub scribe: Option<SharedScribe>,
     /// Writes down what the cores do.
     pub recording: Option<Recording>,
+    /// Called when all lanes are open and the first I/O of the job could begin: who measures in
+    /// several processes lets them begin together.
+    pub gate: Option<fn()>,
 }
 
 /// Why there is no result.
@@ -95,7 +98,7 @@ impl Engine {
         let desk = Desk::start(&prepared.spec, self.scribe.as_ref())?;
         let mut crew = Crew::start(&prepared, desk.as_ref(), self.recording.as_ref())?;
         let mut run = Run::new(&prepared, &crew, self.stop.clone());
-        let measured = run.go(&crew, desk.as_ref(), live);
+        let measured = run.go(&crew, desk.as_ref(), self.gate, live);
         let waits = (patience(&prepared), run.asked);
         let (rests, hurried) = crew.join(&self.stop, waits, &mut || run.poll(live));
         run.take(rests, hurried);

@@ -42,7 +42,17 @@ pub fn thread_cpu(thread: i32) -> io::Result<Nanos> {
     // The kernel's number for "the CPU clock of this thread" (see clock_getcpuclockid(3)):
     // the complement of the thread's number, shifted by three, with the bits for "scheduler time"
     // and "per thread".
-    let clock = (!thread << 3) | 0b110;
+    clock_of((!thread << 3) | 0b110)
+}
+
+/// Processor time that all threads of a process have used, those that have ended, too.
+pub fn process_cpu(process: u32) -> io::Result<Nanos> {
+    let process = i32::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The same without the bit for "per thread".
+    clock_of((!process << 3) | 0b010)
+}
+
+fn clock_of(clock: i32) -> io::Result<Nanos> {
     let mut span = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel fills the struct that we own, or refuses a clock that it does not know.
     let result = unsafe { libc::clock_gettime(clock, &mut span) };
@@ -201,6 +211,14 @@ mod test {
         assert_eq!((used.minor_faults, used.major_faults), (100, 3));
         assert_eq!(ThreadUse::parse("7 (a) R", status), None);
         assert!(ThreadUse::of(thread_id()).is_some());
+    }
+
+    #[test]
+    fn a_process_has_used_what_its_threads_have() {
+        let of_thread = thread_cpu(thread_id()).unwrap();
+        let of_process = process_cpu(std::process::id()).unwrap();
+        assert!(of_process >= of_thread, "{of_process:?} {of_thread:?}");
+        assert!(process_cpu(u32::MAX).is_err());
     }
 
     #[test]

@@ -129,7 +129,7 @@ mod test {
     use crate::scenario::rows::{Found, outcome};
 
     fn outcomes() -> Vec<Outcome> {
-        let mut one = outcome(&read("third-io-iris").unwrap(), &Found::default(), (true, true));
+        let mut one = outcome(&read("third-io-iris").unwrap(), &Found::default(), (true, true), "");
         one.rows[0].live = Some(250_000.0);
         one.rows[0].live_error_percent = Some(-90.7);
         one.rows[1].live_error_percent = Some(12.0);

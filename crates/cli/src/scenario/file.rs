@@ -236,7 +236,7 @@ fn expand(word: &str) -> Vec<String> {
 }
 
 /// Names become files: nothing but letters, digits, dots, dashes and underscores.
-fn is_plain(name: &str) -> bool {
+pub fn is_plain(name: &str) -> bool {
     let may = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(may)
 }

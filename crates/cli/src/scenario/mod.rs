@@ -3,24 +3,28 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use load::Stop;
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, UsageError};
+use crate::folder::{self, Folder};
 use crate::{output, signal, thresholds};
 
+mod believed;
 mod bounds;
 mod file;
+mod kept;
 mod print;
+mod processes;
 mod rows;
 mod steps;
 
 use file::{Scenario, Step, Way};
-use rows::{Found, Outcome};
+use rows::{Done, Found, Outcome};
 use steps::Session;
 
 /// `drumfire scenario`.
@@ -105,20 +109,23 @@ fn run(args: &Run) -> Result<Exit> {
         name => vec![file::read(name)?],
     };
     let ways = if args.modelled || args.live { (args.modelled, args.live) } else { (true, true) };
-    let out = args.out.clone().unwrap_or_else(|| {
-        let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S");
-        PathBuf::from(format!("drumfire-runs/{time}-scenario"))
-    });
-    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    let out = Folder::shared(args.out.as_deref(), "scenario")?;
     let stop = Stop::default();
     signal::stop_on_signal(&stop)?;
-    let session = Session { out, seconds: args.seconds, stop };
+    let session = Session {
+        out: out.to_path_buf(),
+        seconds: args.seconds,
+        stop,
+        begun: jiff::Timestamp::now().to_string(),
+        host: host(),
+    };
+    say_what_is_there(&scenarios, ways, &session);
     let mut outcomes = Vec::new();
     let mut exit = Exit::Good;
     for scenario in &scenarios {
         let (found, ended) = steps_of(scenario, ways, &session);
         exit = Exit::worse(exit, ended);
-        outcomes.push(rows::outcome(scenario, &found, ways));
+        outcomes.push(rows::outcome(scenario, &found, ways, &session.begun));
         if ended == Exit::Interrupted {
             break;
         }
@@ -134,12 +141,48 @@ fn run(args: &Run) -> Result<Exit> {
     let exit = Exit::worse(exit, thresholds::say(&held));
     let out = session.out.display();
     match exit {
-        Exit::Interrupted => output::note(format_args!(
-            "drumfire: interrupted; --out {out} goes on where it was cut"
-        )),
+        Exit::Interrupted => {
+            output::note(format_args!("drumfire: to go on: {}", again(args, &session.out)));
+        }
         _ => output::note(format_args!("drumfire: results in {out}")),
     }
     Ok(exit)
+}
+
+/// The steps of a scenario that are wanted.
+fn asked_for(scenario: &Scenario, ways: (bool, bool)) -> impl Iterator<Item = &Step> {
+    scenario.steps.iter().filter(move |step| match step.way {
+        Way::Modelled => ways.0,
+        Way::Live => ways.1,
+    })
+}
+
+/// Says how many steps need not be run again.
+fn say_what_is_there(scenarios: &[Scenario], ways: (bool, bool), session: &Session) {
+    let steps = |one| asked_for(one, ways).map(move |step| session.kept(&one.name, step));
+    let there: Vec<bool> = scenarios.iter().flat_map(steps).map(|kept| kept.is_some()).collect();
+    let done = there.iter().filter(|is_there| **is_there).count();
+    if done > 0 {
+        let all = there.len();
+        output::note(format_args!("drumfire: {done} of {all} steps are there already"));
+    }
+}
+
+/// The command that goes on.
+fn again(args: &Run, out: &Path) -> String {
+    let name = if args.name.contains(' ') { format!("'{}'", args.name) } else { args.name.clone() };
+    let mut words = format!("drumfire scenario run {name}");
+    for (flag, is_given) in [(" --modelled", args.modelled), (" --live", args.live)] {
+        words.push_str(if is_given { flag } else { "" });
+    }
+    let _ = write!(words, " --seconds {} --out {}", args.seconds, out.display());
+    words
+}
+
+/// What tells this machine from others, as far as live figures depend on it.
+fn host() -> Value {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    json!([name.trim(), os::cpu::model(), os::cpu::allowed().len()])
 }
 
 /// Runs what is wanted of a scenario. A step that fails is told, and its rows stay empty.
@@ -156,22 +199,25 @@ fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Foun
     };
     let needs_it = scenario.rows.iter().filter_map(|row| row.modelled.as_ref());
     let needs_it = ways.0 && needs_it.filter(|place| place.verify.is_some()).count() > 0;
-    let wanted = scenario.steps.iter().filter(|step| match step.way {
-        Way::Modelled => ways.0,
-        Way::Live => ways.1,
-    });
+    let wanted = asked_for(scenario, ways);
     let wanted: Vec<&Step> = needs_it.then_some(&verify).into_iter().chain(wanted).collect();
     let mut exit = Exit::Good;
     for (index, step) in wanted.iter().enumerate() {
         let of = wanted.len();
         let id = &step.id;
-        output::note(format_args!("drumfire: {} {}/{of} {id}", scenario.name, index + 1));
         // All scenarios share the answers of the model.
         let is_verify = std::ptr::eq(*step, &verify);
         let folder = if is_verify { "." } else { scenario.name.as_str() };
-        match session.result(folder, step) {
-            Ok(Some(result)) if is_verify => found.verified = result,
-            Ok(Some(result)) => drop(found.results.insert(id.clone(), result)),
+        let kept = session.kept(folder, step);
+        if kept.is_none() {
+            output::note(format_args!("drumfire: {} {}/{of} {id}", scenario.name, index + 1));
+        }
+        match kept.map_or_else(|| session.result(folder, step), |kept| Ok(Some(kept))) {
+            Ok(Some(kept)) if is_verify => found.verified = kept.result,
+            Ok(Some(kept)) => {
+                found.done.insert(id.clone(), Done { run: kept.run, ended: kept.ended });
+                found.results.insert(id.clone(), kept.result);
+            }
             Ok(None) => return (found, Exit::Interrupted),
             Err(error) => {
                 output::note(format_args!("drumfire: {}: {error:#}", scenario.name));
@@ -186,7 +232,8 @@ fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Foun
 /// Keeps the document, also beside what other commands of this folder have left.
 fn keep(session: &Session, outcomes: &[Outcome]) -> Result<()> {
     let whole: Value = json!({ "scenarios": outcomes });
-    let file = session.out.join("scenarios.json");
-    fs::write(&file, format!("{whole:#}\n"))
-        .with_context(|| format!("cannot write {}", file.display()))
+    folder::write_file(&session.out.join("scenarios.json"), |out| {
+        use std::io::Write;
+        Ok(writeln!(out, "{whole:#}")?)
+    })
 }

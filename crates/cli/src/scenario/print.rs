@@ -37,6 +37,10 @@ pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> String {
                 lines(&mut out, words);
             });
         }
+        if !one.earlier.is_empty() {
+            out.push('\n');
+        }
+        one.earlier.iter().for_each(|words| lines(&mut out, words));
         out.push('\n');
     }
     out
@@ -74,6 +78,9 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
             let _ = writeln!(out, "- {}: {}", row.figure, row.words.join("; "));
         }
         out.push('\n');
+        for words in &one.earlier {
+            let _ = writeln!(out, "{words}.\n");
+        }
     }
     out.truncate(out.trim_end().len());
     out.push('\n');
@@ -115,6 +122,10 @@ fn scaled(row: &Shown) -> String {
 
 fn held(value: Option<f64>, error: Option<f64>) -> String {
     match (value, error) {
+        // It would not fit, and so far off nobody reads percents.
+        (Some(value), Some(error)) if error >= 1e4 => {
+            format!("{} × {}", number(value), number(1.0 + error / 100.0))
+        }
         (Some(value), Some(error)) => format!("{} {error:+.1} %", number(value)),
         _ => "–".to_owned(),
     }
@@ -145,5 +156,7 @@ mod test {
         {
             assert_eq!(number(value), right);
         }
+        assert_eq!(held(Some(1.5e6), Some(1.5e8)), "1.5M × 1.5M");
+        assert_eq!(held(Some(2.0), Some(100.0)), "2 +100.0 %");
     }
 }

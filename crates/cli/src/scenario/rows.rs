@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::file::{Place, Row, Scenario};
+use super::file::{Place, Row, Scenario, Way};
 
 /// Differences up to this need no words, in percent.
 const CLOSE_PERCENT: f64 = 5.0;
@@ -38,6 +38,19 @@ pub struct Outcome {
     pub series: Vec<Curve>,
     /// The command of each step that was run, as it may be typed.
     pub commands: BTreeMap<String, String>,
+    /// When each step was done, and by which run.
+    pub steps: BTreeMap<String, Done>,
+    /// The same in words, of live steps that earlier runs did.
+    pub earlier: Vec<String>,
+}
+
+/// When a step was done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Done {
+    /// When the `scenario run` began that did it.
+    pub run: String,
+    /// When it came to its end.
+    pub ended: String,
 }
 
 /// A figure, three times.
@@ -94,12 +107,15 @@ pub struct Found {
     pub verified: Value,
     /// The result of each step.
     pub results: BTreeMap<String, Value>,
+    /// When each was done.
+    pub done: BTreeMap<String, Done>,
     /// Why a step came to nothing.
     pub failed: BTreeMap<String, String>,
 }
 
-/// Holds all rows of a scenario against what was found.
-pub fn outcome(scenario: &Scenario, found: &Found, ways: (bool, bool)) -> Outcome {
+/// Holds all rows of a scenario against what was found, by a run that began at `begun` and by
+/// earlier ones.
+pub fn outcome(scenario: &Scenario, found: &Found, ways: (bool, bool), begun: &str) -> Outcome {
     let rows: Vec<Shown> = scenario.rows.iter().map(|row| shown(row, found, ways)).collect();
     let curves = scenario.series.iter().map(|series| {
         let at = |(x, id): &(f64, String)| {
@@ -130,8 +146,36 @@ pub fn outcome(scenario: &Scenario, found: &Found, ways: (bool, bool)) -> Outcom
             () => "figures",
         },
         commands: commands.collect(),
+        steps: found.done.clone(),
+        earlier: earlier(scenario, found, begun),
         rows,
         series,
+    }
+}
+
+/// Which live steps are not of this run, by the runs that did them. What a model says is the same
+/// whenever it is asked.
+fn earlier(scenario: &Scenario, found: &Found, begun: &str) -> Vec<String> {
+    let live = scenario.steps.iter().filter(|step| step.way == Way::Live);
+    let live: Vec<&str> = live.map(|step| step.id.as_str()).collect();
+    let mut runs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for id in &live {
+        if let Some(done) = found.done.get(*id).filter(|done| done.run != begun) {
+            runs.entry(&done.run).or_default().push(id);
+        }
+    }
+    let say = |(run, ids): (&str, Vec<&str>)| {
+        let (count, all, ids) = (ids.len(), live.len(), ids.join(", "));
+        format!("{count} of {all} live steps were done by the run of {}: {ids}", minute(run))
+    };
+    runs.into_iter().map(say).collect()
+}
+
+/// A time as people read it: `2026-01-01 12:30 UTC`.
+fn minute(time: &str) -> String {
+    match time.parse::<jiff::Timestamp>() {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        Err(_) => time.to_owned(),
     }
 }
 
@@ -206,6 +250,7 @@ fn no_model<'a>(row: &'a Row, found: &'a Found) -> &'a str {
     match step.and_then(|step| found.failed.get(step)) {
         Some(why) => why,
         None if row.modelled.is_none() && !row.why.is_empty() => &row.why,
+        None if row.modelled.is_none() => "the scenario's file names none",
         None => "its step did not run to its end, or says nothing of it",
     }
 }
@@ -256,6 +301,13 @@ fn kind(tag: &str) -> String {
     .to_owned()
 }
 
+/// How the numbers of a result came about; a sweep's runs say it.
+fn origin(result: &Value) -> &str {
+    let of_run = || result.pointer("/cells/0/runs/0/origin");
+    let origin = result.get("origin").or_else(of_run).and_then(Value::as_str);
+    origin.unwrap_or("simulated")
+}
+
 /// A figure, and what kind it is.
 fn figure(place: &Place, found: &Found) -> Option<(f64, String)> {
     if let Some([case, name]) = &place.verify {
@@ -275,7 +327,7 @@ fn figure(place: &Place, found: &Found) -> Option<(f64, String)> {
     // `plan` calls its answers simulated, as results do that nobody measured.
     let origin = match result["answer"].is_object() {
         true => "predicted",
-        false => result["origin"].as_str().unwrap_or("simulated"),
+        false => origin(result),
     };
     Some((of(step)? * place.times / below, origin.to_owned()))
 }
@@ -341,6 +393,36 @@ mod test {
         assert_eq!(shown(true).live, None);
         assert_eq!(shown(true).words, ["model: none: so", "live: none: 3 I/Os failed"]);
         assert_eq!(shown(false).words, ["model: none: so"]);
+    }
+
+    #[test]
+    fn a_sweep_says_by_its_runs_where_figures_come_from() {
+        let sweep = json!({ "cells": [{ "runs": [{ "origin": "measured" }] }] });
+        assert_eq!(origin(&sweep), "measured");
+        assert_eq!(origin(&json!({ "origin": "emulated" })), "emulated");
+        assert_eq!(origin(&json!({})), "simulated");
+    }
+
+    #[test]
+    fn live_steps_of_earlier_runs_are_told() {
+        let scenario = crate::scenario::file::read("intel-28-ssd").unwrap();
+        let mut found = Found::default();
+        let done = |run: &str| Done { run: run.to_owned(), ended: run.to_owned() };
+        let (now, before) = ("2026-01-01T12:00:00.5Z", "2026-01-01T11:30:00.5Z");
+        for (id, run) in
+            [("first", before), ("drives", before), ("raid0", now), ("plan-24", before)]
+        {
+            found.done.insert(id.to_owned(), done(run));
+        }
+        let earlier = |begun| outcome(&scenario, &found, (true, true), begun).earlier;
+        let live = scenario.steps.iter().filter(|step| step.way == Way::Live).count();
+        assert_eq!(
+            earlier(now),
+            [format!(
+                "2 of {live} live steps were done by the run of 2026-01-01 11:30 UTC: first, drives"
+            )]
+        );
+        assert_eq!(earlier("2026-01-02T00:00:00Z").len(), 2);
     }
 
     #[test]

@@ -120,7 +120,13 @@ impl<'a> Run<'a> {
     }
 
     /// Runs until the measured window is over and I/Os under way are to come back.
-    pub(super) fn go(&mut self, crew: &Crew, desk: Option<&Desk>, live: &mut dyn Live) -> Measured {
+    pub(super) fn go(
+        &mut self,
+        crew: &Crew,
+        desk: Option<&Desk>,
+        gate: Option<fn()>,
+        live: &mut dyn Live,
+    ) -> Measured {
         let spec = self.spec;
         let cores = os::cpu::allowed().len() as u32;
         let origin = origin(self.prepared);
@@ -132,6 +138,7 @@ impl<'a> Run<'a> {
             witness = Some(Witness::look(self.prepared));
         }
         let witness = witness.expect("looked before or after the filling");
+        gate.into_iter().for_each(|wait| wait());
         let commanded = self.clock.now();
         crew.command(Command::Run);
         let mut begin = self.clock.now();

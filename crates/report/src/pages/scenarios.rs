@@ -24,6 +24,8 @@ pub struct Scenario {
     pub about: String,
     /// Its figures.
     pub rows: Vec<Figure>,
+    /// Which live steps were done by earlier runs, in words.
+    pub earlier: Vec<String>,
 }
 
 /// One figure of a document.
@@ -99,6 +101,7 @@ fn of(scenario: &Scenario) -> Section {
     if !scenario.about.is_empty() {
         content.insert(0, Content::Text(scenario.about.clone()));
     }
+    content.extend(scenario.earlier.iter().map(|words| Content::Text(format!("{words}."))));
     section(&scenario.name, content)
 }
 

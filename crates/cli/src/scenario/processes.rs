@@ -1,0 +1,128 @@
+//! The processes of a step: those that drive, and the targets that are there for them. They end
+//! with this one, however it ends.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result};
+use block::Nanos;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::bench::Failed;
+use crate::companion;
+use crate::gate::Gate;
+
+/// This program, to be started in a folder.
+pub fn program(work: &Path) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+    // In a group of its own: Ctrl-C comes to us, and from us once.
+    command.current_dir(work).process_group(0).stdin(Stdio::null());
+    command.env(companion::VARIABLE, std::process::id().to_string());
+    Ok(command)
+}
+
+/// A process that drives or computes.
+pub struct Client {
+    child: Child,
+    out: JoinHandle<String>,
+    words: JoinHandle<String>,
+    /// Where it waits until others are there.
+    pub gate: Option<Gate>,
+}
+
+impl Client {
+    /// Starts it, behind a gate where others are to begin with it.
+    pub fn start(mut command: Command, gate: Option<Gate>) -> Result<Client> {
+        command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start another process of this program")?;
+        let out = child.stdout.take().expect("it was asked for");
+        let words = child.stderr.take().expect("it was asked for");
+        Ok(Client { child, out: gather(out), words: gather(words), gate })
+    }
+
+    /// Whether nobody has to wait for it to begin.
+    pub fn has_arrived(&mut self) -> bool {
+        self.gate.as_mut().is_none_or(Gate::has_arrived)
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks it to end early.
+    pub fn interrupt(&self) {
+        // It may have ended by now: then there is nobody to tell.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+    }
+
+    /// What it printed, or why there is nothing.
+    pub fn document(mut self, step: &str) -> Result<Value> {
+        let status = self.child.wait().context("cannot wait for a step's process")?;
+        let out = self.out.join().unwrap_or_default();
+        let words = self.words.join().unwrap_or_default();
+        let last = words.lines().last().unwrap_or("it printed no reason").trim();
+        let last = last.trim_start_matches("drumfire: ");
+        if !status.success() {
+            return Err(
+                Failed(format!("step {step}: its process ended with {status}: {last}")).into()
+            );
+        }
+        serde_json::from_str(&out).map_err(|_| {
+            Failed(format!("step {step}: its process printed no result: {last}")).into()
+        })
+    }
+}
+
+fn gather(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        // What came before it broke is told.
+        let _ = from.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// Targets that are there for a step.
+pub struct Server {
+    child: Child,
+    /// Where it listens, by protocol.
+    pub portals: BTreeMap<String, String>,
+}
+
+impl Server {
+    /// Starts it, and waits until it is ready.
+    pub fn start(args: &[String], work: &Path) -> Result<Server> {
+        let mut command = program(work)?;
+        command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let child = command.spawn().context("cannot start a target")?;
+        let mut server = Server { child, portals: BTreeMap::new() };
+        let mut line = String::new();
+        let out = server.child.stdout.take().expect("it was asked for");
+        BufReader::new(out).read_line(&mut line).context("cannot read what the target says")?;
+        let words = line.strip_prefix("ready").ok_or_else(|| {
+            Failed("its target ended before it was ready: stderr says why".to_owned())
+        })?;
+        let portals = words.split_whitespace().filter_map(|word| word.split_once('='));
+        server.portals = portals.map(|(name, at)| (name.to_owned(), at.to_owned())).collect();
+        Ok(server)
+    }
+
+    /// Processor time of all its threads so far.
+    pub fn processor_time(&self) -> Option<Nanos> {
+        os::sample::process_cpu(self.child.id()).ok()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A target ends cleanly on this; it may have ended by itself.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
