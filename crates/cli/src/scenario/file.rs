@@ -87,8 +87,10 @@ pub struct Row {
     pub id: String,
     /// In words.
     pub figure: String,
-    /// As it stands in the text, or as it follows from it.
-    pub published: f64,
+    /// As it stands in the text, or as it follows from it. Without one the live figure is held
+    /// against the model's.
+    #[serde(default)]
+    pub published: Option<f64>,
     /// Of all three.
     pub unit: String,
     /// Where the model's stands.
@@ -103,6 +105,9 @@ pub struct Row {
     /// What makes the model differ, or why there is none.
     #[serde(default)]
     pub why: String,
+    /// Why there is no live figure.
+    #[serde(default)]
+    pub no_live: String,
     /// What was put into the live figure: the rating of an emulated drive, a ratio that was chosen.
     /// It stands beside the figure, however close that is.
     #[serde(default)]
@@ -268,8 +273,12 @@ fn check(scenario: &Scenario) -> Result<(), String> {
         if !rows.insert(row.id.as_str()) {
             return Err(format!("two rows are called '{}'", row.id));
         }
-        if !row.published.is_finite() || row.published == 0.0 || row.scale <= 0.0 {
+        if row.published.is_some_and(|value| !value.is_finite() || value == 0.0) || row.scale <= 0.0
+        {
             return Err(format!("row '{}': published and scale are numbers beyond 0", row.id));
+        }
+        if row.published.is_none() && row.modelled.is_none() {
+            return Err(format!("row '{}': neither published nor modelled", row.id));
         }
         for (place, way) in [(&row.modelled, Way::Modelled), (&row.live, Way::Live)] {
             let Some(place) = place else { continue };
@@ -311,6 +320,10 @@ mod test {
             for row in &scenario.rows {
                 // What has no figure says why.
                 assert!(row.modelled.is_some() || !row.why.is_empty(), "{name}: {}", row.id);
+                let place = row.modelled.as_ref().and_then(|place| place.verify.as_ref());
+                let is_arithmetic = place.is_some_and(|[case, _]| case == "arithmetic");
+                let has_reason = row.live.is_some() || is_arithmetic || !row.no_live.is_empty();
+                assert!(has_reason, "{name}: {}: why is there no live figure?", row.id);
             }
         }
     }
@@ -321,6 +334,7 @@ mod test {
         assert!(why(&format!("{row}live={{step='no'}}")).contains("no live step 'no'"));
         assert!(why(&format!("{row}{row}")).contains("two rows are called 'r'"));
         assert!(why(&format!("{row}more=1")).contains("more"));
+        assert!(why("[[row]]\nid='r'\nfigure='f'\nunit='s'").contains("neither published nor"));
         let step = "[[step]]\nid='../up'\nway='live'\nrun=['race']\n";
         assert!(why(&format!("{row}{step}")).contains("'../up'"));
         let step = "[[step]]\nid='s'\nway='live'\nclients=0\nrun=['race']\n";

@@ -20,7 +20,7 @@ pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> String {
             let figure = format!("{}, {}", row.figure, row.unit);
             let modelled = held(row.modelled, row.error_percent);
             let live = held(row.live, row.live_error_percent);
-            let published = number(row.published);
+            let published = or_dash(row.published.map(number));
             if figure.chars().count() > 32 {
                 let _ = writeln!(out, "{figure}");
                 let _ = writeln!(out, "{:<32} {published:>10} {modelled:>17} {live:>17}", "");
@@ -59,7 +59,13 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
         let _ = writeln!(out, "| figure | unit | published | modelled | error |{}", live.0);
         let _ = writeln!(out, "|---|---|---|---|---|{}", live.1);
         for row in &one.rows {
-            let _ = write!(out, "| {} | {} | {} ", row.figure, row.unit, number(row.published));
+            let _ = write!(
+                out,
+                "| {} | {} | {} ",
+                row.figure,
+                row.unit,
+                or_dash(row.published.map(number))
+            );
             let modelled = row.modelled.map(|value| {
                 format!("{} ({})", number(value), row.modelled_origin.as_deref().unwrap_or("?"))
             });
@@ -127,6 +133,7 @@ fn held(value: Option<f64>, error: Option<f64>) -> String {
             format!("{} × {}", number(value), number(1.0 + error / 100.0))
         }
         (Some(value), Some(error)) => format!("{} {error:+.1} %", number(value)),
+        (Some(value), None) => number(value),
         _ => "–".to_owned(),
     }
 }

@@ -61,8 +61,8 @@ pub struct Shown {
     /// In words.
     #[serde(rename = "what")]
     pub figure: String,
-    /// As published.
-    pub published: f64,
+    /// As published, where anything was.
+    pub published: Option<f64>,
     /// Of the model.
     pub modelled: Option<f64>,
     /// What kind of figure the model's is: predicted, fitted, arithmetic, another reading.
@@ -77,7 +77,7 @@ pub struct Shown {
     pub unit: String,
     /// How far the model is from what was published.
     pub error_percent: Option<f64>,
-    /// How far the live figure, scaled, is from it.
+    /// How far the live figure, scaled, is from it; where nothing was published, from the model.
     pub live_error_percent: Option<f64>,
     /// How busy this machine's processors were.
     pub live_cpu_percent: Option<f64>,
@@ -97,7 +97,7 @@ pub struct Curve {
     /// Unit of the figures.
     pub unit: String,
     /// What varied, published, modelled, live times its scale.
-    pub points: Vec<(f64, f64, Option<f64>, Option<f64>)>,
+    pub points: Vec<(f64, Option<f64>, Option<f64>, Option<f64>)>,
 }
 
 /// What steps came to.
@@ -185,35 +185,38 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     let place = row.live.as_ref().filter(|_| live);
     let result = place.and_then(|place| found.results.get(place.step.as_ref()?));
     let real = place.and_then(|place| figure(place, found));
-    let error = |value: f64| 100.0 * (value / row.published - 1.0);
-    let error_percent = model.as_ref().map(|(value, _)| error(*value));
-    let live_error_percent = real.as_ref().map(|(value, _)| error(value * row.scale));
+    let (modelled_value, live_value) = (model.as_ref().map(|m| m.0), real.as_ref().map(|r| r.0));
+    let live_held = live_value.map(|value| value * row.scale);
+    let error_percent = error(modelled_value, row.published);
+    let live_error_percent = error(live_held, row.published.or(modelled_value));
     let mut words = Vec::new();
-    let is_far = |error: Option<f64>| error.is_some_and(|error| error.abs() > CLOSE_PERCENT);
     if modelled && model.is_none() {
         words.push(format!("model: none: {}", no_model(row, found)));
     } else if is_far(error_percent) {
-        words.push(format!(
-            "model: {}",
-            if row.why.is_empty() { "not explained" } else { &row.why }
-        ));
+        let why = if row.why.is_empty() { "not explained" } else { &row.why };
+        words.push(format!("model: {why}"));
     }
-    match place {
-        Some(place) if real.is_none() => {
-            words.push(format!("live: none: {}", no_live(place, found)))
-        }
-        Some(_) if is_far(live_error_percent) => {
-            words.push(format!("live: {}", explained(result.unwrap_or(&Value::Null))));
-        }
-        _ => {}
+    let apart = error(live_held, modelled_value);
+    words.extend(match place {
+        Some(place) if real.is_none() => Some(format!("live: none: {}", no_live(place, found))),
+        Some(_) if is_far(live_error_percent) => Some(match apart.filter(|_| !is_far(apart)) {
+            Some(percent) => format!("live: as the model has it, {percent:+.1} % from that"),
+            None => format!("live: {}", explained(result.unwrap_or(&Value::Null))),
+        }),
+        None if live && row.live.is_none() => absent(row).map(|why| format!("live: none: {why}")),
+        _ => None,
+    });
+    if real.is_some() && row.published.is_none() && live_error_percent.is_some() {
+        words.push("live: held against the model: nothing was published".to_owned());
     }
     if real.is_some() && !row.given.is_empty() {
         words.push(format!("live: given: {}", row.given));
     }
     let kind = model.as_ref().and_then(|(_, kind)| caution(kind)).map(str::to_owned);
-    let scaled = real.as_ref().filter(|_| row.scale != 1.0).map(|(value, origin)| {
-        let error = error(value * row.scale);
-        format!("live: {origin}, held against it times {}: {error:+.1} %", row.scale)
+    let is_scaled = |_: &&(f64, String)| row.scale != 1.0;
+    let scaled = real.as_ref().filter(is_scaled).map(|(_, origin)| {
+        let error = live_error_percent.map_or_else(String::new, |error| format!(": {error:+.1} %"));
+        format!("live: {origin}, held against it times {}{error}", row.scale)
     });
     let reason: Vec<String> = kind.into_iter().chain(scaled).chain(words.clone()).collect();
     let (modelled, modelled_origin) = model.unzip();
@@ -234,6 +237,15 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         words,
         reason: reason.join("; "),
     }
+}
+
+/// How far a figure is from another, in percent.
+fn error(value: Option<f64>, right: Option<f64>) -> Option<f64> {
+    Some(100.0 * (value? / right? - 1.0))
+}
+
+fn is_far(error_percent: Option<f64>) -> bool {
+    error_percent.is_some_and(|error| error.abs() > CLOSE_PERCENT)
 }
 
 /// What agreement of such a figure does not prove.
@@ -259,6 +271,18 @@ fn no_live<'a>(place: &Place, found: &'a Found) -> &'a str {
     let steps = place.step.iter().chain(&place.over);
     let why = steps.filter_map(|step| found.failed.get(step)).next();
     why.map_or("its step did not run to its end, or says nothing of it", String::as_str)
+}
+
+/// Why a row without a place for a live figure has none.
+fn absent(row: &Row) -> Option<&str> {
+    let verify = row.modelled.as_ref().and_then(|place| place.verify.as_ref());
+    match verify {
+        _ if !row.no_live.is_empty() => Some(&row.no_live),
+        Some([case, _]) if case == "arithmetic" => {
+            Some("the document's own arithmetic: nothing to run")
+        }
+        _ => None,
+    }
 }
 
 fn busy(result: &Value) -> Option<f64> {
@@ -368,6 +392,36 @@ mod test {
         let words = shown(&row, &found(10.0, 30.0), (false, true)).words;
         assert_eq!(words, ["live: given: the rating"]);
         assert!(shown(&row, &Found::default(), (false, true)).words[0].contains("none"));
+    }
+
+    #[test]
+    fn where_nothing_was_published_the_model_is_what_it_is_held_against() {
+        let mut row = row(&format!("{LIVE}\nmodelled={{ step='s', at='/model' }}"));
+        row.published = None;
+        let mut found = found(9.0, 30.0);
+        found.results.get_mut("s").unwrap()["model"] = json!(100.0);
+        let both = shown(&row, &found, (true, true));
+        assert_eq!((both.published, both.error_percent), (None, None));
+        assert!((both.live_error_percent.unwrap() + 10.0).abs() < 1e-9);
+        assert!(both.words.contains(&"live: held against the model: nothing was published".into()));
+        row.published = Some(200.0);
+        let both = shown(&row, &found, (true, true));
+        assert!(both.words.contains(&"live: not explained: processors were 30 % busy".into()));
+        found.results.get_mut("s").unwrap()["model"] = json!(92.0);
+        let both = shown(&row, &found, (true, true));
+        assert!(both.words.contains(&"live: as the model has it, -2.2 % from that".into()));
+        row.published = None;
+        let alone = shown(&row, &found, (false, true));
+        assert_eq!((alone.live, alone.live_error_percent), (Some(9.0), None));
+    }
+
+    #[test]
+    fn a_row_that_nobody_does_live_says_why() {
+        let mut row = row("modelled={ verify=['arithmetic', 'f'] }");
+        let words = |row: &Row| shown(row, &Found::default(), (false, true)).words;
+        assert_eq!(words(&row), ["live: none: the document's own arithmetic: nothing to run"]);
+        row.no_live = "no wire here".to_owned();
+        assert_eq!(words(&row), ["live: none: no wire here"]);
     }
 
     #[test]
