@@ -193,6 +193,33 @@ fn others_need_a_token_and_a_server_is_watched_too() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
+#[test]
+fn prometheus_understands_what_the_dashboard_asks() {
+    let Some(promtool) = require("promtool") else { return };
+    let folder = Folder::new();
+    let dashboard: Value = serde_json::from_str(include_str!("../../docs/grafana.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
+    let mut count = 0;
+    for target in targets {
+        let expression = target["expr"].as_str().unwrap().replace("$job", ".*");
+        // JSON is YAML.
+        let expression = Value::from(expression);
+        rules.push_str(&format!("  - record: asked_{count}\n    expr: {expression}\n"));
+        count += 1;
+    }
+    let file = folder.file("rules.yml", rules.as_bytes());
+    let check = |file: &Path| {
+        let mut command = Command::new(&promtool);
+        drumfire_tests::run(command.args(["check", "rules"]).arg(file), LIMIT)
+    };
+    let said = check(&file).ok();
+    assert!(said.stdout.contains(&format!("{count} rules found")), "{said:?}");
+    let wrong = folder.file("wrong.yml", rules.replace("job=", "job").as_bytes());
+    assert_ne!(check(&wrong).code, Some(0));
+}
+
 /// The page at an address as a browser has it after a while, with its script run.
 fn browsed(folder: &Path, address: &str) -> Option<String> {
     let mut command = browser(folder)?;

@@ -1,6 +1,8 @@
 //! What a browser or a collector of metrics sees of a run under way, or of a server: the page, the
 //! document that it draws, and the same as metrics. Pure functions of a [`Moment`].
 
+#[cfg(test)]
+mod dashboard;
 mod metrics;
 
 use std::collections::VecDeque;

@@ -96,9 +96,12 @@ pub struct Curve {
     pub x: String,
     /// Unit of the figures.
     pub unit: String,
-    /// What varied, published, modelled, live times its scale.
-    pub points: Vec<(f64, Option<f64>, Option<f64>, Option<f64>)>,
+    /// In the order of the file.
+    pub points: Vec<Point>,
 }
+
+/// What varied, published, modelled, live times its scale.
+type Point = (f64, Option<f64>, Option<f64>, Option<f64>);
 
 /// What steps came to.
 #[derive(Default)]
