@@ -40,7 +40,7 @@ fn strangers(table: &Table) -> Result<String> {
         writeln!(
             text,
             "  {:<20} {:+7.1} % {held:<6} {}",
-            row.sample.class.title(),
+            row.sample.alike.class.title(),
             row.error * 100.0,
             row.name
         )?;

@@ -3,8 +3,9 @@
 //! `data/evidence.toml` holds published results, each with its source, date and the system that it
 //! is about. A system belongs to a [`Class`] by what limits it. Within a class the errors of the
 //! others say how far the next answer may be off: split conformal prediction (Vovk, Gammerman and
-//! Shafer 2005), with the logarithm of published over predicted. When a row is asked, the document
-//! that it stands in is left out whole; and once more, everything by the same publisher.
+//! Shafer 2005) over publishers, with the logarithm of published over predicted. When a row is
+//! asked, the document that it stands in is left out whole; and once more, everything by the same
+//! publisher.
 
 mod learn;
 mod read;
@@ -21,7 +22,7 @@ use crate::system::{Level, PlanError, Tweak};
 use catalogue::Catalogue;
 
 pub(crate) use learn::middle;
-pub use learn::{Learned, interval, learn};
+pub use learn::{Alike, Learned, interval, learn};
 pub use read::{Evidence, EvidenceError, Given, Row, Source, TailRow, What};
 pub use table::{Asked, Table, Total, table};
 pub use tail::{Tail, tail};
@@ -97,8 +98,9 @@ impl Class {
 pub struct Sample {
     /// Position in the table.
     pub row: usize,
-    /// Class of the system.
-    pub class: Class,
+    /// What makes it like others.
+    #[serde(flatten)]
+    pub alike: Alike,
     /// Which document it stands in.
     pub source: String,
     /// Who published that.
@@ -109,6 +111,9 @@ pub struct Sample {
     pub model: f64,
     /// Logarithm of published over predicted, as a rate: a latency counts the other way round.
     pub residual: f64,
+    /// The same when it was asked before its answer was seen, by the model of that day; `None` for
+    /// what the model was made with.
+    pub asked_blind: Option<f64>,
 }
 
 /// Asks the model about every row.
@@ -129,8 +134,9 @@ pub fn samples(evidence: &Evidence, catalogue: &Catalogue) -> Result<Vec<Sample>
         };
         let residual = sign * (published / model).ln();
         let publisher = evidence.sources[&row.source].publisher.clone();
-        let (class, source) = (Class::of(&bill, &found), row.source.clone());
-        Ok(Sample { row: at, class, source, publisher, published, model, residual })
+        let alike = Alike::of(Class::of(&bill, &found), &found);
+        let (source, asked_blind) = (row.source.clone(), row.blind.map(f64::ln));
+        Ok(Sample { row: at, alike, source, publisher, published, model, residual, asked_blind })
     };
     evidence.rows.iter().enumerate().filter(|(_, row)| !row.recalled).map(one).collect()
 }
@@ -165,7 +171,7 @@ fn shipped() -> &'static [Sample] {
 /// As [`predict`].
 pub fn sure(bill: &Bill, found: &Prediction, spread: (f64, f64)) -> Result<Sure, PlanError> {
     let class = Class::of(bill, found);
-    let learned = learn(shipped(), class, |_| true);
+    let learned = learn(shipped(), Alike::of(class, found), |_| true);
     let Some(known) = &learned else {
         return Ok(Sure { class, learned: None, middle: 1.0, ends: None });
     };

@@ -116,6 +116,8 @@ pub struct Row {
     /// Known from memory, the source was not seen: shown, never counted.
     #[serde(default)]
     pub recalled: bool,
+    /// Published over predicted, as a rate, when it was asked before its answer was seen.
+    pub blind: Option<f64>,
     /// What must be known to read it.
     #[serde(default)]
     pub note: String,
@@ -199,6 +201,9 @@ impl Evidence {
             }
             if given.iter().flatten().any(|value| !(1e-3..1e12).contains(value)) {
                 return wrong("its value makes no sense");
+            }
+            if row.blind.is_some_and(|blind| !(1e-3..1e3).contains(&blind)) {
+                return wrong("blind is published over predicted, 0.001 to 1000");
             }
         }
         for tail in &read.tails {

@@ -29,7 +29,7 @@ pub struct Asked {
     pub learned: Option<Learned>,
     /// Relative error of the middle.
     pub error: f64,
-    /// Whether p10 to p90 hold it.
+    /// Whether p10 to p90 hold it, around what was said when it was asked first.
     pub held: bool,
     /// Whether they do if everything by the same publisher is left out.
     pub held_without_publisher: bool,
@@ -92,10 +92,12 @@ impl Table {
 pub fn table(evidence: &Evidence, catalogue: &Catalogue) -> Result<Table, EvidenceError> {
     let all = samples(evidence, catalogue)?;
     let asked = |sample: &Sample| {
-        let others = learn(&all, sample.class, |other| other.source != sample.source);
-        let strict = learn(&all, sample.class, |other| other.publisher != sample.publisher);
+        let others = learn(&all, sample.alike, |other| other.source != sample.source);
+        let strict = learn(&all, sample.alike, |other| other.publisher != sample.publisher);
+        // What was learned from a row that was asked blind flatters what the model says of it now.
+        let first = sample.asked_blind.unwrap_or(sample.residual);
         let inside = |learned: &Option<Learned>| {
-            learned.as_ref().is_some_and(|l| (sample.residual - l.center).abs() <= l.half + 1e-12)
+            learned.as_ref().is_some_and(|l| (first - l.center).abs() <= l.half + 1e-12)
         };
         let center = others.as_ref().map_or(0.0, |learned| learned.center);
         Asked {
@@ -112,7 +114,7 @@ pub fn table(evidence: &Evidence, catalogue: &Catalogue) -> Result<Table, Eviden
     let of = |class: Option<Class>, keep: &dyn Fn(&Asked) -> bool| total(class, &rows, keep);
     let classes: Vec<Total> = Class::ALL
         .into_iter()
-        .filter_map(|class| of(Some(class), &|row| row.sample.class == class))
+        .filter_map(|class| of(Some(class), &|row| row.sample.alike.class == class))
         .collect();
     let without = Class::ALL.into_iter();
     let without =
@@ -120,7 +122,7 @@ pub fn table(evidence: &Evidence, catalogue: &Catalogue) -> Result<Table, Eviden
     let empty = || EvidenceError { row: 0, name: "all".to_owned(), reason: "no rows".to_owned() };
     let mut whole = of(None, &|_| true).ok_or_else(empty)?;
     whole.met = (COVERS.0..=COVERS.1).contains(&whole.covered);
-    let mut single = of(None, &|row| row.sample.class != Class::Cluster).ok_or_else(empty)?;
+    let mut single = of(None, &|row| row.sample.alike.class != Class::Cluster).ok_or_else(empty)?;
     single.met = single.median <= MEDIAN;
     let recalled = evidence.rows.iter().filter(|row| row.recalled).count();
     Ok(Table { tag: Tag::Pred, recalled, all: whole, single, classes, without, rows })

@@ -21,9 +21,9 @@ fn each_row_is_asked_from_the_others() {
     assert_eq!(asked.rows.len() + asked.recalled, Evidence::shipped().rows.len());
     // A publisher that was left out taught nothing: one outlier changes the others, not itself.
     let mut all = samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap();
-    let before = learn(&all, all[1].class, |other| other.source != all[1].source);
+    let before = learn(&all, all[1].alike, |other| other.source != all[1].source);
     all[1].residual = 9.0;
-    let after = learn(&all, all[1].class, |other| other.source != all[1].source);
+    let after = learn(&all, all[1].alike, |other| other.source != all[1].source);
     assert_eq!(before, after);
 }
 
@@ -34,27 +34,31 @@ fn counts_down(left: &mut usize) -> bool {
     had
 }
 
+fn sure_of(class: Class) -> Alike {
+    Alike { class, guessed: false }
+}
+
 #[test]
 fn a_class_without_rows_learns_nothing_and_a_small_one_says_so() {
     let all = samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap();
     let few: Vec<Sample> = all
         .iter()
-        .filter(|s| s.class != Class::WireBound && s.class != Class::Cluster)
+        .filter(|s| s.alike.class != Class::WireBound && s.alike.class != Class::Cluster)
         .cloned()
         .collect();
-    assert_eq!(learn(&few, Class::WireBound, |_| true), None);
-    assert_eq!(learn(&few, Class::Cluster, |_| true), None);
+    assert_eq!(learn(&few, sure_of(Class::WireBound), |_| true), None);
+    assert_eq!(learn(&few, sure_of(Class::Cluster), |_| true), None);
     let mut left = 5;
     let some: Vec<Sample> = all
         .iter()
-        .filter(|s| s.class != Class::WireBound || counts_down(&mut left))
+        .filter(|s| s.alike.class != Class::WireBound || counts_down(&mut left))
         .cloned()
         .collect();
-    let wire = learn(&some, Class::WireBound, |_| true).unwrap();
+    let wire = learn(&some, sure_of(Class::WireBound), |_| true).unwrap();
     assert!(wire.pooled && wire.rows < all.len(), "{wire:?}");
     // The middle is inside its ends, in every class.
     for class in Class::ALL {
-        let Some(learned) = learn(&all, class, |_| true) else { continue };
+        let Some(learned) = learn(&all, sure_of(class), |_| true) else { continue };
         let (low, middle, high) = interval(&learned);
         assert!(low <= middle && middle <= high, "{class:?}");
     }
@@ -160,4 +164,44 @@ fn what_arrives_waits_as_theory_says() {
     assert!((fast.response_s - slow.response_s - 1.0 / 35e3).abs() < 1e-6, "{fast:?}");
     assert!((fast.uses[0].utilisation - 0.5).abs() < 0.01);
     assert!(crate::predict::arriving(&bill, 36_000.0).unwrap_err().is_overload());
+}
+
+#[test]
+fn strangers_are_held_by_what_other_publishers_taught() {
+    let all = samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap();
+    let held = |sample: &&Sample| {
+        let off = sample.asked_blind.unwrap_or_default();
+        let learned = learn(&all, sample.alike, |other| other.publisher != sample.publisher);
+        learned.is_some_and(|l| (off - l.center).abs() <= l.half)
+    };
+    let blind: Vec<&Sample> = all.iter().filter(|sample| sample.asked_blind.is_some()).collect();
+    let share = blind.iter().copied().filter(held).count() as f64 / blind.len() as f64;
+    assert!(blind.len() >= 46 && (0.65..=0.95).contains(&share), "{share} of {}", blind.len());
+}
+
+#[test]
+fn a_publisher_weighs_as_much_with_one_row_as_with_five() {
+    let made = |row: usize, publisher: &str, residual: f64, asked_blind: Option<f64>| Sample {
+        row,
+        alike: sure_of(Class::DriveAtLimit),
+        source: publisher.to_owned(),
+        publisher: publisher.to_owned(),
+        published: 1.0,
+        model: 1.0,
+        residual,
+        asked_blind,
+    };
+    let halves = |repeats: usize| {
+        let mut all: Vec<Sample> =
+            (0..9).map(|n| made(n, &format!("p{n}"), [0.1, -0.1][n % 2], None)).collect();
+        all.extend((0..repeats).map(|n| made(9 + n, "far off", 0.5, None)));
+        all.push(made(90, "blind", 0.0, Some(0.2)));
+        learn(&all, sure_of(Class::DriveAtLimit), |_| true).unwrap().half
+    };
+    // Ten publishers, the one that was asked blind, which counts for eight more, and one to come:
+    // 0.8 of 20 ends among the eight, whatever the farthest says how often.
+    assert_eq!((halves(1), halves(5)), (0.2, 0.2));
+    let alone = [made(0, "a", 0.1, None), made(1, "b", 0.3, None)];
+    // Without a row asked blind all take its place, and the rank of so few is the last.
+    assert_eq!(learn(&alone, sure_of(Class::DriveAtLimit), |_| true).unwrap().half, 0.3);
 }
