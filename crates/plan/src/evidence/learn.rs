@@ -34,7 +34,7 @@ pub struct Alike {
 impl Alike {
     /// Of an answer.
     pub fn of(class: Class, found: &Prediction) -> Alike {
-        Alike { class, guessed: found.kind == crate::catalogue::Kind::Guess }
+        Alike { class, guessed: found.kind == catalogue::Kind::Guess }
     }
 }
 
