@@ -45,16 +45,16 @@ fn fits(Assembly { newest, places, missing, .. }: &Assembly) {
 pub fn read_map(input: &[u8]) {
     const BYTES: u64 = 64 << 20;
     let mut bytes = sealed(input, PAGE_BYTES);
-    let as_it_is = Page::decode(0, 1, input);
+    let as_it_is = Page::decode(0, 1, region_bytes(BYTES), input);
     assert!(as_it_is.is_none() || input.len() >= PAGE_BYTES);
     // What makes it this array's, most of the time.
     if Rng::new(input.len() as u64, 1).below(4) > 0 {
         let good = volume::array::blank_pages(1, BYTES).swap_remove(0);
         bytes[..8].copy_from_slice(&good[..8]);
-        bytes[12..32].copy_from_slice(&good[12..32]);
+        bytes[12..40].copy_from_slice(&good[12..40]);
         bytes = sealed(&bytes, PAGE_BYTES);
     }
-    let Some(page) = Page::decode(0, 1, &bytes) else { return };
+    let Some(page) = Page::decode(0, 1, region_bytes(BYTES), &bytes) else { return };
     assert_eq!(page_count(BYTES), 1);
     let regions = (BYTES / region_bytes(BYTES)) as usize;
     let dirty = (0..regions).filter(|region| page.is_dirty(*region)).count();
@@ -84,7 +84,8 @@ fn assembly(bytes: u64) -> Assembly {
         history: Vec::new(),
     };
     let stands = vec![newest.generation];
-    Assembly { newest, places: vec![Some(0)], stands, missing: 0, notes: Vec::new() }
+    let (places, first) = (vec![Some(0)], vec![0]);
+    Assembly { newest, places, stands, first, missing: 0, notes: Vec::new() }
 }
 
 /// So many bytes, with the right checksum.

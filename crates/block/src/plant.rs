@@ -65,6 +65,10 @@ pub enum Plant {
     MapOnOneLeg,
     /// The leg that is named first counts as the newest.
     TrustFirst,
+    /// What comes to an array that grows is not made zero.
+    GrowUnzeroed,
+    /// An array that grows says so before it has its new part.
+    GrowEarly,
 }
 
 impl Plant {
@@ -80,7 +84,7 @@ impl Plant {
     ];
 
     /// Those of arrays.
-    pub const KEPT: [Plant; 11] = [
+    pub const KEPT: [Plant; 13] = [
         Plant::MapAfterData,
         Plant::AckEarly,
         Plant::ReadStale,
@@ -92,6 +96,8 @@ impl Plant {
         Plant::JoinUnflushed,
         Plant::MapOnOneLeg,
         Plant::TrustFirst,
+        Plant::GrowUnzeroed,
+        Plant::GrowEarly,
     ];
 
     /// Those of servers.

@@ -79,6 +79,14 @@ enum What {
         #[arg(default_missing_value = "")]
         destroy: Vec<String>,
     },
+    /// Make an array larger, after its legs were replaced by larger ones or became larger.
+    Grow {
+        /// array:NAME?leg=URI&leg=URI, or a stripe over several
+        array: Uri,
+        /// Its bytes from then on; as many as its legs have room for otherwise.
+        #[arg(long, value_name = "SIZE")]
+        size: Option<String>,
+    },
 }
 
 /// How data lie on the legs.
@@ -111,6 +119,7 @@ pub fn main(args: &Args) -> Result<Exit> {
         What::Replace { array, number, leg, destroy } => {
             changed(array, Change::Replace { number, leg }, &destroy)?;
         }
+        What::Grow { array, size } => grow(array, size.as_deref())?,
     }
     Ok(Exit::Good)
 }
@@ -144,6 +153,30 @@ fn raid10(
 fn changed(array: Uri, change: Change, destroy: &[String]) -> Result<()> {
     let now = array::change(&array_of(array)?, change, destroy)?;
     print(&format!("{}\n", Uri::Array(now)))
+}
+
+/// Makes an array larger, or each of those that a stripe lies over.
+fn grow(uri: Uri, size: Option<&str>) -> Result<()> {
+    let wrong = |why: String| UsageError(why);
+    let bytes = size.map(parse_size).transpose().map_err(|error| wrong(error.to_string()))?;
+    let (arrays, each) = match uri {
+        Uri::Stripe { parts, .. } => {
+            let count = parts.len() as u64;
+            if bytes.is_some_and(|bytes| !bytes.is_multiple_of(count)) {
+                return Err(
+                    wrong(format!("--size: a multiple of {count}, for {count} parts")).into()
+                );
+            }
+            (parts, bytes.map(|bytes| bytes / count))
+        }
+        one => (vec![one], bytes),
+    };
+    let arrays = arrays.into_iter().map(array_of).collect::<Result<Vec<_>>>()?;
+    for array in arrays {
+        let bytes = array::grow(&array, each)?;
+        print(&format!("array {} has {bytes} bytes\n", array.name))?;
+    }
+    Ok(())
 }
 
 fn array_of(uri: Uri) -> Result<ArrayUri> {

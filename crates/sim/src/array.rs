@@ -40,10 +40,13 @@ enum Happened {
     Joined,
     GivenUp,
     ReadInResync,
+    Grown,
+    CutInGrowth,
+    NotGrown,
 }
 
 impl Happened {
-    const ALL: [(Happened, &'static str); 14] = [
+    const ALL: [(Happened, &'static str); 17] = [
         (Happened::Crash, "crashes"),
         (Happened::CrashInResync, "crashes in a resync"),
         (Happened::Torn, "torn pages"),
@@ -58,6 +61,9 @@ impl Happened {
         (Happened::Joined, "times that legs were recorded as in again"),
         (Happened::GivenUp, "openings without a leg"),
         (Happened::ReadInResync, "reads in a resync"),
+        (Happened::Grown, "arrays that grew"),
+        (Happened::CutInGrowth, "crashes in a growth"),
+        (Happened::NotGrown, "growths refused"),
     ];
 }
 

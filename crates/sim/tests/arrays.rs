@@ -7,18 +7,20 @@ use sim::Case;
 use sim::array::{Story, all_short, run};
 
 /// Mistakes, each with a seed that finds it.
-const FOUND: [(Plant, u64); 11] = [
+const FOUND: [(Plant, u64); 13] = [
     (Plant::MapAfterData, 0),
     (Plant::AckEarly, 356),
-    (Plant::ReadStale, 449),
-    (Plant::KeepGeneration, 26),
+    (Plant::ReadStale, 61),
+    (Plant::KeepGeneration, 15),
     (Plant::FlushOneLeg, 167),
     (Plant::CleanUnflushed, 5),
-    (Plant::CopyUnclaimed, 105),
+    (Plant::CopyUnclaimed, 23),
     (Plant::JoinUnmapped, 2),
-    (Plant::JoinUnflushed, 19),
+    (Plant::JoinUnflushed, 127),
     (Plant::MapOnOneLeg, 2),
-    (Plant::TrustFirst, 39),
+    (Plant::TrustFirst, 19),
+    (Plant::GrowUnzeroed, 3),
+    (Plant::GrowEarly, 83),
 ];
 
 fn holds(story: &str) {
@@ -153,6 +155,55 @@ fn a_resync_may_be_cut_ten_times() {
                  fua3,rest,return1,{cuts}read0,read1,read2,read3,whole"
             ));
         }
+    }
+}
+
+/// Also where the first superblock of a leg is torn, and the second is the only one.
+#[test]
+fn an_array_may_die_at_every_write_of_a_growth() {
+    for writes in 0..=20 {
+        for seed in 0..12 {
+            let legs = 1 + seed % 3;
+            holds(&format!(
+                "seed={seed} legs={legs} spares={} lanes=1 steps=fua0,write3,rest,crash,go{},\
+                 grow{writes},read4,read5,fua4,write5,rest,crash,read0,read4,grow{},fua5,rest",
+                seed % 2,
+                seed * 3,
+                20 - writes
+            ));
+        }
+    }
+}
+
+#[test]
+fn an_array_that_lacks_a_leg_does_not_grow_and_one_that_is_whole_again_does() {
+    for seed in 0..40 {
+        let leg = seed % 2;
+        let story = format!(
+            "seed={seed} legs=2 spares=0 lanes=1 steps=fua0,rest,fail{leg},fua1,rest,grow99,read4,\
+             return{leg},whole,grow99,fua4,read5,rest"
+        );
+        let story: Story = story.parse().unwrap();
+        let kept = run(&story).unwrap();
+        let count = |word: &str| {
+            kept.counts().iter().find(|(what, _)| *what == word).map_or(0, |(_, count)| *count)
+        };
+        let all = count("growths refused") + count("arrays that grew");
+        assert_eq!(all, 2, "{:?}", kept.counts());
+        assert!(count("growths refused") >= 1);
+    }
+}
+
+/// The process dies again and again while it writes superblocks.
+#[test]
+fn of_two_superblocks_one_is_always_whole() {
+    for seed in 0..150 {
+        let cuts = |n: u64| format!("crash,go{},", (seed * 7 + n * 5) % 29);
+        let cuts: String = (0..8).map(cuts).collect();
+        holds(&format!(
+            "seed={seed} legs={} spares=0 lanes=1 steps=fua0,rest,{cuts}fua1,rest,crash",
+            1 + seed % 2
+        ));
     }
 }
 

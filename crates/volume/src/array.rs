@@ -12,6 +12,7 @@ mod cool;
 mod copy;
 mod desk;
 mod error;
+mod grow;
 mod join;
 mod keeper;
 mod map;
@@ -27,9 +28,10 @@ use std::sync::Arc;
 use block::{Geometry, Lane, Pool, Rng};
 
 pub(crate) use self::admin::is_name;
-pub use self::admin::{Change, change, create, show};
+pub use self::admin::{Change, change, create, grow, show};
 pub use self::assemble::{Assembly, Found, assemble, copies_of};
 pub use self::error::ArrayError;
+pub use self::grow::{Growth, Put, Step};
 pub use self::keeper::Keeper;
 use self::map::Map;
 pub use self::map::{MAP_OFFSET, PAGE_BYTES, Page, Region};
@@ -56,7 +58,11 @@ pub fn page_count(bytes: u64) -> usize {
 
 /// The pages of an array's map as they are before anything is written.
 pub fn blank_pages(array: u128, bytes: u64) -> Vec<[u8; PAGE_BYTES]> {
-    let map = Map::new(bytes);
+    pages_of(&Map::new(bytes), array)
+}
+
+/// The pages of a map as they are to stand on the legs now.
+fn pages_of(map: &Map, array: u128) -> Vec<[u8; PAGE_BYTES]> {
     let page = |page| {
         let mut bytes = [0; PAGE_BYTES];
         map.encode(page, array, &mut bytes);
@@ -80,15 +86,7 @@ impl Array {
         geometry: Geometry,
     ) -> Array {
         let block = &assembly.newest;
-        let map = Map::new(block.bytes);
-        for page in 0..map.pages() {
-            // A page is on all legs before anything is written there, so any whole one will do.
-            let mut found = maps.iter().filter_map(|leg| leg.get(page)?.as_ref()).peekable();
-            if found.peek().is_none() {
-                map.load(page, None);
-            }
-            found.for_each(|found| map.load(page, Some(found)));
-        }
+        let map = Map::read(block.bytes, maps);
         map.opened();
         let (claims, legs) = (Claims::new(block.bytes), block.in_state(State::In));
         let legs = (legs, assembly.missing);
@@ -106,7 +104,12 @@ impl Array {
         ways: (Vec<Option<Box<dyn Lane>>>, Ways),
     ) -> Keeper {
         let (shared, block) = (Arc::clone(&self.shared), assembly.newest.clone());
-        let places = (places, assembly.stands.clone());
+        let places = places.into_iter().zip(&assembly.first);
+        let places = places.map(|([one, other], first)| match first {
+            0 => [one, other],
+            _ => [other, one],
+        });
+        let places = (places.collect(), assembly.stands.clone());
         Keeper::new(shared, block, places, pool, rng, ways)
     }
 

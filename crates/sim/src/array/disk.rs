@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Rng};
-use volume::array::{DATA_OFFSET, MAP_OFFSET, Page, region_bytes};
+use volume::array::{DATA_OFFSET, MAP_OFFSET, Page, Put, region_bytes};
 
 use super::rig::{ARRAY, BYTES};
 
@@ -118,7 +118,9 @@ impl Leg {
         let Some(Content::Bytes(bytes)) = self.durable.get(&(MAP_OFFSET / PAGE)) else {
             return false;
         };
-        let Some(page) = Page::decode(0, ARRAY, &bytes[..]) else { return false };
+        let Some(page) = Page::decode(0, ARRAY, region_bytes(BYTES), &bytes[..]) else {
+            return false;
+        };
         let region = |at: u64| ((at - DATA_OFFSET) / region_bytes(BYTES)) as usize;
         (region(offset)..=region(offset + len - 1)).all(|region| page.is_dirty(region))
     }
@@ -149,10 +151,10 @@ impl Leg {
         }
     }
 
-    /// All pages of data that are not zero.
-    pub(super) fn data(&self) -> BTreeMap<u64, Content> {
-        let first = DATA_OFFSET / PAGE;
-        let pages = self.durable.keys().chain(self.cache.keys()).filter(|page| **page >= first);
+    /// All pages of data of an array of so many bytes that are not zero.
+    pub(super) fn data(&self, bytes: u64) -> BTreeMap<u64, Content> {
+        let data = DATA_OFFSET / PAGE..(DATA_OFFSET + bytes) / PAGE;
+        let pages = self.durable.keys().chain(self.cache.keys()).filter(|page| data.contains(page));
         let held = pages.filter_map(|page| Some((*page, self.page(*page)?.clone())));
         held.filter(|(_, content)| matches!(content, Content::Value(value) if *value != 0))
             .collect()
@@ -162,6 +164,36 @@ impl Leg {
     pub(super) fn put(&mut self, offset: u64, bytes: &[u8]) {
         let bytes: Box<[u8; PAGE as usize]> = Box::new(bytes.try_into().expect("a page"));
         self.durable.insert(offset / PAGE, Content::Bytes(bytes));
+    }
+
+    /// Fills what lies behind an array of so many bytes with what stood there before.
+    pub(super) fn fill_behind(&mut self, bytes: u64, junk: u64) {
+        for page in (DATA_OFFSET + bytes) / PAGE..self.tail() {
+            self.durable.insert(page, Content::Value(junk));
+        }
+    }
+
+    /// Does a write of a growth, durably, or a part of it.
+    pub(super) fn grow(&mut self, step: &volume::array::Step, whole: bool, rng: &mut Rng) {
+        match &step.put {
+            Put::Bytes(bytes) => {
+                let mut page = self.bytes_at(step.offset);
+                let sectors = (0..PAGE as usize).step_by(SECTOR);
+                for at in sectors.filter(|_| whole || rng.below(2) == 0) {
+                    page[at..at + SECTOR].copy_from_slice(&bytes[at..at + SECTOR]);
+                }
+                self.cache.remove(&(step.offset / PAGE));
+                self.put(step.offset, &page);
+            }
+            Put::Zeroes(len) => {
+                for page in step.offset / PAGE..(step.offset + len) / PAGE {
+                    if whole || rng.below(2) == 0 {
+                        self.cache.remove(&page);
+                        self.durable.remove(&page);
+                    }
+                }
+            }
+        }
     }
 
     /// Loses what chance wants of its cache.
@@ -236,9 +268,10 @@ impl Leg {
 }
 
 impl World {
-    pub(super) fn new(legs: usize, bytes: u64, rng: Rng) -> Shared {
+    /// Legs of so many bytes each.
+    pub(super) fn new(legs: Vec<u64>, rng: Rng) -> Shared {
         Rc::new(RefCell::new(World {
-            legs: (0..legs).map(|_| Leg::new(bytes)).collect(),
+            legs: legs.into_iter().map(Leg::new).collect(),
             taken: Vec::new(),
             answered: Vec::new(),
             waiting: 0,
@@ -321,8 +354,9 @@ impl World {
             if result.is_some() || leg.dead || !writes || rng.below(3) == 0 {
                 continue;
             }
+            let data = DATA_OFFSET..leg.tail() * PAGE;
             match rng.below(3) {
-                0 if io.offset < DATA_OFFSET => {
+                0 if !data.contains(&io.offset) => {
                     self.torn += 1;
                     tear(leg, &io, rng);
                 }

@@ -190,7 +190,8 @@ fn assembly(legs: usize, bytes: u64) -> Assembly {
         history: Vec::new(),
     };
     let (places, stands) = ((0..legs).map(Some).collect(), vec![newest.generation; legs]);
-    Assembly { newest, places, stands, missing: 0, notes: Vec::new() }
+    let first = vec![0; legs];
+    Assembly { newest, places, stands, first, missing: 0, notes: Vec::new() }
 }
 
 #[cfg(test)]

@@ -5,21 +5,26 @@ use std::rc::Rc;
 
 use block::{Buf, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, MAP_OFFSET, Member, PAGE_BYTES, Page,
-    SUPERBLOCK_BYTES, State, Superblock, TAIL_BYTES, Ways, assemble, blank_pages, copies_of,
-    page_count, region_bytes,
+    Array, Assembly, DATA_OFFSET, Found, Generation, Growth, Keeper, MAP_OFFSET, Member,
+    PAGE_BYTES, Page, SUPERBLOCK_BYTES, State, Superblock, TAIL_BYTES, Ways, assemble, blank_pages,
+    copies_of, page_count, region_bytes,
 };
 
 use super::disk::{PAGE, Shared, Way, World};
 use super::model::Block;
-use super::story::{BLOCKS, Step, Story};
+use super::story::{BLOCKS, BLOCKS_GROWN, Step, Story};
 use super::{Happened, Kept};
 
-/// Where the blocks are: at the ends of a region, at the beginning of the next, and in another.
-const PLACES: [u64; BLOCKS] = [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE];
-/// Bytes of the array: four regions.
+/// Where the blocks are: at the ends of a region, at the beginning of the next, and in another; and
+/// at the ends of what comes with a growth.
+const PLACES: [u64; BLOCKS_GROWN] =
+    [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE, BYTES, BYTES + (128 << 10) - PAGE];
+/// Regions that there are at most.
+const REGIONS: usize = 12;
+/// Bytes of the array when it begins: four regions.
 pub(super) const BYTES: u64 = 256 << 10;
-const LEG_BYTES: u64 = DATA_OFFSET + BYTES + TAIL_BYTES;
+/// An array grows in multiples of this.
+const GRANULE: u64 = 64 << 10;
 pub(super) const ARRAY: u128 = 0xa;
 /// Time from one event to the next.
 const EVENT: Nanos = Nanos(5_000);
@@ -61,8 +66,11 @@ struct Run {
     /// Legs that were in by the superblocks when something was last told.
     truth: u32,
     /// Regions that were touched since all were clean, and those that ever were.
-    touched: [bool; BLOCKS],
-    ever: [bool; BLOCKS],
+    touched: [bool; REGIONS],
+    ever: [bool; REGIONS],
+    /// Bytes of the array, and what it may have become when it is opened next.
+    bytes: u64,
+    grows_to: u64,
     /// I/Os of clients.
     answered: u64,
     kept: Kept,
@@ -86,7 +94,7 @@ pub(super) fn run(story: &Story) -> Result<Kept, String> {
 impl Run {
     fn new(story: &Story) -> Run {
         let legs = story.legs + story.spares;
-        let world = World::new(legs, LEG_BYTES, Rng::new(story.seed, 31));
+        let world = World::new(sizes(story), Rng::new(story.seed, 31));
         let member = |leg: usize| Member {
             uuid: 100 + leg as u128,
             state: if leg < story.legs { State::In } else { State::Spare },
@@ -107,7 +115,8 @@ impl Run {
         };
         for leg in 0..legs {
             let leg_of = &mut world.borrow_mut().legs[leg];
-            for place in copies_of(LEG_BYTES) {
+            leg_of.fill_behind(BYTES, 1 << 32 | leg as u64);
+            for place in copies_of(leg_of.bytes) {
                 leg_of.put(place, &block.encode(100 + leg as u128));
             }
             for (page, bytes) in blank_pages(ARRAY, BYTES).iter().enumerate() {
@@ -125,8 +134,10 @@ impl Run {
             legs,
             lanes: story.lanes,
             truth: (1 << story.legs) - 1,
-            touched: [false; BLOCKS],
-            ever: [false; BLOCKS],
+            touched: [false; REGIONS],
+            ever: [false; REGIONS],
+            bytes: BYTES,
+            grows_to: BYTES,
             answered: 0,
             kept: Kept::default(),
         }
@@ -138,9 +149,9 @@ impl Run {
         let alive = (0..self.legs).filter(|leg| !world.legs[*leg].dead);
         let look = |leg: usize| {
             let read = |place| Some(world.legs[leg].bytes_at(place));
-            let copies = copies_of(LEG_BYTES).map(read);
-            let name = format!("leg {leg}");
-            (leg, Found { name, bytes: LEG_BYTES, block_bytes: 512, copies })
+            let bytes = world.legs[leg].bytes;
+            let (name, copies) = (format!("leg {leg}"), copies_of(bytes).map(read));
+            (leg, Found { name, bytes, block_bytes: 512, copies })
         };
         // They are named in any order.
         let mut found: Vec<_> = alive.map(look).collect();
@@ -178,7 +189,7 @@ impl Run {
     fn newest(&self) -> Generation {
         let world = self.world.borrow();
         let copies =
-            world.legs.iter().flat_map(|leg| copies_of(LEG_BYTES).map(|at| leg.bytes_at(at)));
+            world.legs.iter().flat_map(|leg| copies_of(leg.bytes).map(|at| leg.bytes_at(at)));
         let blocks = copies.filter_map(|bytes| Superblock::decode(&bytes).ok());
         blocks.map(|block| block.generation).max_by_key(|one| one.number).unwrap_or_default()
     }
@@ -190,15 +201,10 @@ impl Run {
         let alive: u32 =
             found.iter().filter_map(|(leg, _)| number(*leg)).fold(0, |a, n| a | 1 << n);
         let in_it = assembly.newest.in_state(State::In) & alive;
-        let world = Rc::clone(&self.world);
-        let map = |leg: usize| -> Vec<Option<Page>> {
-            let at = |page: usize| MAP_OFFSET + (page * PAGE_BYTES) as u64;
-            let bytes = |page: usize| world.borrow().legs[leg].bytes_at(at(page));
-            (0..page_count(BYTES)).map(|page| Page::decode(page, ARRAY, &bytes(page))).collect()
-        };
-        let maps: Vec<_> = (0..self.legs).filter(|leg| in_it & 1 << leg != 0).map(map).collect();
+        self.sized(assembly.newest.bytes)?;
+        let maps = self.maps(in_it);
         let names = (0..self.legs).map(|leg| format!("leg {leg}")).collect();
-        let geometry = Geometry { volatile: true, ..Geometry::new(BYTES, 512) };
+        let geometry = Geometry { volatile: true, ..Geometry::new(self.bytes, 512) };
         let array = Array::new(&assembly, names, &maps, geometry);
         let pool = Pool::new(64, 16);
         let way = |leg| -> Option<Box<dyn Lane>> { Some(Box::new(Way::new(&self.world, leg))) };
@@ -207,7 +213,7 @@ impl Run {
             let world = Rc::clone(&self.world);
             Box::new(move |leg| Ok(Box::new(Way::new(&world, leg))))
         };
-        let places = vec![copies_of(LEG_BYTES); self.legs];
+        let places = self.world.borrow().legs.iter().map(|leg| copies_of(leg.bytes)).collect();
         let rng = Rng::new(self.rng.next_u64(), 33);
         let keeper = array.keeper(&assembly, places, pool.clone(), rng, (ways(), source()));
         let lanes = (1..=self.lanes as u16)
@@ -219,6 +225,71 @@ impl Run {
             return Err(format!("{behind} regions are behind, {behind_at_most} were written"));
         }
         self.process = Some(Process { array, keeper, lanes, pool });
+        Ok(())
+    }
+
+    /// What the maps of legs say, by leg and page.
+    fn maps(&self, legs: u32) -> Vec<Vec<Option<Page>>> {
+        let (world, regions) = (self.world.borrow(), region_bytes(self.bytes));
+        let map = |leg: usize| -> Vec<Option<Page>> {
+            let at = |page: usize| MAP_OFFSET + (page * PAGE_BYTES) as u64;
+            let page =
+                |page| Page::decode(page, ARRAY, regions, &world.legs[leg].bytes_at(at(page)));
+            (0..page_count(self.bytes)).map(page).collect()
+        };
+        (0..self.legs).filter(|leg| legs & 1 << leg != 0).map(map).collect()
+    }
+
+    /// The array has its old size, or the one that it was to grow to; then there are more blocks.
+    fn sized(&mut self, bytes: u64) -> Result<(), String> {
+        if bytes != self.bytes && bytes != self.grows_to {
+            return Err(format!(
+                "{bytes} bytes, and it had {} and may have {}",
+                self.bytes, self.grows_to
+            ));
+        }
+        if bytes > self.bytes {
+            self.kept.add(Happened::Grown);
+        }
+        (self.bytes, self.grows_to) = (bytes, bytes);
+        self.model.resize(self.blocks(), Block::new());
+        Ok(())
+    }
+
+    /// How many blocks there are.
+    fn blocks(&self) -> usize {
+        PLACES.iter().filter(|place| **place + PAGE <= self.bytes).count()
+    }
+
+    /// The process is gone, and who has the legs makes the array larger, with so many writes.
+    fn grow(&mut self, writes: u32) -> Result<(), String> {
+        self.kill();
+        let (assembly, found) = self.assemble()?;
+        let number = |leg: &usize| assembly.newest.number_of(100 + *leg as u128);
+        let alive: u32 =
+            found.iter().filter_map(|(leg, _)| number(leg)).fold(0, |all, leg| all | 1 << leg);
+        self.sized(assembly.newest.bytes)?;
+        let maps = self.maps(assembly.newest.in_state(State::In) & alive);
+        let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
+        let some = self.bytes + (1 + self.rng.below(3)) * GRANULE;
+        let growth = [Some(some), None]
+            .into_iter()
+            .find_map(|bytes| Growth::new("a", &legs, &assembly, &maps, bytes).ok());
+        let Some(growth) = growth else {
+            self.kept.add(Happened::NotGrown);
+            return self.open();
+        };
+        let steps = growth.steps(self.rng.next_u64());
+        self.grows_to = growth.bytes();
+        let mut world = self.world.borrow_mut();
+        let world = &mut *world;
+        for (at, step) in steps.iter().enumerate().take(writes as usize + 1) {
+            let whole = at < writes as usize;
+            world.legs[found[step.leg].0].grow(step, whole, &mut world.rng);
+        }
+        if (writes as usize) < steps.len() {
+            self.kept.add(Happened::CutInGrowth);
+        }
         Ok(())
     }
 
@@ -249,11 +320,18 @@ impl Run {
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Write { block, long, fua } => {
+                let block = self.here(block);
                 let count = if long && block == 1 { 2 } else { 1 };
                 self.submit(Op::Write, fua, block..block + count);
             }
-            Step::Trim(block) => self.submit(Op::Trim, false, block..block + 1),
-            Step::Read(block) => self.submit(Op::Read, false, block..block + 1),
+            Step::Trim(block) => {
+                let block = self.here(block);
+                self.submit(Op::Trim, false, block..block + 1);
+            }
+            Step::Read(block) => {
+                let block = self.here(block);
+                self.submit(Op::Read, false, block..block + 1);
+            }
             Step::Flush => self.submit(Op::Flush, false, 0..0),
             Step::Fail(leg)
             | Step::Lose(leg)
@@ -265,13 +343,14 @@ impl Run {
                 // Another leg may get all that was ever written.
                 self.touched = self.ever;
                 let power = matches!(step, Step::Lose(_));
+                let blocks = self.blocks() as u64;
                 let mut world = self.world.borrow_mut();
                 match step {
                     Step::Sicken(_) => {
                         (world.legs[leg].sick, world.legs[leg].blamed) = (true, true);
                     }
                     Step::Spoil(_) => {
-                        let place = PLACES[world.rng.below(BLOCKS as u64) as usize];
+                        let place = PLACES[world.rng.below(blocks) as usize];
                         world.legs[leg].spoil((DATA_OFFSET + place) / PAGE);
                     }
                     Step::Fill(_) => {
@@ -298,8 +377,19 @@ impl Run {
             Step::Sync => drop(self.sync(MINUTE, QUIET)?),
             Step::Whole => drop(self.sync(MINUTE, Nanos(0))?),
             Step::Coming => self.coming()?,
+            Step::Grow(writes) => {
+                self.grow(writes)?;
+                if self.process.is_none() {
+                    self.open()?;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// A block that there is.
+    fn here(&self, block: usize) -> usize {
+        if block < self.blocks() { block } else { block % BLOCKS }
     }
 
     fn bring_back(&mut self, leg: usize) {
@@ -308,6 +398,12 @@ impl Run {
     }
 
     fn crash(&mut self) -> Result<(), String> {
+        self.kill();
+        self.open()
+    }
+
+    /// The process dies.
+    fn kill(&mut self) {
         self.kept.add(Happened::Crash);
         if self.process.as_ref().is_some_and(|process| process.array.behind() > 0) {
             self.kept.add(Happened::CrashInResync);
@@ -318,7 +414,6 @@ impl Run {
         self.process = None;
         let time = self.world.borrow().time;
         self.model.iter_mut().for_each(|block| block.crashed(time));
-        self.open()
     }
 
     fn submit(&mut self, op: Op, fua: bool, blocks: std::ops::Range<usize>) {
@@ -448,7 +543,7 @@ impl Run {
                 }
                 let legs = &mut self.world.borrow_mut().legs;
                 if legs.iter().all(|leg| !leg.dead && !leg.sick && !leg.full) {
-                    self.touched = [false; BLOCKS];
+                    self.touched = [false; REGIONS];
                 }
                 for leg in legs.iter_mut().filter(|leg| !leg.dead && !leg.sick && !leg.full) {
                     leg.blamed = leg.bad.is_some();
@@ -553,7 +648,7 @@ impl Run {
     }
 
     fn read_all(&mut self) -> Result<(), String> {
-        (0..BLOCKS).for_each(|block| self.submit(Op::Read, false, block..block + 1));
+        (0..self.blocks()).for_each(|block| self.submit(Op::Read, false, block..block + 1));
         self.rest()
     }
 
@@ -564,14 +659,14 @@ impl Run {
         let world = self.world.borrow();
         let mut legs = (0..self.legs).filter(|leg| in_it & 1 << leg != 0);
         let first = legs.next().ok_or("no leg is in")?;
-        let data = world.legs[first].data();
+        let data = world.legs[first].data(self.bytes);
         for leg in legs {
-            let other = world.legs[leg].data();
+            let other = world.legs[leg].data(self.bytes);
             if other != data {
                 return Err(format!("legs differ: {first} has {data:?}, {leg} has {other:?}"));
             }
         }
-        for (block, place) in PLACES.into_iter().enumerate() {
+        for (block, place) in PLACES.into_iter().enumerate().take(self.blocks()) {
             let value = match data.get(&((DATA_OFFSET + place) / PAGE)) {
                 Some(super::disk::Content::Value(value)) => *value,
                 _ => 0,
@@ -580,6 +675,18 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Bytes of each leg. Where the array grows, most have room for it; the smallest decides.
+fn sizes(story: &Story) -> Vec<u64> {
+    let grows = story.steps.iter().any(|step| matches!(step, Step::Grow(_)));
+    let mut rng = Rng::new(story.seed, 34);
+    let more = |_| match grows && rng.below(12) > 0 {
+        true => (2 + rng.below(5)) * GRANULE,
+        false => 0,
+    };
+    let all = (0..story.legs + story.spares).map(more);
+    all.map(|more| DATA_OFFSET + BYTES + more + TAIL_BYTES).collect()
 }
 
 fn word(buf: &Buf, at: usize) -> u64 {

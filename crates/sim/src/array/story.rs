@@ -10,6 +10,8 @@ use crate::Case;
 
 /// Blocks that are written: the first and the last of a region, and the first of two others.
 pub(super) const BLOCKS: usize = 4;
+/// Those and two that come with a growth; without one they are others of those.
+pub(super) const BLOCKS_GROWN: usize = 6;
 
 /// Something that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,9 @@ pub enum Step {
     Coming,
     /// Time goes by until the legs are equal, and no longer, or for a minute.
     Whole,
+    /// The process dies, the array is made larger with so many writes, then that dies, too, unless
+    /// it is done, and the process is started again.
+    Grow(u32),
 }
 
 /// A run of an array.
@@ -160,6 +165,30 @@ impl Step {
     }
 }
 
+/// Makes the array grow once or twice, and has clients use what came.
+fn grow(steps: &mut Vec<Step>, rng: &mut Rng) {
+    for _ in 0..1 + rng.below(2) {
+        let at = rng.below(steps.len() as u64 + 1) as usize;
+        let writes = if rng.below(2) == 0 { 99 } else { rng.below(26) as u32 };
+        let mut known = if rng.below(3) > 0 { vec![Step::Whole] } else { Vec::new() };
+        known.push(Step::Grow(writes));
+        if rng.below(2) == 0 {
+            known.extend([Step::Read(4 + rng.below(2) as usize), Step::Rest]);
+        }
+        steps.splice(at..at, known);
+        for step in &mut steps[at..] {
+            match step {
+                Step::Write { block, long: false, .. } | Step::Trim(block) | Step::Read(block)
+                    if rng.below(2) == 0 =>
+                {
+                    *block = 4 + rng.below(2) as usize;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 /// Kinds of steps that are drawn.
 const KINDS: usize = 17;
 /// Write, FUA, trim, read, flush, fail, lose, sick, bad, full, return, crash, sync, rest, coming,
@@ -188,6 +217,7 @@ impl fmt::Display for Step {
             Step::Sync => f.write_str("sync"),
             Step::Coming => f.write_str("coming"),
             Step::Whole => f.write_str("whole"),
+            Step::Grow(writes) => write!(f, "grow{writes}"),
         }
     }
 }
@@ -198,7 +228,7 @@ impl FromStr for Step {
     fn from_str(text: &str) -> Result<Step, String> {
         let word = text.trim_end_matches(|letter: char| letter.is_ascii_digit());
         let number = text[word.len()..].parse::<u32>().unwrap_or(0);
-        let (block, leg) = (number as usize % BLOCKS, number as usize);
+        let (block, leg) = (number as usize % BLOCKS_GROWN, number as usize);
         Ok(match word {
             "write" => Step::Write { block, long: false, fua: false },
             "write-long" => Step::Write { block, long: true, fua: false },
@@ -218,6 +248,7 @@ impl FromStr for Step {
             "sync" => Step::Sync,
             "coming" => Step::Coming,
             "whole" => Step::Whole,
+            "grow" => Step::Grow(number),
             "full" => Step::Fill(leg),
             other => return Err(format!("no step is called '{other}'")),
         })
@@ -279,6 +310,9 @@ impl Case for Story {
             _ => Vec::new(),
         };
         steps.splice(at..at, known);
+        if seed % 4 == 3 {
+            grow(&mut steps, &mut Rng::new(seed, 22));
+        }
         let (legs, spares, lanes) = (legs as usize, spares as usize, lanes as usize);
         Story { seed, legs, spares, lanes, steps }
     }

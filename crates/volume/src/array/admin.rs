@@ -2,11 +2,12 @@
 
 use super::assemble::copies_of;
 use super::desk::{Desk, lock};
+use super::grow::{Growth, Put};
 use super::map::{MAP_OFFSET, region_bytes};
 use super::superblock::{
     Generation, MEMBERS_MAX, Member, NAME_MAX_BYTES, State, Superblock, data_bytes,
 };
-use super::volume::{Opened, look};
+use super::volume::{Opened, look, read_maps};
 use super::{ArrayError, blank_pages};
 use crate::uri::ArrayUri;
 use crate::{OpenError, Purpose, Uri, all_differ, may_destroy};
@@ -193,6 +194,26 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
     let names = here.iter().map(|(place, _)| desks[*place].name.parse());
     let legs = names.collect::<Result<Vec<Uri>, _>>().unwrap_or_default();
     Ok(ArrayUri { name: uri.name.clone(), legs, degraded: false })
+}
+
+/// Makes an array that nobody has open larger: as large as its legs allow, or as `bytes` says. Its
+/// bytes from then on.
+///
+/// # Errors
+///
+/// Why it is refused; its size is as it was then.
+pub fn grow(uri: &ArrayUri, bytes: Option<u64>) -> Result<u64, OpenError> {
+    let Opened { mut desks, found, assembly, locks } = look(uri, true)?;
+    let maps = read_maps(&mut desks, &assembly);
+    let growth = Growth::new(&uri.name, &found, &assembly, &maps, bytes)?;
+    for step in growth.steps(os::random()) {
+        match &step.put {
+            Put::Bytes(bytes) => desks[step.leg].write(step.offset, &bytes[..])?,
+            Put::Zeroes(len) => desks[step.leg].zero(step.offset, *len)?,
+        }
+    }
+    drop(locks);
+    Ok(growth.bytes())
 }
 
 /// Whether an array may be called so.

@@ -30,6 +30,9 @@ pub struct Assembly {
     pub places: Vec<Option<usize>>,
     /// For each member the generation that stands on it, or is likely to where it is not here.
     pub stands: Vec<Generation>,
+    /// For each member the superblock that is written first, 0 or 1: the one that is damaged or
+    /// older, so that the other one stays if that is torn.
+    pub first: Vec<usize>,
     /// Members that were in and are not here.
     pub missing: u32,
     /// What is to be told of it, a line each.
@@ -58,10 +61,12 @@ pub fn assemble(
     for leg in found {
         blocks.push(own(array, leg, &mut notes)?);
     }
+    let worse: Vec<usize> = found.iter().zip(&blocks).map(|(leg, own)| worse(leg, own)).collect();
     all_of_one(array, found, &blocks)?;
     let newest = newest(array, found, &blocks)?.clone();
     let mut places = vec![None; newest.members.len()];
     let mut stands = vec![newest.generation; newest.members.len()];
+    let mut first = vec![0; newest.members.len()];
     for (place, (leg, block)) in found.iter().zip(&blocks).enumerate() {
         let Some(number) = newest.number_of(block.leg) else {
             return Err(ArrayError::Removed { array: array.to_owned(), leg: leg.name.clone() });
@@ -69,6 +74,7 @@ pub fn assemble(
         fits(array, leg, &newest)?;
         places[number] = Some(place);
         stands[number] = block.generation;
+        first[number] = worse[place];
     }
     let missing = (0..places.len())
         .filter(|number| places[*number].is_none())
@@ -88,7 +94,7 @@ pub fn assemble(
             notes.push(format!("leg {} ({name}) is behind, and is made equal", number + 1));
         }
     }
-    Ok(Assembly { newest, places, stands, missing, notes })
+    Ok(Assembly { newest, places, stands, first, missing, notes })
 }
 
 /// What a leg says of itself: the newer of its copies.
@@ -117,6 +123,15 @@ fn own(array: &str, leg: &Found, notes: &mut Vec<String>) -> Result<Superblock, 
         [Err(Damage::Absent), Err(Damage::Absent)] => Err(ArrayError::NoLeg { array, leg: name() }),
         _ => Err(ArrayError::Damaged { array, leg: name() }),
     }
+}
+
+/// Which of its superblocks is not what a leg says of itself; the first where both are.
+fn worse(leg: &Found, own: &Superblock) -> usize {
+    let is_own = |copy: &Option<Vec<u8>>| {
+        let read = copy.as_ref().and_then(|bytes| Superblock::decode(bytes).ok());
+        read.is_some_and(|read| read == *own)
+    };
+    usize::from(is_own(&leg.copies[0]) && !is_own(&leg.copies[1]))
 }
 
 /// Refuses legs of other arrays, and the same leg twice.
@@ -363,12 +378,14 @@ mod test {
             let both = [leg, found("b", &old, 12)];
             let assembly = assemble("disk", &both, &[], false).unwrap();
             assert_eq!(assembly.newest.generation, id(9));
+            assert_eq!(assembly.first, [damaged, 0]);
             assert_eq!(assembly.notes.len(), 1 - damaged);
         }
         let mut leg = found("a", &old, 11);
         leg.copies[1] = Some(new.encode(11).to_vec());
         let assembly = assemble("disk", &[leg, found("b", &old, 12)], &[], false).unwrap();
         assert_eq!(assembly.newest.generation, Generation { number: 10, tag: 4 });
+        assert_eq!(assembly.first, [0, 0], "the older one");
     }
 
     #[test]

@@ -84,7 +84,12 @@ impl Desk {
 
     /// Makes all of it zero, durably.
     pub(super) fn clear(&mut self) -> Result<(), OpenError> {
-        let (end, mut at) = (self.bytes(), 0);
+        self.zero(0, self.bytes())
+    }
+
+    /// Makes a range zero, durably.
+    pub(super) fn zero(&mut self, offset: u64, len: u64) -> Result<(), OpenError> {
+        let (end, mut at) = (offset + len, offset);
         while at < end {
             let len = STEP_BYTES.min(end - at);
             let zeroed = self.exchange(Desk::io(Op::WriteZeroes, at, len as u32, None));

@@ -228,10 +228,10 @@ impl Join {
             outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
             return self.give_up(port);
         }
-        let array = recorder.block().array;
+        let (array, regions) = (recorder.block().array, port.shared.map.region_bytes());
         let read = |page: usize| {
             // Answers come in any order; each page knows its number.
-            outcome.bufs.iter().find_map(|(_, buf)| Page::decode(page, array, buf))
+            outcome.bufs.iter().find_map(|(_, buf)| Page::decode(page, array, regions, buf))
         };
         let found: Vec<Option<Page>> = (0..pages).map(read).collect();
         outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));

@@ -21,6 +21,9 @@ pub const PAGE_REGIONS: usize = (PAGE_BYTES - HEAD_BYTES) * 4;
 const HEAD_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"DRUMMAP\x1a";
 const CRC_AT: usize = 8;
+/// Bytes of a region, so that a page is not read by another measure while an array grows. Pages of
+/// earlier programs have 0 there, and are of the size that the superblock says.
+const REGION_AT: usize = 32;
 /// Smallest region.
 const REGION_MIN_BYTES: u64 = 64 << 10;
 
@@ -106,7 +109,7 @@ impl Region {
     }
 
     /// The two bits on a leg: written, dirty.
-    fn bits(self) -> u8 {
+    pub(super) fn bits(self) -> u8 {
         match self {
             Region::Unwritten => 0,
             Region::Clean => 1,
@@ -149,6 +152,31 @@ impl Map {
             differences: AtomicUsize::new(0),
             region_bytes,
         }
+    }
+
+    /// What the legs that are in say of an array of so many bytes, by leg and page. A page is on all
+    /// of them before anything is written there, so any whole one will do.
+    pub(crate) fn read(bytes: u64, legs: &[Vec<Option<Page>>]) -> Map {
+        let map = Map::new(bytes);
+        for page in 0..map.pages() {
+            let mut found = legs.iter().filter_map(|leg| leg.get(page)?.as_ref()).peekable();
+            if found.peek().is_none() {
+                map.load(page, None);
+            }
+            found.for_each(|found| map.load(page, Some(found)));
+        }
+        map
+    }
+
+    /// The same of an array that has become larger; what came was never written.
+    pub(crate) fn grown(&self, bytes: u64) -> Map {
+        let map = Map::new(bytes);
+        for region in 0..self.len() {
+            let at = (region as u64 * self.region_bytes / map.region_bytes) as usize;
+            let both = Region::of_bits(self.get(region).bits() | map.get(at).bits());
+            map.regions[at].store(both as u8, Ordering::SeqCst);
+        }
+        map
     }
 
     pub(crate) fn region_bytes(&self) -> u64 {
@@ -284,6 +312,7 @@ impl Map {
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[12..16].copy_from_slice(&(page as u32).to_le_bytes());
         bytes[16..32].copy_from_slice(&array.to_le_bytes());
+        bytes[REGION_AT..REGION_AT + 8].copy_from_slice(&self.region_bytes.to_le_bytes());
         let first = page * PAGE_REGIONS;
         for region in self.of_page(page) {
             let at = region - first;
@@ -323,14 +352,17 @@ pub(crate) struct Opened {
 pub struct Page(Box<[u8; PAGE_BYTES]>);
 
 impl Page {
-    /// Reads page number `page` of an array; `None` where it is damaged or another's.
-    pub fn decode(page: usize, array: u128, bytes: &[u8]) -> Option<Page> {
+    /// Reads page number `page` of an array with such regions; `None` where it is damaged, another's
+    /// or of regions of another size.
+    pub fn decode(page: usize, array: u128, region_bytes: u64, bytes: &[u8]) -> Option<Page> {
         let mut bytes: Box<[u8; PAGE_BYTES]> = Box::new(bytes.get(..PAGE_BYTES)?.try_into().ok()?);
         let crc = u32::from_le_bytes(bytes[CRC_AT..CRC_AT + 4].try_into().ok()?);
         bytes[CRC_AT..CRC_AT + 4].fill(0);
         let is_ours = bytes[..8] == MAGIC
             && bytes[12..16] == (page as u32).to_le_bytes()
             && bytes[16..32] == array.to_le_bytes();
+        let regions = u64::from_le_bytes(bytes[REGION_AT..REGION_AT + 8].try_into().ok()?);
+        let is_ours = is_ours && (regions == 0 || regions == region_bytes);
         (is_ours && crc32c(&bytes[..]) == crc).then_some(Page(bytes))
     }
 
@@ -403,6 +435,51 @@ mod test {
         }
     }
 
+    fn decode(page: usize, array: u128, bytes: &[u8]) -> Option<Page> {
+        Page::decode(page, array, REGION_MIN_BYTES, bytes)
+    }
+
+    /// Pages of programs that did not write the size of a region.
+    #[test]
+    fn a_page_of_an_earlier_program_is_read() {
+        let map = Map::new(1 << 20);
+        map.opens(5 << 16, 1);
+        let mut page = [0; PAGE_BYTES];
+        map.encode(0, 5, &mut page);
+        page[REGION_AT..REGION_AT + 8].fill(0);
+        page[CRC_AT..CRC_AT + 4].fill(0);
+        let crc = crc32c(&page);
+        page[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        let found = decode(0, 5, &page).unwrap();
+        assert!((0..16).all(|region| found.is_dirty(region) == (region == 5)));
+    }
+
+    #[test]
+    fn a_larger_map_says_of_each_place_what_it_said_before() {
+        let most = (PAGES_MAX * PAGE_REGIONS) as u64 * REGION_MIN_BYTES;
+        for (small, large) in [(1 << 20, 5 << 20), (most - 65_536, most * 4)] {
+            let map = Map::new(small);
+            let dirty = [0, 7, 8, map.len() - 1];
+            for region in dirty {
+                map.tell(region, Event::Write);
+            }
+            map.regions[3].store(Region::Clean as u8, Ordering::SeqCst);
+            let grown = map.grown(large);
+            let at = |region: usize| {
+                (region as u64 * map.region_bytes() / grown.region_bytes()) as usize
+            };
+            let expected: std::collections::BTreeSet<usize> = dirty.map(at).into();
+            for region in 0..grown.len() {
+                let found = grown.get(region).bits();
+                let right = match expected.contains(&region) {
+                    true => 3,
+                    false => u8::from(region == at(3)),
+                };
+                assert_eq!(found, right, "{small} {large} {region}");
+            }
+        }
+    }
+
     #[test]
     fn what_was_asked_comes_back_from_a_page_and_a_damaged_one_is_dirty_all_over() {
         let bytes = (PAGE_REGIONS as u64 + 3) << 16;
@@ -416,9 +493,10 @@ mod test {
         assert!(map.take_asked().is_empty());
         let mut page = [0; PAGE_BYTES];
         map.encode(1, 5, &mut page);
-        assert!(Page::decode(0, 5, &page).is_none() && Page::decode(1, 6, &page).is_none());
+        assert!(decode(0, 5, &page).is_none() && decode(1, 6, &page).is_none());
+        assert!(Page::decode(1, 5, 1 << 17, &page).is_none(), "of other regions");
         let other = Map::new(bytes);
-        other.load(1, Page::decode(1, 5, &page).as_ref());
+        other.load(1, decode(1, 5, &page).as_ref());
         assert_eq!(other.get(PAGE_REGIONS), Region::Dirty);
         assert_eq!(other.get(PAGE_REGIONS + 1), Region::Unwritten);
         other.load(0, None);
@@ -427,7 +505,7 @@ mod test {
         for bit in 0..PAGE_BYTES * 8 {
             let mut wrong = page;
             wrong[bit / 8] ^= 1 << (bit % 8);
-            assert!(Page::decode(1, 5, &wrong).is_none(), "bit {bit}");
+            assert!(decode(1, 5, &wrong).is_none(), "bit {bit}");
         }
     }
 }

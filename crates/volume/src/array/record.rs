@@ -18,6 +18,7 @@ pub(super) struct Recorder {
     block: Superblock,
     /// It stands on all legs that are in.
     durable: bool,
+    /// For each leg where its superblocks stand; the one that is to be written next comes first.
     places: Vec<[u64; 2]>,
     /// For each leg the last generation that surely stands on it.
     stands: Vec<Generation>,
@@ -37,8 +38,8 @@ enum Phase {
 }
 
 impl Recorder {
-    /// Begins with a generation of its own. `places` are where each leg's superblocks stand, and
-    /// `stands` which.
+    /// Begins with a generation of its own. `places` are where each leg's superblocks stand, the one
+    /// that is written first before the other, and `stands` which.
     pub(super) fn new(
         job: Job,
         mut block: Superblock,
@@ -90,15 +91,17 @@ impl Recorder {
             Phase::Idle => self.begin(port),
             Phase::First => {
                 let Some((good, bad)) = port.verdict(self.job) else { return };
+                self.turn(good);
                 if good == 0 {
                     self.phase = Phase::Idle;
                     return self.written(port, 0, bad);
                 }
                 self.phase = Phase::Second { bad };
-                self.write(port, good, 1);
+                self.write(port, good);
             }
             Phase::Second { bad } => {
                 let Some((good, worse)) = port.verdict(self.job) else { return };
+                self.turn(good);
                 self.phase = Phase::Idle;
                 self.written(port, good & !bad, bad | worse);
             }
@@ -142,7 +145,7 @@ impl Recorder {
         let all =
             listed.map(|state| self.block.in_state(state)).iter().fold(0, |all, one| all | one);
         self.phase = Phase::First;
-        self.write(port, all, 0);
+        self.write(port, all);
     }
 
     /// Whether as many legs are in as are wanted, and none is being made equal.
@@ -151,12 +154,18 @@ impl Recorder {
             && self.block.in_state(State::Syncing) == 0
     }
 
+    /// One copy stands on these legs; the other is next. One that failed may be torn, and is tried
+    /// again before the whole one is touched.
+    fn turn(&mut self, good: u32) {
+        legs(good).for_each(|leg| self.places[leg].swap(0, 1));
+    }
+
     /// Writes one copy to these legs.
-    fn write(&self, port: &mut Port, all: u32, copy: usize) {
+    fn write(&self, port: &mut Port, all: u32) {
         for leg in legs(all) {
             let bytes = self.block.encode(self.block.members[leg].uuid);
             let (op, fua, buf) = (Op::Write, true, port.copy(&bytes));
-            let (offset, len) = (self.places[leg][copy], bytes.len() as u32);
+            let (offset, len) = (self.places[leg][0], bytes.len() as u32);
             port.send(self.job, leg, Deed { op, offset, len, fua, buf });
         }
     }

@@ -67,6 +67,22 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     Ok(Opened { desks, found, assembly, locks })
 }
 
+/// What the maps of the legs that are in say, by leg and page.
+pub(super) fn read_maps(desks: &mut [Desk], assembly: &Assembly) -> Vec<Vec<Option<Page>>> {
+    let block = &assembly.newest;
+    let mut maps = Vec::new();
+    for (place, member) in assembly.places.iter().zip(&block.members) {
+        let Some(place) = place.filter(|_| member.state == State::In) else { continue };
+        let page = |page: usize| {
+            let at = MAP_OFFSET + (page * PAGE_BYTES) as u64;
+            let bytes = desks[place].read(at, PAGE_BYTES).ok()?;
+            Page::decode(page, block.array, block.region_bytes, &bytes)
+        };
+        maps.push((0..super::page_count(block.bytes)).map(page).collect());
+    }
+    maps
+}
+
 fn reconnects(uri: &Uri) -> bool {
     match uri {
         Uri::Iscsi(far) => far.session.reconnect_seconds.is_some(),
@@ -81,17 +97,7 @@ impl ArrayVolume {
     pub(crate) fn open(uri: &ArrayUri, purpose: Purpose) -> Result<ArrayVolume, OpenError> {
         let Opened { mut desks, found, assembly, locks } = look(uri, purpose.writes())?;
         let block = &assembly.newest;
-        let mut maps = Vec::new();
-        for (number, place) in assembly.places.iter().enumerate() {
-            let Some(place) = place.filter(|_| block.members[number].state == State::In) else {
-                continue;
-            };
-            let page = |page: usize| {
-                let at = MAP_OFFSET + (page * PAGE_BYTES) as u64;
-                Page::decode(page, block.array, &desks[place].read(at, PAGE_BYTES).ok()?)
-            };
-            maps.push((0..super::page_count(block.bytes)).map(page).collect());
-        }
+        let maps = read_maps(&mut desks, &assembly);
         let volume = |place: Option<usize>| Some(Arc::clone(&desks[place?].volume));
         let legs: Arc<[_]> = assembly.places.iter().map(|place| volume(*place)).collect();
         let name = |place: &Option<usize>| {

@@ -1,0 +1,154 @@
+//! How an array becomes larger: what is written to which leg, in an order that may end anywhere.
+//!
+//! Behind the data of a leg anything may stand: what it held before, or a superblock that was its
+//! last 4 KiB when it was shorter. So the new part is made zero on all legs first, and then has
+//! the same everywhere, as the new map says. Until a superblock says so, the array has its old size:
+//! the new map says of that part what the old one said, or, where regions became larger, is known
+//! for another one.
+
+use block::{Plant, planted};
+
+use super::assemble::{Assembly, Found, copies_of};
+use super::error::ArrayError;
+use super::map::{MAP_OFFSET, Map, PAGE_BYTES, Page, region_bytes};
+use super::pages_of;
+use super::superblock::{DATA_OFFSET, SUPERBLOCK_BYTES, State, Superblock, data_bytes};
+
+/// An array that may grow.
+pub struct Growth {
+    old: Superblock,
+    bytes: u64,
+    map: Map,
+    /// Each member's place among the legs that were found, and its bytes.
+    legs: Vec<(usize, u64)>,
+    /// The superblock of each that is written first.
+    first: Vec<usize>,
+}
+
+/// One write. It is durable before the next one begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The leg, by its place among those that were found.
+    pub leg: usize,
+    /// Where.
+    pub offset: u64,
+    /// What.
+    pub put: Put,
+}
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// A superblock, or a page of the map.
+    Bytes(Box<[u8; PAGE_BYTES]>),
+    /// So many bytes of zeroes.
+    Zeroes(u64),
+}
+
+const _: () = assert!(PAGE_BYTES == SUPERBLOCK_BYTES);
+
+impl Growth {
+    /// To as many bytes as the smallest leg allows, or to `bytes`. `maps` are those of the legs that
+    /// are in, by leg and page.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot grow.
+    pub fn new(
+        array: &str,
+        found: &[Found],
+        assembly: &Assembly,
+        maps: &[Vec<Option<Page>>],
+        bytes: Option<u64>,
+    ) -> Result<Growth, ArrayError> {
+        let old = &assembly.newest;
+        let wrong = |why: String| Err(ArrayError::Change { array: array.to_owned(), why });
+        let mut legs = Vec::new();
+        for (number, (member, place)) in old.members.iter().zip(&assembly.places).enumerate() {
+            match (place, member.state) {
+                (Some(place), State::In | State::Spare) => {
+                    legs.push((*place, found[*place].bytes));
+                }
+                (None, _) => {
+                    let number = number + 1;
+                    return wrong(format!(
+                        "leg {number} is not here: name it, or remove it with `drumfire volume \
+                         remove`, and grow then"
+                    ));
+                }
+                (Some(place), State::Out | State::Syncing) => {
+                    let (number, name) = (number + 1, &found[*place].name);
+                    return wrong(format!(
+                        "leg {number} ({name}) is behind: serve the array until it is equal, or \
+                         remove it with `drumfire volume remove`, and grow then"
+                    ));
+                }
+            }
+        }
+        let Some((smallest, leg_bytes)) = legs.iter().copied().min_by_key(|(_, bytes)| *bytes)
+        else {
+            return wrong("it has no leg".to_owned());
+        };
+        let (most, name) = (data_bytes(leg_bytes), &found[smallest].name);
+        let wanted = bytes.unwrap_or(most);
+        if wanted > most || (bytes.is_none() && most <= old.bytes) {
+            return wrong(format!(
+                "{name}, its smallest leg, has room for {most} bytes of it: put a larger one in \
+                 its place with `drumfire volume replace`"
+            ));
+        }
+        if wanted <= old.bytes || !wanted.is_multiple_of(1 << 16) {
+            let now = old.bytes;
+            return wrong(format!(
+                "{wanted} bytes: more than the {now} that it has, in whole 64 KiB, and at most \
+                 {most}"
+            ));
+        }
+        let map = Map::read(old.bytes, maps).grown(wanted);
+        let first = assembly.first.clone();
+        Ok(Growth { old: old.clone(), bytes: wanted, map, legs, first })
+    }
+
+    /// Its bytes from then on.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// All writes; `tag` names the generation that has the new size.
+    pub fn steps(&self, tag: u64) -> Vec<Step> {
+        let mut new = self.old.clone();
+        new.advance(tag);
+        (new.bytes, new.region_bytes) = (self.bytes, region_bytes(self.bytes));
+        let block = |(number, round): (usize, usize)| {
+            let ((leg, bytes), member) = (self.legs[number], &new.members[number]);
+            let offset = copies_of(bytes)[self.first[number] ^ round];
+            Step { leg, offset, put: Put::Bytes(Box::new(new.encode(member.uuid))) }
+        };
+        let numbers = || 0..self.legs.len();
+        let shown = numbers().map(|number| (number, 0)).chain(numbers().map(|number| (number, 1)));
+        let shown: Vec<Step> = shown.map(block).collect();
+        let mut steps = Vec::new();
+        if planted(Plant::GrowEarly) {
+            steps.extend(shown.clone());
+        }
+        let (from, len) = (DATA_OFFSET + self.old.bytes, self.bytes - self.old.bytes);
+        for (leg, _) in self.legs.iter().filter(|_| !planted(Plant::GrowUnzeroed)) {
+            steps.push(Step { leg: *leg, offset: from, put: Put::Zeroes(len) });
+        }
+        let pages = pages_of(&self.map, self.old.array);
+        // Leg by leg: where the regions became larger, a whole map of the old size stands somewhere
+        // until the last.
+        for (leg, _) in &self.legs {
+            steps.extend(pages.iter().enumerate().map(|(page, bytes)| Step {
+                leg: *leg,
+                offset: MAP_OFFSET + (page * PAGE_BYTES) as u64,
+                put: Put::Bytes(Box::new(*bytes)),
+            }));
+        }
+        steps.extend(shown);
+        steps
+    }
+}
+
+#[cfg(test)]
+mod test;
