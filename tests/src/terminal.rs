@@ -38,7 +38,12 @@ pub struct OnTerminal {
 impl Terminal {
     /// One of 100 columns whose user reads all that comes.
     pub fn open() -> Terminal {
-        let terminal = Terminal::unread();
+        Terminal::sized(30, 100)
+    }
+
+    /// One of this size whose user reads all that comes.
+    pub fn sized(rows: u16, columns: u16) -> Terminal {
+        let terminal = Terminal::of(rows, columns);
         let (user, seen) = (Arc::clone(&terminal.user), Arc::clone(&terminal.seen));
         thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -64,11 +69,15 @@ impl Terminal {
 
     /// One whose user reads nothing, as behind a connection that is broken.
     pub fn unread() -> Terminal {
+        Terminal::of(30, 100)
+    }
+
+    fn of(rows: u16, columns: u16) -> Terminal {
         // No program may hold the user's end open.
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let user = openpt(flags).expect("there are terminals");
         grantpt(&user).and_then(|()| unlockpt(&user)).expect("it is ours");
-        let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&user, size).expect("it is a terminal");
         let name = ptsname(&user, Vec::new()).expect("it has a name");
         Terminal {
