@@ -306,6 +306,7 @@ fn parse(path: &Path, text: &[u8]) -> Result<RunResult> {
                 error.line()
             ),
             (Category::Syntax, _) => format!("it is no JSON: {error}"),
+            _ if is_of_sweep(text) => "it is the document of a sweep: name its folder".to_owned(),
             // It is one of ours, of another version or spoilt.
             (_, true) => error.to_string(),
             (_, false) => "it holds something else than the result of a run".to_owned(),
@@ -332,6 +333,11 @@ pub fn newer(text: &[u8]) -> Option<String> {
              it with that version or a newer one"
         )
     })
+}
+
+/// Whether a text is the document of a sweep.
+fn is_of_sweep(text: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(text).is_ok_and(|it| it["cells"].is_array())
 }
 
 /// Whether a text is a document of ours, be it a spoilt one.
