@@ -40,7 +40,7 @@ fn a_folder_comes_back_from_a_file() {
     assert_eq!(tenths.len(), 10, "{}", kept.stderr);
     assert!(kept.stdout.contains("370 pages in "), "{}", kept.stdout);
     assert!(kept.stdout.contains("MiB/s") && kept.stdout.contains("limit"), "{}", kept.stdout);
-    assert!(kept.stdout.contains("as it was written"), "{}", kept.stdout);
+    assert!(kept.stdout.contains("all data intact"), "{}", kept.stdout);
     run("backup --from data/kept --into again").ok();
     is_back(&folder, "again");
     // The target lies in its source, and is not in itself.

@@ -24,7 +24,7 @@ fn a_full_file_system_ends_the_job_and_is_no_failure() {
         };
         job(1);
         let said = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
-        assert!(said.contains("ends when no room is left"), "{said}");
+        assert!(said.contains("ends at ENOSPC"), "{said}");
         let done = drumfire.run(folder.path(), "run job.fio --out full", LIMIT).ok();
         assert!(!done.stdout.contains("H21"), "{}", done.stdout);
         let ours = drumfire.run(folder.path(), "report full --as fio", LIMIT).ok().json();

@@ -101,7 +101,10 @@ fn the_text_has_the_lines_that_scripts_look_for() {
 fn what_is_not_done_is_said_and_nothing_is_run() {
     let Some(drumfire) = Drumfire::find() else { return };
     for (line, part) in [
-        ("--name=a --filename=t --rw=write --size=1m --readonly", "--readonly, and a job writes"),
+        (
+            "--name=a --filename=t --rw=write --size=1m --readonly",
+            "--readonly is given and a job writes",
+        ),
         ("--name=a --filename=t --size=1m --bogus=1", "not an option of fio"),
         ("--name=a --filename=t --size=1m --ioengine=rbd", "rbd"),
         ("--name=a --rw=read", "no size"),

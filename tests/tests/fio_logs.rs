@@ -205,7 +205,7 @@ fn a_log_that_cannot_be_written_is_said_to_be_cut() {
     std::os::unix::fs::symlink("/dev/full", folder.path().join("b_bw.1.log")).unwrap();
     let result = drumfire.run(folder.path(), "run job.fio --out out --json", LIMIT).ok().json();
     let said = result["warnings"].to_string();
-    assert!(said.contains("the log b_bw.1.log is not whole: No space left on device"), "{said}");
+    assert!(said.contains("the log b_bw.1.log is incomplete: No space left on device"), "{said}");
     assert_eq!(shapes(folder.path(), "b_iops.1.log").len(), 256);
     let nowhere = with("[a]\nioengine=null\nsize=1m\nwrite_iolog=none/t\n");
     let refused = drumfire.run(nowhere.path(), "run job.fio", LIMIT);

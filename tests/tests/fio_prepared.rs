@@ -23,7 +23,7 @@ fn files_are_read_into_the_page_cache_before_the_run() {
     let folder = with(text);
     folder.file("x.img", &vec![1; 8 << 20]);
     let said = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
-    assert_eq!(said.matches("read into the page cache before").count(), 2, "{said}");
+    assert_eq!(said.matches("read into the page cache first").count(), 2, "{said}");
     let done = drumfire.run(folder.path(), "run job.fio --out out", LIMIT).ok();
     // Both jobs use the same part.
     let note = "4m of its files were read into the page cache";
@@ -83,7 +83,7 @@ fn files_are_only_made_where_nothing_else_is_asked() {
 fn a_file_that_only_makes_files_ends_well() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = with("[global]\ncreate_only=1\nsize=64k\n[a]\nfilename=deep/x.img\nrw=read\n");
-    for said in ["writes deep/x.img first", "all files are there"] {
+    for said in ["writes deep/x.img first", "all files exist"] {
         let done = drumfire.run(folder.path(), "run job.fio", LIMIT);
         assert_eq!(done.code, Some(0), "{}", done.stderr);
         assert!(done.stderr.contains(said), "{}", done.stderr);

@@ -72,7 +72,7 @@ fn a_trace_is_replayed_at_its_times_on_the_files_that_it_names() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = with("[r]\nread_iolog=t.log\ndirect=1\nioengine=io_uring\niodepth=4\nnumjobs=2\n");
     let explained = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
-    let said = "replays t.log, 2 reads, 2 writes, 1 trim, 2 flushes, at their times, 0.4 s";
+    let said = "replays t.log, 2 reads, 2 writes, 1 trim, 2 flushes, at the trace's times, 0.4 s";
     assert!(explained.contains(said), "{explained}");
     assert!(explained.contains("2 workers on file:a.img?direct=1, file:b.img"), "{explained}");
     // Clones replay all of it each. Trims and flushes are counted as one.

@@ -194,7 +194,7 @@ fn a_device_is_overwritten_by_name_only() {
     };
     refused("", "a GPT partition table and an LVM physical volume");
     refused("--destroy", &format!("--destroy={}", device.path()));
-    refused("--destroy=/dev/null", "the job drives no such volume");
+    refused("--destroy=/dev/null", "the job has no such volume");
     // Somebody has claimed it: no name helps.
     const O_EXCL: i32 = 0o200;
     let claimed = OpenOptions::new().read(true).custom_flags(O_EXCL).open(device.path()).unwrap();

@@ -149,7 +149,7 @@ fn servers_of_one_id_serve_one_disk() {
     let empty =
         run(rig.command(&State::Below("state"), "--volume disk=ram:1m --id").arg(""), LIMIT);
     assert_eq!(empty.code, Some(2), "{empty:?}");
-    assert!(empty.stderr.contains("--id wants a text"), "{empty:?}");
+    assert!(empty.stderr.contains("--id needs a text"), "{empty:?}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn without_a_state_folder_it_is_said_and_no_stranger_is_met() {
     std::fs::create_dir_all(rig.path().join("copied/drumfire")).unwrap();
     rig.folder.file("copied/drumfire/server-id", line.as_bytes());
     let (copy, said) = rig.ask_for(&State::Below("copied"), args, "disk/1");
-    assert!(said.contains("of another machine"), "{said}");
+    assert!(said.contains("belongs to another machine"), "{said}");
     assert_eq!(rig.ask_for(&State::Below("copied"), args, "disk/1"), (copy, String::new()));
 }
 
@@ -192,7 +192,7 @@ fn the_same_data_are_not_served_twice() {
         let args = format!("--volume disk=file:a.img --volume {second}");
         let finished = rig.refused(&args);
         assert_eq!(finished.code, Some(2), "{finished:?}");
-        let begin = format!("drumfire: --volume {second}: that is the data of --volume disk=");
+        let begin = format!("drumfire: --volume {second}: same data as --volume disk=");
         assert!(finished.stderr.starts_with(&begin), "{finished:?}");
         assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
     }

@@ -67,7 +67,7 @@ fn what_a_file_decides_is_not_taken_from_flags() {
                 let finished = drumfire.run(folder.path(), &format!("{verb} {file} {flag}"), LIMIT);
                 let name = flag.split(' ').next().unwrap();
                 assert_eq!(finished.code, Some(2), "{verb} {file} {flag}: {finished:?}");
-                let says = format!("drumfire: {name} does not go with {named}, which decides it\n");
+                let says = format!("drumfire: {name} cannot be used with {named}, which sets it\n");
                 assert_eq!(finished.stderr, says, "{verb} {file} {flag}");
             }
         }
@@ -78,7 +78,7 @@ fn what_a_file_decides_is_not_taken_from_flags() {
         assert_eq!(result["job"]["seconds"], 0.2, "{file}");
     }
     let finished = drumfire.run(folder.path(), "run job.toml null:1t", LIMIT);
-    let says = "drumfire: job.toml names its volumes by itself: change them there\n";
+    let says = "drumfire: job.toml names its own volumes: change them there\n";
     assert_eq!(finished.stderr, says);
     // A run again, from the job that it left behind, knows its flags no more.
     drumfire.run(folder.path(), "run null:1g --size 4k --seconds 0.2 --ramp 0 --out a", LIMIT).ok();

@@ -60,13 +60,13 @@ fn a_sweep_goes_on_in_its_folder_and_begins_anew_when_told() {
     let run = |args: &str| drumfire.run(folder.path(), &format!("{args} {SHORT}"), LIMIT);
     let sweep = "sweep null:1g --axis outstanding=1,2 --repeats 1";
     run(sweep).ok();
-    refused(&run("run null:1g"), "same holds a sweep: give another --out");
-    refused(&run("run null:1g --replace"), "same holds a sweep: give another --out");
+    refused(&run("run null:1g"), "same holds a sweep: choose another --out");
+    refused(&run("run null:1g --replace"), "same holds a sweep: choose another --out");
     let cell = "same/001-outstanding=1/result.json";
     let before = text(&folder, cell);
     assert!(!before.is_empty(), "it is there");
     let again = run(sweep).ok();
-    assert!(again.stderr.contains("2 of 2 runs are there already"), "{again:?}");
+    assert!(again.stderr.contains("2 of 2 runs already done"), "{again:?}");
     assert_eq!(text(&folder, cell), before, "no run is made twice");
     refused(&run(&sweep.replace("1,2", "4,8")), "holds another sweep");
     assert_eq!(text(&folder, cell), before);
@@ -95,7 +95,7 @@ fn of_two_runs_at_once_one_has_the_folder() {
         let both = [start(), start()].map(|run| run.finish(LIMIT));
         assert!(both.iter().any(|run| run.code == Some(0)), "{both:?}");
         let lost = both.iter().find(|run| run.code == USAGE);
-        refused(lost.unwrap_or_else(|| panic!("both ran: {both:?}")), "another run writes there");
+        refused(lost.unwrap_or_else(|| panic!("both ran: {both:?}")), "in use by another run");
     }
 }
 
@@ -115,7 +115,7 @@ fn runs_of_the_same_second_have_their_own_folders() {
 
 /// The folder of a result that was kept elsewhere.
 fn elsewhere(finished: &Finished, temporary: &Path) -> serde_json::Value {
-    let told = finished.stderr.split_once(" takes no result: it is in ");
+    let told = finished.stderr.split_once(" the result is in ");
     let place = told.unwrap_or_else(|| panic!("no place: {finished:?}")).1.lines().next().unwrap();
     assert!(Path::new(place).starts_with(temporary), "{place}");
     let text = std::fs::read_to_string(Path::new(place).join("result.json")).unwrap();
@@ -230,7 +230,7 @@ fn a_result_that_nothing_takes_is_printed() {
         let mut command = Command::new(&shell);
         let finished = run(command.arg("-c").arg(script).current_dir(folder.path()), LIMIT);
         assert!(finished.stderr.contains("File too large"), "{finished:?}");
-        assert!(finished.stderr.contains("what is printed is all of it"), "{finished:?}");
+        assert!(finished.stderr.contains("only this output remains"), "{finished:?}");
         let out = if lines { &finished.stderr } else { &finished.stdout };
         assert!(out.contains("IOPS"), "{finished:?}");
     }

@@ -98,7 +98,7 @@ misuses! {
     a_part_to_simulate "simulate cd6" => USAGE "drumfire plan --drive cd6"
     a_link_of_no_mtu "audit --mtu 1 --iops 1M --link 10gbe --size 4k" => USAGE "mtu: a link has one"
     a_stranger_to_destroy "run null:1g --destroy=/dev/sdzz --seconds 1" => USAGE
-        "--destroy=/dev/sdzz: the job drives no such volume"
+        "--destroy=/dev/sdzz: the job has no such volume"
     a_stranger_to_sweep "sweep null:1g --destroy=/dev/sdzz --seconds 1" => USAGE "/dev/sdzz"
     an_address_without_its_end "run iscsi://[::1/iqn.2026-11.org.example:x/1"
         => USAGE "']' is missing"
@@ -145,8 +145,8 @@ fn documents_that_are_none_of_ours() {
     folder.file("bytes.fio", b"[a]\nrw=\xff\xfe\n");
     folder.file("bytes.toml", b"\xff\xfe");
     for (args, word) in [
-        ("report list.json", "it holds something else than the result of a run"),
-        ("compare object.json object.json", "something else than the result of a run"),
+        ("report list.json", "it is not the result of a run"),
+        ("compare object.json object.json", "not the result of a run"),
         ("report half.json", "it is no json"),
         ("report old.json", "missing field"),
         ("run bytes.fio", "cannot read bytes.fio: "),
@@ -177,7 +177,7 @@ fn files_that_cannot_be_laid_out() {
     refused(&sized, FAILED, "are to be written first, and");
     refused(&drumfire.run(folder.path(), "run large.fio", LIMIT), FAILED, "free there");
     let nowhere = drumfire.run(folder.path(), "run nowhere.toml", LIMIT);
-    refused(&nowhere, USAGE, "no/such is missing: make it first");
+    refused(&nowhere, USAGE, "no/such is missing: create it first");
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 3, "nothing is made");
 }

@@ -68,7 +68,9 @@ fn a_run_is_a_page_markdown_and_cases_of_a_build_server() {
     // A truncated one and a strange one: a line each.
     std::fs::write(folder.path().join("cut.json"), &raw[..raw.len() / 3]).unwrap();
     std::fs::write(folder.path().join("odd.json"), "{\"scenarios\":7}").unwrap();
-    for (file, why) in [("cut", "the file was cut"), ("odd", "scenarios are not as they were")] {
+    for (file, why) in
+        [("cut", "the file was truncated"), ("odd", "scenarios are not as they were")]
+    {
         let refused = run(&format!("report {file}.json --as html"));
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(why) && refused.stdout.is_empty(), "{refused:?}");

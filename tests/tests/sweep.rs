@@ -53,7 +53,7 @@ fn every_cell_has_a_result_and_a_row() {
     assert_eq!(document["series"].as_array().unwrap().len(), 2);
     let flag = drumfire.run(folder.path(), "sweep s --size 4k", LIMIT);
     assert_eq!(flag.code, Some(2), "{flag:?}");
-    assert!(flag.stderr.contains("--size does not go with s, which decides it"), "{flag:?}");
+    assert!(flag.stderr.contains("--size cannot be used with s, which sets it"), "{flag:?}");
     let again = drumfire.run(folder.path(), "sweep s", LIMIT).ok();
     assert!(again.stdout.contains("range of 2 runs, which covers the median with 50 %"));
     assert_eq!(again.stdout.matches("knee size=").count(), 2, "{}", again.stdout);
@@ -137,8 +137,8 @@ fn what_does_not_exist_is_refused_with_what_does() {
         ("sweep null:1g --axis workload.acces=0", "unknown field `acces`"),
         ("sweep null:1g --ladder --rate 5k", "sets the rate itself"),
         ("run null:1g --preset oltp", "oltp-4k: 4 KiB, 70 % reads"),
-        ("run null:1g --preset oltp-4k --size 8k", "--size does not go with"),
-        ("run null:1g --preset steady-state --read 5", "--read does not go with"),
+        ("run null:1g --preset oltp-4k --size 8k", "--size cannot be used with"),
+        ("run null:1g --preset steady-state --read 5", "--read cannot be used with"),
     ] {
         let done = drumfire.run(folder.path(), args, LIMIT);
         assert_eq!(done.code, Some(2), "{args}: {done:?}");
@@ -253,7 +253,7 @@ fn a_model_is_swept_over_what_it_consists_of() {
         ("sweep simulate x25-m --axis system=x25-m,nothing.toml", "cannot read nothing.toml"),
         ("sweep simulate x25-m --axis volume=null:1g", "makes its volumes by itself"),
         ("sweep simulate x25-m --p99 1ms", "x25-m is not calibrated"),
-        ("sweep race --axis protocol=iscsi,nvme", "protocol=nvme: there are iscsi and nvme-tcp"),
+        ("sweep race --axis protocol=iscsi,nvme", "protocol=nvme: use iscsi or nvme-tcp"),
         ("sweep race --axis targets=1,0", "at least one target"),
         ("sweep race --axis by=run", "'by' is no setting"),
         ("sweep race --axis cores=64000", "is not one of"),
@@ -349,7 +349,7 @@ fn what_the_document_lacks_is_read_from_the_results() {
     let text = drumfire.run(folder.path(), "report s", LIMIT).ok().stdout;
     assert_eq!(text.matches("1/1").count(), 1, "{text}");
     let done = drumfire.run(folder.path(), "sweep s", LIMIT).ok();
-    assert!(done.stderr.contains("1 of 3 runs are there already"), "{done:?}");
+    assert!(done.stderr.contains("1 of 3 runs already done"), "{done:?}");
     assert_eq!(finished(&sweep).len(), 3);
     let after = results(&sweep);
     let again = before.iter().filter(|(name, time)| after.get(*name) != Some(time));

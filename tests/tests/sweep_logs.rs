@@ -42,6 +42,6 @@ fn every_run_has_its_logs_in_its_folder() {
         }
         std::fs::write(&document, cut.to_string()).unwrap();
         let again = drumfire.run(folder.path(), "sweep s", LIMIT).ok();
-        assert!(again.stderr.contains("4 of 4 runs are there already"), "{}", again.stderr);
+        assert!(again.stderr.contains("4 of 4 runs already done"), "{}", again.stderr);
     }
 }

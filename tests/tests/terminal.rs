@@ -265,7 +265,7 @@ fn whenever_its_window_closes_a_run_ends() {
         let code = run.finish(SOON);
         assert!([None, INTERRUPTED, Some(0)].contains(&code), "{after:?}: {code:?}");
         let kept = folder.path().join("kept/result.json").is_file();
-        assert!(kept || code.is_none(), "{after:?}: {code:?}, and nothing is kept");
+        assert!(kept || code.is_none(), "{after:?}: {code:?}, and no trace");
     }
 }
 
@@ -284,7 +284,7 @@ fn the_second_signal_ends_a_program_that_hangs() {
         let kept = folder.path().join("kept/report.txt");
         let mut patience = drumfire_tests::Patience::new(SOON);
         while !kept.is_file() {
-            assert!(patience.wait(), "nothing is kept");
+            assert!(patience.wait(), "no trace");
         }
         let id = rustix::process::Pid::from_child(&run);
         for _ in 0..2 {

@@ -112,9 +112,9 @@ fn the_file_is_in_the_folder_unless_it_is_named() {
     // More happens than there is room for, and that is said.
     assert!(told["cores"][0]["slices"].as_u64().unwrap() <= 200_000);
     for (args, why) in [
-        ("run null:1g --trace 0", "more than nothing"),
-        ("run null:1g --trace 2s:", "a file is to be named"),
-        ("run null:1g --trace 2s:nowhere/t.json", "its folder is to be there"),
+        ("run null:1g --trace 0", "above 0"),
+        ("run null:1g --trace 2s:", "name a file behind"),
+        ("run null:1g --trace 2s:nowhere/t.json", "its folder does not exist"),
         ("simulate x25-m --trace 2s", "a simulation has none"),
         ("sweep null:1g --axis outstanding=1,2 --trace 2s", "shows one run"),
     ] {

@@ -24,7 +24,7 @@ fn every_block_of_the_tutorial_runs() {
     bash.args(["-e", "-c", &script]).current_dir(folder.path()).env("PATH", path);
     bash.env("XDG_STATE_HOME", folder.path());
     let finished = run(&mut bash, LIMIT).ok();
-    for words in ["invalid", "as it was written", "third-io-iris", "emulated", "simulated"] {
+    for words in ["invalid", "all data intact", "third-io-iris", "emulated", "simulated"] {
         let said = finished.stdout.contains(words) || finished.stderr.contains(words);
         assert!(said, "{words}\n{}\n{}", finished.stdout, finished.stderr);
     }

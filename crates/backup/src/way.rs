@@ -53,7 +53,7 @@ impl Way {
     /// Fills the first `len` bytes of `buf`.
     pub(crate) fn read(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, String> {
         match self {
-            Way::Null => Err("nothing can be read from null".to_owned()),
+            Way::Null => Err("null keeps no data to read".to_owned()),
             Way::File(file) => {
                 let mut buf = buf;
                 file.read_exact_at(&mut buf[..len], at).map_err(|error| error.to_string())?;

@@ -134,7 +134,7 @@ impl Part {
             stages.push(match banks >= 2.0 {
                 true => Stage {
                     read,
-                    contention: COLLISIONS / banks,
+                    contention: short(COLLISIONS / banks),
                     ..stage("banks", Width::Count((FULL * banks).ceil() as u32))
                 },
                 false => Stage { read, ..stage("banks", Width::Word(Infinite::Infinite)) },
@@ -184,8 +184,8 @@ struct Times {
 
 impl Times {
     fn new(iops: f64, latency_s: f64, bandwidth: f64) -> Times {
-        let (each_s, per_byte_s) = (1.0 / iops, 1.0 / bandwidth);
-        let wait_s = latency_s - each_s - RATED * per_byte_s;
+        let (each_s, per_byte_s) = (short(1.0 / iops), short(1.0 / bandwidth));
+        let wait_s = short(latency_s - each_s - RATED * per_byte_s);
         if wait_s >= 0.0 {
             let medium = Cost { each_s, per_byte_s: 0.0 };
             return Times { medium, wait_s, link_per_byte_s: per_byte_s };
@@ -194,9 +194,15 @@ impl Times {
         // at the rating for short I/Os and at the bandwidth for long ones.
         let of = |bytes: f64| each_s.max(bytes * per_byte_s);
         let slope = (of(LONG) - of(RATED)) / (LONG - RATED);
-        let medium = Cost { each_s: of(RATED) - RATED * slope, per_byte_s: slope };
-        Times { medium, wait_s: (latency_s - of(RATED)).max(0.0), link_per_byte_s: 0.0 }
+        let medium = Cost { each_s: short(of(RATED) - RATED * slope), per_byte_s: short(slope) };
+        let wait_s = short(latency_s - of(RATED)).max(0.0);
+        Times { medium, wait_s, link_per_byte_s: 0.0 }
     }
+}
+
+/// Six digits: more say nothing, and are hard to read in a file.
+fn short(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 impl Catalogue {

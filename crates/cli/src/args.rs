@@ -30,29 +30,29 @@ pub enum Command {
     Race(Race),
     /// Be a target until SIGTERM or SIGINT.
     Serve(Serve),
-    /// Make a volume an ordinary file, for any program, until SIGTERM, SIGINT or detach.
+    /// Mount a volume as an ordinary file, for any program, until SIGTERM, SIGINT or detach.
     Attach(crate::attached::Attach),
-    /// Make what was written to an attached file durable, and take the file away.
+    /// Flush an attached file and remove it.
     Detach(crate::attached::Detach),
-    /// Keep files and volumes in a file or volume: read in parallel, compressed; and read it back.
+    /// Back up files and volumes into a file or volume, in parallel and compressed; restore them.
     Backup(crate::backup::Args),
-    /// Make, show and change arrays: the same data on several volumes, which remember it.
+    /// Create, show and change arrays: mirrors whose legs carry superblocks.
     Volume(crate::volumes::Args),
     /// Drive storage.
     Run(Run),
     /// Drive storage as fio does: fio's command line and job files, and what fio prints.
     Fio(crate::fio::Args),
-    /// Drive storage with settings that vary, and find where it bends.
+    /// Drive storage with settings that vary, and find the knee.
     Sweep(Box<crate::sweep::Args>),
     /// Print the results of runs again, in another form.
     Report(crate::report::Args),
-    /// Say what changed between two runs or sweeps, and whether that is more than their spread.
+    /// Compare two runs or sweeps: what changed, and whether it exceeds the noise.
     Compare(crate::compare::Args),
-    /// Say what a job file would run, and what of it is refused or ignored.
+    /// Explain a job file: what would run, and which options are refused or ignored.
     Explain(crate::explain::Args),
     /// List the targets of a portal.
     Discover(Discover),
-    /// Say what on this host will spoil a measurement, and what mends it.
+    /// Find what distorts measurements on this host, and how to fix it.
     Doctor(crate::doctor::Args),
     /// Predict what a system of parts will do, or search for one that does it.
     Plan(Box<crate::plan::Args>),
@@ -60,13 +60,13 @@ pub enum Command {
     Simulate(Box<crate::simulate::Args>),
     /// Predict how many transactions a database commits on drives.
     Database(crate::database::Args),
-    /// Do the systems of the founding documents again, as a model and on this machine.
+    /// Reproduce the systems of the founding documents, as a model and on this machine.
     Scenario(crate::scenario::Args),
     /// Fit a profile of a drive to the results of sweeps.
     Calibrate(crate::calibrate::Args),
     /// Check a claim against physical limits, links and the ratings of parts.
     Audit(Box<crate::audit::Args>),
-    /// Look up what parts are known to do, and who says so.
+    /// Look up figures of parts, with their sources.
     Catalogue(crate::catalogue::Args),
 }
 
@@ -81,7 +81,7 @@ pub enum Color {
     Never,
 }
 
-/// How a race reaches its volumes.
+/// Protocol of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
     /// iSCSI over TCP.
@@ -99,51 +99,51 @@ pub struct Drive {
     /// Percentage of reads; the rest are writes [default: 100].
     #[arg(long, alias = "rwmixread", value_name = "PERCENT", value_parser = number)]
     pub read: Option<f64>,
-    /// Percentage of accesses at a random place; the rest are sequential [default: 100].
+    /// Percentage of random I/Os; the rest are sequential [default: 100].
     #[arg(long, value_name = "PERCENT", value_parser = number)]
     pub random: Option<f64>,
-    /// Both in one of fio's words.
+    /// The mix in fio's words.
     #[arg(long, value_enum, value_name = "WORD", conflicts_with = "random")]
     pub rw: Option<FioMix>,
     /// Alignment of offsets; the length of the I/O by default.
     #[arg(long, value_parser = size32, value_name = "SIZE")]
     pub align: Option<u32>,
-    /// Which places random accesses take: uniform, once (each once before any again), zipf:1.2,
+    /// Distribution of random offsets: uniform, once (each block once before any again), zipf:1.2,
     /// pareto:0.2, normal:10 (standard deviation in percent of the volume).
     #[arg(long, alias = "random_distribution", value_name = "LAW", default_value = "uniform")]
     pub places: Places,
-    /// I/Os that each worker keeps under way; with --rate, at most.
+    /// Queue depth of each worker; with --rate, the most I/Os in flight.
     #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
     pub outstanding: u32,
-    /// Begin so many I/Os per second by the clock, over all workers: 50k, 1.2M; or so many bytes:
-    /// 200MB. Response times then count from the planned start.
+    /// Open loop: start this many I/Os per second, over all workers: 50k, 1.2M; or bytes: 200MB.
+    /// Response times count from the scheduled start.
     #[arg(long, alias = "rate_iops", value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// How the planned starts of --rate are spread.
+    /// Arrival process of --rate.
     #[arg(long, alias = "rate_process", value_enum, default_value_t = Spread::Constant)]
     pub arrivals: Spread,
-    /// Length of the measured window, also as 500ms, 10s, 2m, 1h [default: 10, or what a job file
-    /// says].
+    /// Length of the measured window, also as 500ms, 10s, 2m, 1h [default: 10, or as in the job
+    /// file].
     #[arg(long, alias = "runtime", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Time before it, not measured.
+    /// Ramp before the measured window, not measured.
     #[arg(long, alias = "ramp_time", default_value = "2", value_name = "SECONDS")]
     #[arg(value_parser = seconds)]
     pub ramp: f64,
-    /// Decides every random choice.
+    /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Print one JSON document, the result, instead of the table.
     #[arg(long)]
     pub json: bool,
-    /// Append a JSON object for each second to this file while it runs; - is stdout, in place of
-    /// the table.
+    /// Append one JSON object per second to this file during the run; - is stdout, in place of the
+    /// table.
     #[arg(long, value_name = "FILE")]
     pub json_lines: Option<PathBuf>,
     /// Folder for the result [default: drumfire-runs/TIME-NAME].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Overwrite the result that the folder of --out holds; a sweep begins anew.
+    /// Overwrite the result in the folder of --out; a sweep starts over.
     #[arg(long, requires = "out")]
     pub replace: bool,
     /// Exit with 3 if an honesty check fails.
@@ -155,16 +155,16 @@ pub struct Drive {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub watch: crate::watch::Watching,
-    /// Write down what each core does for so long from the beginning of the measured window on,
-    /// for https://ui.perfetto.dev: 2s, or 2s:FILE [default file: trace.json in the run's folder].
+    /// Record what each core does, from the start of the measured window, for
+    /// https://ui.perfetto.dev: 2s, or 2s:FILE [default file: trace.json in the run's folder].
     #[arg(long, value_name = "TIME[:FILE]", value_parser = crate::traced::parse)]
     pub trace: Option<crate::traced::Traced>,
-    /// Afterwards measure for 2.5 s what the generator itself can do, and hold the result against
-    /// it (honesty check H10). Without this, that is done for a second where its processors were
-    /// busy all the time.
+    /// Afterwards measure for 2.5 s the most that the generator can do, and compare the result with
+    /// it (honesty check H10). By default this takes 1 s, and only if the CPUs of the run were
+    /// always busy.
     #[arg(long)]
     pub ceiling: bool,
-    /// Never measure what the generator can do.
+    /// Never measure the generator's limit.
     #[arg(long, conflicts_with = "ceiling")]
     pub no_ceiling: bool,
 }
@@ -250,7 +250,7 @@ impl Drive {
 /// `drumfire race`.
 #[derive(Flags, Clone, Debug)]
 pub struct Race {
-    /// How the volumes are reached.
+    /// Protocol to the volumes.
     #[arg(long, value_enum, default_value_t = Protocol::Iscsi)]
     pub protocol: Protocol,
     /// Number of targets.
@@ -262,7 +262,7 @@ pub struct Race {
     /// Workers for each volume, each with a connection of its own.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
-    /// Processors for both ends, as 0 or 0-3 [default: all].
+    /// CPUs for both ends, as 0 or 0-3 [default: all].
     #[arg(long, default_value = "", hide_default_value = true, value_name = "CPU-CPU")]
     pub cores: String,
     /// Capacity of each volume.
@@ -278,29 +278,29 @@ pub struct Race {
 #[command(after_help = "Example: drumfire serve --iscsi 127.0.0.1:3260 --volume disk=ram:1g\n\
     makes target iqn.2026-11.io.drumfire:disk with one logical unit, LUN 1.")]
 pub struct Serve {
-    /// A file of TOML with the same settings, and with the hosts that may come.
+    /// TOML file with the same settings and the hosts that are allowed.
     pub config: Option<PathBuf>,
-    /// Where to speak iSCSI; port 0 picks a free one [default: 127.0.0.1:3260].
+    /// Address of the iSCSI portal; port 0 picks a free one [default: 127.0.0.1:3260].
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub iscsi: Vec<SocketAddr>,
-    /// Where to speak NVMe/TCP; 4420 is usual.
+    /// Address of the NVMe/TCP listener; 4420 is usual.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub nvme_tcp: Vec<SocketAddr>,
-    /// Where to speak NBD; 10809 is usual.
+    /// Address of the NBD listener; 10809 is usual.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub nbd: Vec<SocketAddr>,
-    /// A volume: NAME=URI makes a target with this one at LUN 1, NAME/LUN=URI adds to it.
+    /// A volume: NAME=URI makes a target with it at LUN 1, NAME/LUN=URI adds a LUN.
     #[arg(long, value_name = "NAME=URI")]
     pub volume: Vec<String>,
-    /// Be one server with others of this text: hosts take their volumes of one name and LUN for
-    /// one disk, and join the ways to it [default: an identity of its own, which is kept].
+    /// Identity for multipath: servers with the same text are one, and hosts treat their volumes of
+    /// one name and LUN as paths to one disk [default: an identity of its own, which is kept].
     #[arg(long, value_name = "TEXT")]
     pub id: Option<String>,
-    /// Processors to serve on [default: all].
+    /// CPUs to serve on [default: all].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
-    /// Memory for connections and their buffers, beside volumes in memory [default: a quarter of
-    /// what is available, 4g at most].
+    /// Memory for connections and their buffers, without RAM volumes [default: a quarter of the
+    /// available memory, 4g at most].
     #[arg(long, value_parser = size64, value_name = "SIZE")]
     pub memory: Option<u64>,
     #[command(flatten)]
@@ -317,29 +317,29 @@ pub struct Serve {
     ?reconnect=30s&io_timeout=30s&header-digest=1&data-digest=1&initiator=NAME\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
 pub struct Run {
-    /// Volumes to drive. Or a job: the job.toml of an earlier run, a job file of fio (.fio) or a
-    /// configuration of Iometer (.icf), and behind it volumes for the targets that it names.
+    /// Volumes to drive. Or a job: the job.toml of an earlier run, a fio job file (.fio) or an
+    /// Iometer configuration (.icf), followed by volumes for the targets that it names.
     #[arg(required = true, value_name = "URI")]
     pub volumes: Vec<String>,
-    /// A job by its name: oltp-4k, oltp-8k, file-server, web-server, backup, steady-state.
+    /// A built-in job: oltp-4k, oltp-8k, file-server, web-server, backup, steady-state.
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Workers for each volume.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
-    /// Processors to drive from [default: as many as there are workers, the first ones].
+    /// CPUs to drive from [default: one per worker, from CPU 0 on].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
-    /// Overwrite volumes that hold data. A device wants its path or serial number with it, as
+    /// Overwrite volumes that hold data. A device needs its path or serial number, as
     /// --destroy=/dev/sdx; may be given several times.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "")]
     pub destroy: Vec<String>,
-    /// Fill volumes with data that identify themselves, then check every read.
+    /// Fill volumes with self-identifying data, then check every read.
     #[arg(long)]
     pub verify: bool,
-    /// Read only: check volumes against what a --verify run had written, also after a crash. Takes
-    /// the job.toml in its folder.
+    /// Read only: check volumes against the ledger of an earlier --verify run, also after a crash.
+    /// Takes the job.toml in its folder.
     #[arg(long, conflicts_with = "verify")]
     pub verify_only: bool,
     #[command(flatten)]
@@ -350,7 +350,7 @@ pub struct Run {
 /// `drumfire discover`.
 #[derive(Flags, Debug)]
 pub struct Discover {
-    /// Where to ask: HOST[:PORT] or iscsi://HOST[:PORT], port 3260 unless named, or
+    /// The portal: HOST[:PORT] or iscsi://HOST[:PORT], port 3260 unless named, or
     /// nvme+tcp://HOST[:PORT], where 8009 is that of discovery services.
     pub portal: String,
 }

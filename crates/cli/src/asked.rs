@@ -56,7 +56,7 @@ fn compare_all(job: &mut JobSpec) {
 /// A job of our own. Like those of other tools it names everything but the length of its steps.
 pub fn of_toml(file: &str, volumes: &[String], seconds: Option<f64>) -> Result<JobSpec> {
     if !volumes.is_empty() {
-        let why = format!("{file} names its volumes by itself: change them there");
+        let why = format!("{file} names its own volumes: change them there");
         return Err(UsageError(why).into());
     }
     let mut job = read(Path::new(file))?;
@@ -98,7 +98,7 @@ fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Resu
     let Some(job) = reading.job else {
         let refused = reading.notes.iter().find(|note| note.treatment == Treatment::Refused);
         let first = refused.map(Note::reason);
-        let more = format!("`drumfire explain {file}` says it all");
+        let more = format!("`drumfire explain {file}` lists every option");
         return Err(UsageError(format!("{}; {more}", first.unwrap_or_default())).into());
     };
     reading.notes.iter().for_each(|note| output::note(format_args!("drumfire: {note}")));
@@ -131,7 +131,7 @@ pub fn refuse_beside<'a>(what: &str, flags: impl IntoIterator<Item = &'a str>) -
         None => Ok(()),
         Some(flag) => {
             let flag = flag.replace('_', "-");
-            Err(UsageError(format!("--{flag} does not go with {what}, which decides it")).into())
+            Err(UsageError(format!("--{flag} cannot be used with {what}, which sets it")).into())
         }
     }
 }
@@ -146,7 +146,7 @@ fn of_preset(run: &Run) -> Result<JobSpec> {
     let Some(preset) = presets::preset(name) else {
         let says = |preset: &presets::Preset| format!("\n  {}: {}", preset.name, preset.says);
         let all: String = presets::PRESETS.iter().map(says).collect();
-        return Err(UsageError(format!("'{name}' is no preset; there are{all}")).into());
+        return Err(UsageError(format!("unknown preset '{name}': use one of{all}")).into());
     };
     let drive = &run.drive;
     let shape = DECIDED.into_iter().filter(|flag| !AMOUNTS.contains(flag));

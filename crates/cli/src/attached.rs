@@ -19,16 +19,17 @@ pub struct Attach {
     /// The volume: ram:4g, file:PATH, iscsi://HOST/IQN/LUN?reconnect=60s, delay:PROFILE(URI), …
     #[arg(value_name = "URI")]
     volume: Uri,
-    /// Where it is to be: a file that is empty, or none yet.
+    /// Path of the file: empty or not there yet.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Nothing may be written.
+    /// Read only.
     #[arg(long)]
     read_only: bool,
-    /// Other users may use the file, as its mode allows; without it, only who attaches it.
+    /// Other users may access the file, as its mode allows [default: only the user who attaches
+    /// it].
     #[arg(long)]
     allow_other: bool,
-    /// Processors to serve on [default: all, 4 at most].
+    /// CPUs to serve on [default: all, 4 at most].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     cores: Vec<usize>,
 }

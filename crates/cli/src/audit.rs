@@ -22,8 +22,8 @@ use crate::{catalogue, output};
     Exit codes: 0 possible or unclear, 2 usage, 4 impossible."
 )]
 pub struct Args {
-    /// Files of claims; `founding` stands for the documents that the project was founded on, and
-    /// `verify` alone holds the rules against claims of which it is known whether they can be true.
+    /// Files of claims; `founding` is the founding documents; `verify` alone tests the rules on
+    /// claims with a known answer.
     #[arg(value_name = "FILE", conflicts_with = "claim")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -62,16 +62,16 @@ pub struct Flagged {
     /// A link of the catalogue: 10gbe, 8gfc, 'pcie-2 x8'.
     #[arg(long)]
     pub link: Option<String>,
-    /// What the link is said to carry.
+    /// Claimed bandwidth of the link.
     #[arg(long, value_name = "RATE")]
     pub link_rate: Option<String>,
     /// iscsi or nvme-tcp [default: the leanest there could be].
     #[arg(long)]
     pub protocol: Option<String>,
-    /// Bytes of IP in a frame.
+    /// MTU.
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<String>,
-    /// Links side by side [default: 1].
+    /// Number of parallel links [default: 1].
     #[arg(long, value_name = "N")]
     pub ports: Option<String>,
     /// Number of drives.
@@ -86,16 +86,16 @@ pub struct Flagged {
     /// An adapter of the catalogue.
     #[arg(long, value_name = "PART")]
     pub adapter: Option<String>,
-    /// What one device is said to do at most, in IOPS.
+    /// Claimed IOPS limit of one device.
     #[arg(long, value_name = "RATE")]
     pub rating: Option<String>,
-    /// Use of all cores.
+    /// CPU utilisation of the host.
     #[arg(long, value_name = "PERCENT")]
     pub cpu_percent: Option<String>,
     /// Cores of the host.
     #[arg(long, value_name = "N")]
     pub cores: Option<String>,
-    /// Room for data.
+    /// Capacity.
     #[arg(long, value_name = "BYTES")]
     pub capacity: Option<String>,
     /// Price of all drives.
@@ -165,8 +165,8 @@ pub fn main(args: &Args) -> Result<Exit> {
         false => {
             let mut text = lines(&findings, "");
             if findings.is_empty() {
-                text += "no rule applies: give latency and outstanding, a drive, a link, or size \
-                    and bandwidth too\n";
+                text += "no rule applies: add latency and outstanding, a drive, a link, or size \
+                    and bandwidth\n";
             }
             format!("{text}{}\n", verdict.word())
         }
@@ -221,7 +221,7 @@ fn documents(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
         }
         let name = file.display().to_string();
         if name.contains(' ') && !file.exists() {
-            let why = "no such file; a claim goes in flags, as --iops 1M --size 4k --link \
+            let why = "no such file; a claim is given by flags, as --iops 1M --size 4k --link \
                        10gbe, or --equation '4 * 550 MB/s = 2.2 GB/s'";
             return Err(UsageError(format!("{name}: {why}")).into());
         }

@@ -24,11 +24,11 @@ use crate::{folder, report as results, sweep};
     `simulate`, `plan` and delay:drive.toml(URI) read the profile."
 )]
 pub struct Args {
-    /// Folders of sweeps or runs, or a result.json: closed loops of one length each. A cell of a
+    /// Folders of sweeps or runs, or a result.json: closed loops of one I/O size each. A cell of a
     /// sweep counts once, by its median run.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Where the profile goes.
+    /// File for the profile.
     #[arg(long, value_name = "PROFILE.toml")]
     pub out: PathBuf,
     /// A drive of the catalogue: its intervals are the prior.

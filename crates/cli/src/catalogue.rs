@@ -18,10 +18,10 @@ use crate::output::print;
 #[derive(Flags, Debug)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
-    /// What to do with it.
+    /// The action.
     #[command(subcommand)]
     pub command: Command,
-    /// Parts of your own, beside those that come along or in their place.
+    /// File with parts of your own; they replace shipped ones of the same id.
     #[arg(long, global = true, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Print one JSON document.
@@ -61,13 +61,13 @@ pub struct Filter {
     /// drive, adapter, nic, link, server or software.
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
-    /// Drives that are connected by sata, sas or pcie.
+    /// Interface of drives: sata, sas or pcie.
     #[arg(long, value_name = "BUS")]
     pub interface: Option<String>,
-    /// What was sold new in that year.
+    /// Parts sold new in this year.
     #[arg(long, value_name = "YEAR")]
     pub year: Option<u32>,
-    /// Drives that hold at least so much, such as 3.84TB.
+    /// Smallest capacity of drives, such as 3.84TB.
     #[arg(long, value_name = "BYTES")]
     pub capacity: Option<String>,
 }

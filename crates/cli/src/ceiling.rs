@@ -1,5 +1,5 @@
-//! The generator's ceiling, measured right after a run: its own workers on its own cores, on
-//! volumes that do nothing.
+//! The generator's ceiling, measured right after a run: its own workers on its own cores, on null
+//! volumes.
 //!
 //! In place of a remote volume stands one of a target on this host, so that the initiator's end of
 //! the protocol belongs to the generator; what that target costs is in the figure too, which is a
@@ -42,7 +42,7 @@ pub enum Length {
 /// Whether the generator may have been the limit of a run, so that its ceiling is measured though
 /// nobody asked. Slow storage leaves processors idle. Data that are compared need memory and time
 /// for a first pass; a target that shares the workers' threads makes them as busy. What is done on
-/// volumes that do nothing is the ceiling itself.
+/// null volumes is the ceiling itself.
 pub fn is_needed(result: &RunResult, run: &Prepared) -> bool {
     let compares = run.spec.workers.iter().any(|worker| worker.workload.verify.is_some());
     let nothing = |volume: &Arc<dyn Volume>| matches!(volume.ground(), Ground::Nothing);
@@ -67,7 +67,7 @@ pub fn judge(result: &mut RunResult, run: &Prepared, engine: &Engine, length: Le
         // Interrupted: the run itself is whole.
         Ok(None) => {}
         Err(error) => output::note(format_args!(
-            "drumfire: the generator's ceiling was not measured: {error:#}"
+            "drumfire: the generator's limit was not measured: {error:#}"
         )),
     }
 }
@@ -86,7 +86,7 @@ fn measure(run: &Prepared, engine: &Engine, length: Length) -> Result<Option<Cei
         bare.targets = Some(race::target_threads(server, Vec::new()));
     }
     let measured = engine.run(bare, &mut report::Silent)?;
-    let what = if keeps { "memory" } else { "volumes that do nothing" };
+    let what = if keeps { "memory" } else { "null volumes" };
     let where_from = match server.is_some() {
         true => format!(", {} from a target on this host", run.spec.job.transport),
         false => String::new(),

@@ -18,8 +18,8 @@ use crate::{output, report as results, show, sweep, thresholds};
 #[derive(Flags, Debug)]
 #[command(
     after_help = "A figure is higher or lower where the 95 % interval of its ratio, of at least \
-    three runs on each side, does not hold 1; unchanged where the interval is within 5 %; else it \
-    cannot be told. Ends in exit code 3 if a side is invalid, in 4 if --fail-if 'iops<-3%' is \
+    three runs on each side, does not hold 1; unchanged where the interval is within 5 %; else \
+    \"cannot tell\". Ends in exit code 3 if a side is invalid, in 4 if --fail-if 'iops<-3%' is \
     beyond noise."
 )]
 pub struct Args {
@@ -30,13 +30,13 @@ pub struct Args {
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
-    /// The form: text, a page with charts in one file, or the same in Markdown.
+    /// Format: text, HTML in one file with charts, or Markdown.
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     #[arg(conflicts_with = "json")]
     pub form: Form,
-    /// Exit with 4 if a change goes further than this with its whole interval: 'iops<-3%',
-    /// 'p99>+10%'; or if a figure of B crosses a bound: 'p99>500us'. What noise does not let tell
-    /// is said, and is no failure.
+    /// Exit with 4 if a change exceeds this with its whole interval: 'iops<-3%', 'p99>+10%'; or if
+    /// a figure of B crosses a bound: 'p99>500us'. A change within the noise is printed and is no
+    /// failure.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<Threshold>,
 }

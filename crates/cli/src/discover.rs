@@ -39,7 +39,7 @@ pub fn main(discover: &Discover) -> Result<Exit> {
         }
     };
     if found.is_empty() {
-        output::note(format_args!("drumfire: {portal} shows this host no target"));
+        output::note(format_args!("drumfire: {portal} lists no target for this host"));
     }
     output::write(|out| {
         for (name, addresses) in &found {

@@ -18,7 +18,7 @@ use crate::output;
 /// `drumfire doctor`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Volumes that are to be measured: they are looked at, and nothing is written.
+    /// Volumes to measure: they are inspected, nothing is written.
     #[arg(value_name = "URI")]
     volumes: Vec<String>,
     /// Print one JSON document, the list of checks.
@@ -120,7 +120,7 @@ fn print_host(features: &Features, out: &mut impl Write) -> io::Result<()> {
     ] {
         let state = match has {
             true => "yes".to_owned(),
-            false => format!("no: a slower path is used; Linux {since} or newer has it"),
+            false => format!("no: a slower path is used; needs Linux {since} or newer"),
         };
         writeln!(out, "io_uring   {name}: {state}")?;
     }

@@ -25,13 +25,13 @@ use crate::{asked, layout, output};
 pub struct Args {
     /// A job file: .toml, .fio or .icf.
     pub file: String,
-    /// Volumes for the targets that the file names, in the order in which they come up.
+    /// Volumes for the targets of the file, in the order in which it names them.
     #[arg(value_name = "URI")]
     pub volumes: Vec<String>,
-    /// Length of each step, instead of what the file says.
+    /// Length of each step, in place of the file's.
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// Write the job in another format instead; only if nothing is lost.
+    /// Convert the job to another format; refused if anything would be lost.
     #[arg(long = "as", value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
 }
@@ -102,7 +102,7 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
     match differs {
         Some((old, new)) => Err(refuse(format!("`{old}` would become `{new}`")).into()),
         None if old.lines().count() != new.lines().count() => {
-            Err(refuse("a part of it would be lost".to_owned()).into())
+            Err(refuse("part of it would be lost".to_owned()).into())
         }
         None => Ok(text),
     }
@@ -115,12 +115,12 @@ fn explained(file: &str, reading: &Reading) -> String {
             describe(&mut text, file, job);
             for (path, bytes) in layout::longer(job) {
                 let (path, size) = (path.display(), print_size(bytes));
-                text.push(format!("before it, {path} is made longer, to {size}"));
+                text.push(format!("first, {path} is extended to {size}"));
             }
             for (path, making) in layout::missing(job, layout::Manner::of(file)) {
                 let (path, size) = (path.display(), print_size(making.size_bytes));
                 let how = if making.written { "written" } else { "made without data" };
-                text.push(format!("before it, {path} is {how}, {size}: it is not there"));
+                text.push(format!("first, {path} is {how}, {size}: it does not exist"));
             }
         }
         None => {
@@ -143,7 +143,7 @@ fn describe(text: &mut Vec<String>, file: &str, job: &JobSpec) {
     let steps = job.steps.len();
     let (s, seed) = (if steps == 1 { "" } else { "s" }, job.seed);
     text.push(match steps {
-        0 => format!("{file} makes files, and runs nothing"),
+        0 => format!("{file} creates files and runs nothing"),
         _ => format!("{file} runs {steps} step{s} with seed {seed}"),
     });
     for (number, step) in (1..).zip(&job.steps) {
@@ -202,7 +202,8 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     };
     text.push(format!("  {name}: {workers}{each} {}", names(&group.volumes)));
     let mut facts = vec![format!("{} outstanding", workload.outstanding)];
-    facts.extend(workload.refill_at.map(|low| format!("filled again at {low}")));
+    facts
+        .extend(workload.refill_at.map(|low| format!("refilled at {low} in flight (iodepth_low)")));
     facts.extend(pace(&workload.pacing));
     facts.extend(range(&workload.range));
     let access = &workload.access;
@@ -211,10 +212,11 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(walk(access.sequential));
     facts.extend(access.zones.map(zones));
     facts.extend(access.files.as_ref().map(files));
-    let run = if access.run_stays { "times each place" } else { "in a row from each place" };
+    let run =
+        if access.run_stays { "times each place" } else { "sequential I/Os from each offset" };
     facts.extend((access.run > 1).then(|| format!("{} {run}", access.run)));
     facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
-    facts.extend(access.trims_first.then(|| "each write behind a trim of its place".to_owned()));
+    facts.extend(access.trims_first.then(|| "each write after a trim of its range".to_owned()));
     let content = &workload.content;
     let share = |percent: f64, what: &str| (percent > 0.0).then(|| format!("{percent} % {what}"));
     facts.extend(share(content.compress_percent, "compressible"));
@@ -226,7 +228,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(workload.verify.map(compared));
     let ios = workload.limit_ios.map(|ios| format!("ends after {ios} I/Os"));
     facts.extend(ios);
-    facts.extend(workload.until_full.then(|| "ends when no room is left".to_owned()));
+    facts.extend(workload.until_full.then(|| "ends at ENOSPC".to_owned()));
     facts.extend(workload.end_flush.then(|| "a flush at the end".to_owned()));
     let limit = workload.limit_bytes.map(|bytes| format!("ends after {}", print_size(bytes)));
     facts.extend(limit);
@@ -249,7 +251,7 @@ fn replay(replay: &Replay) -> String {
         let seconds = (all.length.as_secs_f64() * 1000.0).round() / 1000.0;
         facts.push(all.to_string());
         facts.push(match (all.timed, seconds > 0.0) {
-            (true, _) => format!("at their times, {}", span(seconds)),
+            (true, _) => format!("at the trace's times, {}", span(seconds)),
             (false, true) => format!("with pauses, {} at least", span(seconds)),
             (false, false) => "one after the other".to_owned(),
         });
@@ -259,10 +261,10 @@ fn replay(replay: &Replay) -> String {
         facts.push(format!("{speed_percent} % as fast"));
     }
     if *divide_by > 1 {
-        facts.push(format!("places divided by {divide_by}"));
+        facts.push(format!("offsets divided by {divide_by}"));
     }
     if *align_bytes > 1 {
-        facts.push(format!("places aligned to {}", print_size(u64::from(*align_bytes))));
+        facts.push(format!("offsets aligned to {}", print_size(u64::from(*align_bytes))));
     }
     if !skip.is_empty() {
         facts.push(format!("without {skip:?}"));
@@ -312,14 +314,14 @@ fn turn(group: &Group) -> Vec<String> {
         facts.push(format!("not measured for {} at first", span(*ramp_seconds)));
     }
     facts.extend(seconds.map(|seconds| format!("lasts {}", span(seconds))));
-    let own = "its places are shared out with no other job";
+    let own = "shares its offsets with no other job";
     facts.extend(group.own_places.then(|| own.to_owned()));
-    facts.extend(group.cache.drop.then(|| "page cache dropped before".to_owned()));
-    facts.extend(group.cache.read.then(|| "read into the page cache before".to_owned()));
+    facts.extend(group.cache.drop.then(|| "page cache dropped first".to_owned()));
+    facts.extend(group.cache.read.then(|| "read into the page cache first".to_owned()));
     match group.cache.expect {
         Expect::Unknown => {}
-        Expect::Random => facts.push("the kernel expects random places".to_owned()),
-        Expect::Sequential => facts.push("the kernel expects sequential places".to_owned()),
+        Expect::Random => facts.push("hints random access to the kernel".to_owned()),
+        Expect::Sequential => facts.push("hints sequential access to the kernel".to_owned()),
     }
     if !group.cores.is_empty() {
         let cores: Vec<String> = group.cores.iter().map(usize::to_string).collect();
@@ -360,11 +362,13 @@ fn places(places: &Places, lines: &[Line]) -> Option<String> {
     let random = lines.iter().any(|line| line.random_percent > 0.0);
     let words = match places {
         Places::Uniform => "random places uniform".to_owned(),
-        Places::Once => "random places each once before any again".to_owned(),
-        Places::Zipf { exponent } => format!("random places by zipf {exponent}"),
-        Places::Pareto { hot } => format!("random places by pareto {hot}"),
-        Places::Normal { deviation_percent } => format!("random places normal {deviation_percent}"),
-        Places::Zones { zones } => format!("random places in {} zones", zones.len()),
+        Places::Once => "random offsets, each block once before any again".to_owned(),
+        Places::Zipf { exponent } => format!("random offsets, zipf {exponent}"),
+        Places::Pareto { hot } => format!("random offsets, pareto {hot}"),
+        Places::Normal { deviation_percent } => {
+            format!("random offsets, normal {deviation_percent}")
+        }
+        Places::Zones { zones } => format!("random offsets in {} zones", zones.len()),
     };
     random.then_some(words)
 }
@@ -380,7 +384,7 @@ fn walk(walk: Walk) -> Option<String> {
 fn zones(zones: ZoneWalk) -> String {
     let [transfer, range, skip] =
         [zones.transfer_bytes, zones.range_bytes, zones.skip_bytes].map(print_size);
-    format!("{transfer} in each zone of {range}, then {skip} are left out")
+    format!("{transfer} in each zone of {range}, then {skip} skipped")
 }
 
 fn files(files: &FileWalk) -> String {

@@ -56,7 +56,7 @@ impl Folder {
         let made = path.ancestors().take_while(|above| !above.exists()).map(Path::to_owned);
         let folder = Folder { path: path.to_owned(), made: made.collect(), _lock: None };
         fs::create_dir_all(path)
-            .with_context(|| format!("cannot make the run's folder {}", path.display()))?;
+            .with_context(|| format!("cannot create the run's folder {}", path.display()))?;
         Ok(folder)
     }
 }
@@ -68,7 +68,7 @@ pub fn refuse_kept(folder: &Path, replace: bool) -> Result<(), UsageError> {
     let folder = folder.display();
     match kept {
         Some("sweep.json") => {
-            Err(UsageError(format!("{folder} holds a sweep: give another --out")))
+            Err(UsageError(format!("{folder} holds a sweep: choose another --out")))
         }
         Some(name) if !replace => {
             let why = format!("{folder} holds a run, {name}: give another --out, or --replace");
@@ -85,7 +85,7 @@ fn lock(folder: &Path) -> Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => {
-            let why = format!("{}: another run writes there: give another --out", folder.display());
+            let why = format!("{}: in use by another run: choose another --out", folder.display());
             Err(UsageError(why).into())
         }
         Err(TryLockError::Error(_)) => Ok(None),
@@ -144,7 +144,7 @@ fn unused(parent: &Path, name: &str) -> Result<Folder> {
             // It is there, and another's.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
-                let told = || format!("cannot make the run's folder {}", path.display());
+                let told = || format!("cannot create the run's folder {}", path.display());
                 return Err(error).with_context(told);
             }
             Ok(()) => {

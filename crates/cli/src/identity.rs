@@ -32,7 +32,7 @@ impl Identity {
     /// That of all servers that are given this text.
     pub fn given(text: &str) -> Result<Identity, UsageError> {
         if text.is_empty() {
-            let message = "--id wants a text, the same for all servers that are ways to one disk";
+            let message = "--id needs a text, the same on all servers with paths to one disk";
             return Err(UsageError(message.to_owned()));
         }
         Ok(Identity {
@@ -55,8 +55,8 @@ impl Identity {
             Ok(kept) => {
                 if kept.copied {
                     note(format!(
-                        "{} is of another machine, or all network cards are new: this one has got \
-                         an identity of its own, so its volumes are other disks to hosts",
+                        "{} belongs to another machine, or all network cards are new: this server \
+                         got a new identity, so hosts see its volumes as new disks",
                         folder.display()
                     ));
                 }
@@ -64,9 +64,9 @@ impl Identity {
             }
             Err(error) => {
                 note(format!(
-                    "the server's identity cannot be kept in {}: {error}: after a restart its \
-                     volumes will be other disks to hosts; set XDG_STATE_HOME to a folder that can \
-                     be written, or give --id TEXT",
+                    "cannot save the server's identity in {}: {error}: after a restart hosts will \
+                     see its volumes as new disks; set XDG_STATE_HOME to a writable folder, or \
+                     give --id TEXT",
                     folder.display()
                 ));
                 Identity::of_process()

@@ -155,15 +155,15 @@ pub fn make(
             return Err(OpenError::HoldsData(path).into());
         }
         let (name, size) = (path.display(), print_size(bytes));
-        output::note(format_args!("drumfire: makes {name} longer first, to {size}"));
+        output::note(format_args!("drumfire: extends {name} to {size} first"));
         let grown = File::options().write(true).open(&path).and_then(|file| file.set_len(bytes));
-        grown.with_context(|| format!("cannot make {name} longer"))?;
+        grown.with_context(|| format!("cannot extend {name}"))?;
     }
     let mut names = Vec::new();
     for (number, (path, making)) in (0..).zip(missing(job, manner)) {
         let (name, size) = (path.display(), print_size(making.size_bytes));
         if !making.written {
-            output::note(format_args!("drumfire: makes {name} first, {size} without data"));
+            output::note(format_args!("drumfire: creates {name} first, {size} without data"));
             let made = File::create(&path).and_then(|file| file.set_len(making.size_bytes));
             made.with_context(|| format!("cannot make {name}"))?;
             names.push(path);
@@ -238,7 +238,7 @@ fn fits(file: &LaidOut) -> Result<()> {
         Some(bytes) => {
             let (path, has) = (&file.path, print_size(bytes));
             let why = format!(
-                "{path} holds {has}, and {} are to be laid out: remove it first",
+                "{path} holds {has}, and {} are needed: remove it first",
                 print_size(file.size_bytes)
             );
             Err(UsageError(why).into())
@@ -260,11 +260,12 @@ pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
             }
             if manner == Manner::Native {
                 let file = path.display();
-                let why = format!("{file} is to be laid out, and {name} is missing: make it first");
+                let why = format!("cannot lay out {file}: {name} is missing: create it first");
                 return Err(UsageError(why).into());
             }
-            output::note(format_args!("drumfire: makes the folder {name} first, as fio does"));
-            fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {name}"))?;
+            output::note(format_args!("drumfire: creates the folder {name} first, as fio does"));
+            fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create the folder {name}"))?;
         }
     }
     Ok(())

@@ -227,7 +227,7 @@ impl Scribe for Writer {
     fn troubles(&mut self) -> Vec<String> {
         let said = std::mem::take(&mut self.failed).into_iter();
         let say = |(path, why): (PathBuf, String)| {
-            format!("the log {} is not whole: {why}", path.display())
+            format!("the log {} is incomplete: {why}", path.display())
         };
         said.map(say).collect()
     }

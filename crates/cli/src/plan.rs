@@ -53,15 +53,15 @@ pub struct Args {
     /// spdk-24, thirdio-fc), or a profile as `calibrate` writes it (then --drives is how many).
     #[arg(value_name = "BILL.toml", conflicts_with_all = PARTS)]
     pub bill: Option<PathBuf>,
-    /// Bills beside each other: one system of each, or as many as --money buys or --goal takes.
+    /// Bills to compare: one system of each, or as many as --money buys or --goal needs.
     #[arg(long, value_name = "BILL.toml", num_args = 2..=16, conflicts_with = "bill")]
     #[arg(conflicts_with_all = SYSTEM)]
     pub compare: Vec<PathBuf>,
-    /// Dollars that the systems of a comparison may cost.
+    /// Budget of each side of a comparison, in dollars.
     #[arg(long, value_name = "DOLLARS", requires = "compare")]
     #[arg(conflicts_with_all = ["goal", "bill", "drive"])]
     pub money: Option<String>,
-    /// I/Os per second that are wanted. Without a drive or a bill: search for what does it.
+    /// Wanted I/Os per second. Without a drive or a bill: search for systems that reach them.
     #[arg(long, alias = "iops", value_name = "RATE")]
     pub goal: Option<String>,
     #[command(flatten)]
@@ -82,10 +82,10 @@ pub struct Args {
     /// Year in which a search's drives must be sold, or any [default: the catalogue's own, 2026].
     #[arg(long, value_name = "YEAR", requires = "goal", conflicts_with_all = GIVEN)]
     pub year: Option<String>,
-    /// Drives of a search that are connected by this only.
+    /// Interface of the drives of a search.
     #[arg(long, value_name = "BUS", requires = "goal", conflicts_with_all = GIVEN)]
     pub interface: Option<Interface>,
-    /// What a part costs today, in place of what the catalogue knows.
+    /// Price of a part today, in place of the catalogue's.
     #[arg(long, value_name = "PART=DOLLARS")]
     pub price: Vec<String>,
     /// Files of prices: source, date, and [price] with a part and dollars in each line.
@@ -94,13 +94,13 @@ pub struct Args {
     /// Monte Carlo samples.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub draws: u32,
-    /// Decides what is drawn.
+    /// Seed of the samples.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Take a profile whose fit is not usable.
+    /// Accept a profile whose fit is not usable.
     #[arg(long)]
     pub anyway: bool,
-    /// Write a page with charts too: HTML in one file, for a system or a comparison.
+    /// Also write an HTML page with charts, in one file, for a system or a comparison.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Parts of your own, beside those of the catalogue.
@@ -146,7 +146,7 @@ pub struct Flagged {
     /// Percentage of reads [default: 100].
     #[arg(long, alias = "rwmixread", value_name = "PERCENT")]
     pub read: Option<f64>,
-    /// I/Os under way on each drive [default: 32].
+    /// Queue depth of each drive [default: 32].
     #[arg(long, alias = "iodepth", value_name = "N")]
     pub outstanding: Option<u32>,
 }
@@ -178,7 +178,7 @@ pub fn main(args: &Args) -> Result<Exit> {
         simulate::usable(&profile, args.anyway)?;
         if args.html.is_some() {
             let file = file.display();
-            let why = format!("--html: {file} is a profile, which has no page: give a bill");
+            let why = format!("--html: {file} is a profile: a page needs a bill");
             return Err(UsageError(why).into());
         }
         let drives = args.system.drives.unwrap_or(1);
@@ -187,7 +187,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     let said = args.system.work().or(args.around.given()).or(args.sizing.around());
     if let (Some(file), Some(flag)) = (&args.bill, said) {
         let file = file.display();
-        return Err(UsageError(format!("{flag}: {file} says that; change it there")).into());
+        return Err(UsageError(format!("{flag}: {file} sets it: change it there")).into());
     }
     match (&args.bill, &args.system.drive, goal) {
         (None, None, Some(goal)) => {

@@ -72,7 +72,7 @@ impl Shape {
     fn of(job: &JobSpec) -> Result<Shape> {
         let known = [MAKER, "protocol", "targets", "volumes", "volume-size", CORES];
         if let Some(word) = job.setup.keys().find(|word| !known.contains(&word.as_str())) {
-            let why = format!("setup: a race has no '{word}': there are {}", known.join(", "));
+            let why = format!("setup: a race has no '{word}': use {}", known.join(", "));
             return Err(UsageError(why).into());
         }
         let text = |word: &str| job.setup.get(word).map_or("", |value| value);
@@ -80,7 +80,7 @@ impl Shape {
         let count = |word| u32::from_str(text(word)).map_err(|why| wrong(word, why.to_string()));
         Ok(Shape {
             protocol: Protocol::from_str(text("protocol"), false)
-                .map_err(|_| wrong("protocol", "there are iscsi and nvme-tcp".to_owned()))?,
+                .map_err(|_| wrong("protocol", "use iscsi or nvme-tcp".to_owned()))?,
             targets: count("targets")?,
             volumes: count("volumes")?,
             volume_size: parse_size(text("volume-size"))
@@ -119,7 +119,7 @@ pub fn check(job: &JobSpec) -> Result<()> {
     }
     let workers = count * u64::from(group.workers);
     if !(1..=MOST).contains(&workers) {
-        return usage(format!("{workers} workers: 1 to {MOST} are possible"));
+        return usage(format!("{workers} workers: use 1 to {MOST}"));
     }
     let uri = Uri::Ram { bytes: race.volume_size, block_bytes: 512, fill: None, name: None };
     if race.volume_size < 512 {
@@ -203,7 +203,7 @@ fn start_targets(
         .collect();
     if race.volume_size.saturating_mul(names.len() as u64) >= SEEN_BYTES {
         let (count, size) = (names.len(), print_size(race.volume_size));
-        output::note(format_args!("drumfire: prepares {count} volumes of {size} …"));
+        output::note(format_args!("drumfire: preparing {count} volumes of {size} …"));
     }
     let volumes = filled_volumes(race, seed, names.len())?;
     let identity = Identity::of_process();

@@ -14,13 +14,13 @@ use crate::output;
 /// Compares all verified volumes of a job with the ledgers beside its `job.toml`.
 pub fn main(run: &Run, runs: &[Prepared]) -> Result<Exit> {
     let [prepared] = runs else {
-        let why = "--verify-only takes the job.toml of one step: it lies in the step's folder";
+        let why = "--verify-only needs the job.toml of one step, in the step's folder";
         return Err(UsageError(why.to_owned()).into());
     };
     let job = Path::new(&run.volumes[0]);
     let verified = prepared.spec.workers.iter().any(|worker| worker.workload.has_ledger());
     if job.extension().is_none_or(|end| end != "toml") || !verified {
-        let why = "--verify-only takes the job.toml in the folder of a run with --verify";
+        let why = "--verify-only needs the job.toml in the folder of a --verify run";
         return Err(UsageError(why.to_owned()).into());
     }
     let found = load::recheck(prepared, job.parent().unwrap_or(Path::new("")), Asked::All)?;
@@ -70,7 +70,8 @@ fn print(found: &Recheck, out: &mut impl Write) -> io::Result<()> {
     for finding in &found.examples {
         writeln!(out, "  {finding}")?;
     }
-    let verdict = if found.is_right() { "everything acknowledged is there" } else { "data differ" };
+    let verdict =
+        if found.is_right() { "all acknowledged writes are there" } else { "data differ" };
     writeln!(out, "  {verdict}")
 }
 

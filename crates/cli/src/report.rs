@@ -29,7 +29,7 @@ pub struct Args {
     /// Folders of runs or sweeps, their result.json, or what scenario --json printed.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// The form.
+    /// Format.
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub form: Form,
     #[command(flatten)]
@@ -135,7 +135,7 @@ fn plain(args: &Args, color: Color) -> Result<()> {
 /// Prints the page of one run, with all its steps, of one sweep, or of scenarios.
 fn page(runs: &[PathBuf], form: Form) -> Result<()> {
     let [run] = runs else {
-        let why = "a page holds one run or sweep: name one of them";
+        let why = "a page shows one run or sweep: name one";
         return Err(UsageError(why.to_owned()).into());
     };
     let page = match (scenarios(run)?, sweep::is_one(run)) {
@@ -250,9 +250,8 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
     let name = path.display();
     // A figure that contradicts another says more than the digest.
     let seal = report::json::seal(&text).unwrap_or(Seal::Broken);
-    let broken = (seal == Seal::Broken).then(|| {
-        "its digest is that of other figures, checks or settings than stand in it".to_owned()
-    });
+    let broken = (seal == Seal::Broken)
+        .then(|| "its digest does not match its figures, checks or settings".to_owned());
     if let Some(why) = report::sound::doubt(&result).or(broken) {
         let job = path.with_file_name("job.toml");
         let again = match job.is_file() {
@@ -266,14 +265,14 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
         return Err(UsageError(why).into());
     }
     if seal == Seal::Missing {
-        let words = "it has no digest, so nobody can tell whether it was changed after the run: an \
-                     earlier version wrote it, or a run that was killed, or somebody took it away";
+        let words = "it has no digest, so later changes cannot be ruled out: an earlier version or \
+            a killed run wrote it, or the digest was removed";
         result.warnings.push(words.to_owned());
     }
     if result.schema_version < SCHEMA_VERSION {
         result.warnings.push(format!(
-            "made by an earlier version (layout {}): its latencies leave out the I/Os that were \
-             under way when the window ended, so its longest and its percentiles may be too low",
+            "made by an earlier version (layout {}): its latencies leave out the I/Os in flight \
+             when the window ended, so maximum and percentiles may be too low",
             result.schema_version
         ));
     }
@@ -301,15 +300,14 @@ fn parse(path: &Path, text: &[u8]) -> Result<RunResult> {
     }
     report::json::read(text).map_err(|error| {
         let why = match (error.classify(), is_document(text)) {
-            (Category::Eof, _) => format!(
-                "it is no JSON: it ends in the middle, at line {}: the file was cut",
-                error.line()
-            ),
-            (Category::Syntax, _) => format!("it is no JSON: {error}"),
+            (Category::Eof, _) => {
+                format!("not JSON: it ends at line {}: the file was truncated", error.line())
+            }
+            (Category::Syntax, _) => format!("not JSON: {error}"),
             _ if is_of_sweep(text) => "it is the document of a sweep: name its folder".to_owned(),
             // It is one of ours, of another version or spoilt.
             (_, true) => error.to_string(),
-            (_, false) => "it holds something else than the result of a run".to_owned(),
+            (_, false) => "it is not the result of a run".to_owned(),
         };
         UsageError(format!("cannot read {name}: {why}")).into()
     })

@@ -39,7 +39,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
             let made = made.iter().filter(|_| layout::only_files(&job));
             allowed.destroy.extend(made.map(|path| path.display().to_string()));
             if job.steps.is_empty() {
-                output::note("drumfire: all files are there, and nothing else is to be done");
+                output::note("drumfire: all files exist: nothing to do");
                 return Ok(Exit::Good);
             }
         }
@@ -59,7 +59,7 @@ pub fn refuse_strangers<'a>(
         let volumes = steps.clone().flat_map(|step| &step.groups).flat_map(|group| &group.volumes);
         let mut uris = volumes.filter_map(|text| text.parse::<Uri>().ok());
         if !uris.any(|uri| volume::is_named(&uri, what)) {
-            let why = format!("--destroy={what}: the job drives no such volume");
+            let why = format!("--destroy={what}: the job has no such volume");
             return Err(UsageError(why));
         }
     }

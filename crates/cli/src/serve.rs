@@ -57,7 +57,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     }
     let volumes: Vec<&String> = file.volume.iter().chain(&serve.volume).collect();
     if volumes.is_empty() {
-        let message = "nothing to serve: give --volume NAME=URI, such as --volume disk=ram:1g";
+        let message = "no volume to serve: give --volume NAME=URI, such as --volume disk=ram:1g";
         return Err(UsageError(message.to_owned()).into());
     }
     let cores = if serve.cores.is_empty() { &file.cores } else { &serve.cores };
@@ -114,7 +114,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
 /// Ends this program with an error as soon as a core of its server cannot serve any more.
 pub(crate) fn end_with(server: &Server) {
     server.on_failure(|why| {
-        note(format_args!("drumfire: {why}: the server ends"));
+        note(format_args!("drumfire: {why}: the server stops"));
         std::process::exit(Exit::Failed.number().into());
     });
 }
@@ -185,9 +185,8 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
         };
         if let Some(other) = opened.iter().find(taken) {
             let message = format!(
-                "--volume {text}: that is the data of --volume {}, and hosts would take it for \
-                 another disk: serve it once; for several ways to it give --iscsi or --nvme-tcp \
-                 several times",
+                "--volume {text}: same data as --volume {}, and hosts would see two disks: serve \
+                 it once; for several paths repeat --iscsi or --nvme-tcp",
                 other.text
             );
             return Err(UsageError(message).into());
@@ -241,8 +240,8 @@ fn warn_of_memory(identity: &Identity, volumes: &[Opened<'_>]) {
     let ends = |volume: &&Opened<'_>| volume.lifetime == Lifetime::Process;
     if let Some(volume) = volumes.iter().find(ends).filter(|_| identity.is_given()) {
         note(format_args!(
-            "drumfire: --volume {}: its data are this process's alone, and with --id hosts take it \
-             for one disk with those of other servers",
+            "drumfire: --volume {}: its data are private to this process, but with --id hosts \
+             treat it as one disk with those of other servers",
             volume.text
         ));
     }

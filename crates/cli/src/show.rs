@@ -23,7 +23,7 @@ use crate::{folder, output, signal};
 pub fn check(drive: &Drive) -> Result<(), UsageError> {
     drive.asked.check()?;
     if drive.json && lines_on_stdout(drive) {
-        let why = "--json and --json-lines - both want stdout: name a file for the lines";
+        let why = "--json and --json-lines - both use stdout: name a file for the lines";
         return Err(UsageError(why.to_owned()));
     }
     Ok(())
@@ -149,7 +149,7 @@ fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
     if is_terminal && draws && !lines_on_stdout(drive) {
         match report::FullScreen::open(paint(color), signal::heed) {
             Ok(screen) => return Box::new(screen),
-            Err(error) => output::note(format_args!("drumfire: no full screen: {error}")),
+            Err(error) => output::note(format_args!("drumfire: no full-screen view: {error}")),
         }
     }
     Box::new(report::Lines::new(io::stderr()))
@@ -311,13 +311,15 @@ fn keep_elsewhere(result: &RunResult, folder: &Path, printed: bool) {
         let Ok(elsewhere) = Folder::at(&place) else { continue };
         if folder::write(&elsewhere, result).is_ok() {
             let (folder, place) = (folder.display(), place.display());
-            output::note(format_args!("drumfire: {folder} takes no result: it is in {place}"));
+            output::note(format_args!(
+                "drumfire: cannot write to {folder}: the result is in {place}"
+            ));
             return;
         }
     }
     let folder = folder.display();
     output::note(format_args!(
-        "drumfire: {folder} takes no result, nor do other places: what is printed is all of it"
+        "drumfire: cannot write the result to {folder} or anywhere else: only this output remains"
     ));
     let mut text = Vec::new();
     if !printed && report::text::write(result, Paint::PLAIN, &mut text).is_ok() {

@@ -42,23 +42,23 @@ pub struct Args {
     /// drive of the catalogue (cd6).
     #[arg(value_name = "BILL.toml|PROFILE")]
     pub system: String,
-    /// A job of this program, fio or Iometer, in place of the flags: what it names as one volume
-    /// is every drive; several are the drives in their order.
+    /// A job of this program, fio or Iometer, in place of the flags. One volume of the job stands
+    /// for every drive, several for the drives in order.
     #[arg(value_name = "JOB")]
     pub job: Option<String>,
-    /// A job by its name, as with run.
+    /// A built-in job, as with run.
     #[arg(long, value_name = "NAME", conflicts_with = "job")]
     pub preset: Option<String>,
-    /// How many drives of a profile; a bill has its own [default: 1].
+    /// Number of drives of a profile; a bill has its own [default: 1].
     #[arg(long, value_name = "N")]
     pub drives: Option<u32>,
-    /// Workers for each drive, each with as many outstanding.
+    /// Workers for each drive, each with the same queue depth.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
     /// Parts of your own, beside those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
-    /// Take a profile whose fit is not usable.
+    /// Accept a profile whose fit is not usable.
     #[arg(long)]
     pub anyway: bool,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub enum System {
 /// Simulates and keeps the result as that of any other run.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     if args.drive.ceiling {
-        let words = "--ceiling measures what the generator can do: a simulation has no generator";
+        let words = "--ceiling measures the generator: a simulation has none";
         return Err(UsageError(words.to_owned()).into());
     }
     bench::go(&job(args)?, Allowed::default(), &args.drive, color)
@@ -103,7 +103,7 @@ pub fn job(args: &Args) -> Result<JobSpec> {
     }
     let mut job = asked::of(&run)?.job;
     if !job.laid_out.is_empty() {
-        let why = "files are laid out by run alone: a model has none; leave laid_out away";
+        let why = "laid_out needs real files: only run has them; remove laid_out";
         return Err(UsageError(why.to_owned()).into());
     }
     let names: Vec<String> = simulator(&setup, &system)?.drives().iter().map(name).collect();
@@ -157,7 +157,7 @@ fn name_drives(job: &mut JobSpec, drives: &[String]) -> Result<()> {
     }
     let (named, there) = (volumes.len(), drives.len());
     if named > 1 && named != there {
-        let why = format!("the job names {named} volumes and the system has {there} drives");
+        let why = format!("the job names {named} volumes but the system has {there} drives");
         return Err(UsageError(why).into());
     }
     for group in job.steps.iter_mut().flat_map(|step| &mut step.groups) {
@@ -211,7 +211,7 @@ impl Systems {
     fn read(&mut self, job: &JobSpec) -> Result<System> {
         let known = [MAKER, SYSTEM, DRIVES, PARTS];
         if let Some(word) = job.setup.keys().find(|word| !known.contains(&word.as_str())) {
-            let why = format!("setup: no system has '{word}': there are {}", known.join(", "));
+            let why = format!("setup: a system has no '{word}': use {}", known.join(", "));
             return Err(UsageError(why).into());
         }
         let [name, parts] =
@@ -233,7 +233,7 @@ impl Systems {
 
 /// Refuses a profile whose own held-out runs say that it predicts nothing.
 pub fn usable(profile: &Profile, anyway: bool) -> Result<()> {
-    let told = |why| UsageError(format!("{why}; --anyway takes it as it is"));
+    let told = |why| UsageError(format!("{why}; --anyway accepts it"));
     Ok(if anyway { Ok(()) } else { profile.usable().map_err(told) }?)
 }
 
@@ -338,7 +338,7 @@ fn simulator(job: &JobSpec, system: &System) -> Result<Simulator> {
         (System::Profile(profile), count) => Simulator::of_profile(profile, count.unwrap_or(1)),
         (System::Bill(bill), None) => Simulator::of_bill(bill),
         (System::Bill(_), Some(_)) => {
-            let why = "--drives goes with a profile: a bill has its own";
+            let why = "--drives needs a profile: a bill has its own drives";
             return Err(UsageError(why.to_owned()).into());
         }
     };
@@ -348,7 +348,7 @@ fn simulator(job: &JobSpec, system: &System) -> Result<Simulator> {
 /// Refuses what cannot be simulated.
 pub fn check(job: &JobSpec, systems: &mut Systems) -> Result<()> {
     if job.steps.iter().any(|step| step.seconds + step.ramp_seconds > LONGEST_SECONDS) {
-        let why = "a simulated run takes at most 200 days, ramp and all: its clock ends there";
+        let why = "a simulated run is at most 200 days long, with its ramp";
         return Err(UsageError(why.to_owned()).into());
     }
     let groups = || job.steps.iter().flat_map(|step| &step.groups);
@@ -365,7 +365,7 @@ pub fn check(job: &JobSpec, systems: &mut Systems) -> Result<()> {
         let workers = made.map(|group| u64::from(group.workers)).sum::<u64>();
         let all = workers.saturating_mul(simulator.drives().len() as u64);
         if all > WORKERS_MAX {
-            let why = format!("{all} workers: 1 to {WORKERS_MAX} are possible on all drives");
+            let why = format!("{all} workers on all drives: use 1 to {WORKERS_MAX}");
             return Err(UsageError(why).into());
         }
     }

@@ -37,7 +37,7 @@ use crate::{asked, folder, logs, output, race, run, show, signal, simulate, thre
     drumfire sweep simulate x25-m --axis drives=1,2,4,8,16\n\
     It goes on after a cut by the same command with --out, or by drumfire sweep FOLDER.")]
 pub struct Args {
-    /// What is driven, if not volumes that exist.
+    /// Drive a race or a simulation in place of existing volumes.
     #[command(subcommand)]
     pub made: Option<Made>,
     #[command(flatten)]
@@ -71,25 +71,25 @@ pub struct Of<C: Flags> {
 /// What is to be measured.
 #[derive(Flags, Clone, Debug)]
 pub struct Plan {
-    /// A setting and the values that it takes; every combination of all axes is a cell.
+    /// A setting and its values; every combination of all axes is a cell.
     #[arg(long, value_name = "WORD=VALUE,…")]
     pub axis: Vec<String>,
-    /// Runs of each cell, each with another seed: 6 give a 95 % interval of the median.
+    /// Runs per cell, each with its own seed: 6 give a 95 % interval of the median.
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub repeats: u32,
-    /// What is new for each run.
+    /// What starts afresh for each run.
     #[arg(long, value_enum, default_value_t = Fresh::Connection)]
     pub repeat_as: Fresh,
-    /// Also find the highest rate of a closed loop, then measure at 10, 20 … 100 % of it.
+    /// Also find the highest rate of a closed loop, then measure at 10, 20 … 100 % of that rate.
     #[arg(long, conflicts_with = "p99")]
     pub ladder: bool,
-    /// Also find the highest rate whose p99 is at most so long: 800us, 2ms. Five runs or more at
-    /// both ends of the last step decide, and give an interval.
+    /// Also find the highest rate that keeps this p99: 800us, 2ms. Five runs or more at both ends
+    /// of the last step decide, and give an interval.
     #[arg(long, value_parser = span_ns, value_name = "TIME")]
     pub p99: Option<u64>,
 }
 
-/// What is new for each run.
+/// What starts afresh for each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fresh {
     /// Its threads and connections.
@@ -158,7 +158,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     };
     show::check(drive)?;
     if drive.trace.is_some() {
-        let why = "--trace shows one run: give it to run or race, with what the cell says";
+        let why = "--trace shows one run: use it with run or race and the settings of the cell";
         return Err(UsageError(why.to_owned()).into());
     }
     let Begun { mut sweep, folder, mut bench, lock } = begin(args, drive)?;
@@ -231,7 +231,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
         }
         None => {
             if args.run.verify_only {
-                let why = "--verify-only goes with run, not with sweep";
+                let why = "--verify-only works with run only, not with sweep";
                 return Err(UsageError(why.to_owned()).into());
             }
             let first = Path::new(&args.run.volumes[0]);

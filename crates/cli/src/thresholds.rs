@@ -12,8 +12,8 @@ use crate::output;
 #[derive(Flags, Clone, Debug, Default)]
 pub struct Thresholds {
     /// Exit with 4 if a figure crosses a bound: 'p99>500us', 'iops<900k', 'read.max>5ms',
-    /// 'bw<1GB/s', 'errors>0'; several times for several. Where runs were repeated their interval
-    /// decides; what it does not decide is said, and is no failure.
+    /// 'bw<1GB/s', 'errors>0'; may be repeated. With repeated runs their interval decides; if it
+    /// holds the bound, that is printed and is no failure.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<Threshold>,
 }

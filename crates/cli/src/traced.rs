@@ -26,13 +26,13 @@ pub struct Traced {
 /// `2s`, or `2s:FILE`.
 pub fn parse(text: &str) -> Result<Traced, String> {
     let (time, file) = match text.split_once(':') {
-        Some((_, "")) => return Err("a file is to be named behind the colon".to_owned()),
+        Some((_, "")) => return Err("name a file behind the colon".to_owned()),
         Some((time, file)) => (time, Some(PathBuf::from(file))),
         None => (text, None),
     };
     let seconds = args::seconds(time)?;
     if !(seconds > 0.0 && seconds <= LONGEST_S) {
-        return Err(format!("'{time}': more than nothing, and an hour at most"));
+        return Err(format!("'{time}': above 0 and at most an hour"));
     }
     Ok(Traced { seconds, file })
 }
@@ -41,18 +41,18 @@ impl Traced {
     /// Refuses what has no cores, or several runs for one file.
     pub fn check(&self, job: &JobSpec) -> Result<(), UsageError> {
         if Maker::of(job)? == Maker::Simulate {
-            let why = "--trace shows what cores do: a simulation has none";
+            let why = "--trace records cores: a simulation has none";
             return Err(UsageError(why.to_owned()));
         }
         let Some(file) = &self.file else { return Ok(()) };
         if job.steps.len() > 1 {
-            let why = "--trace: each step has a file of its own, in its folder: name none";
+            let why = "--trace: each step writes its own file in its folder: give no file";
             return Err(UsageError(why.to_owned()));
         }
         let above = file.parent().filter(|above| !above.as_os_str().is_empty());
         if file.is_dir() || above.is_some_and(|above| !above.is_dir()) {
             let why =
-                format!("--trace: {} cannot be a file: its folder is to be there", file.display());
+                format!("--trace: cannot write {}: its folder does not exist", file.display());
             return Err(UsageError(why));
         }
         Ok(())
@@ -76,7 +76,7 @@ impl Traced {
     pub fn keep(&self, recording: &Recording, folder: &Path) -> Result<()> {
         let cores = recording.take();
         if cores.is_empty() {
-            output::note("drumfire: --trace: the measured window never began: nothing is kept");
+            output::note("drumfire: --trace: the measured window never began: no trace");
             return Ok(());
         }
         let path = self.file.clone().unwrap_or_else(|| folder.join(FILE));
@@ -84,7 +84,7 @@ impl Traced {
         let left_out: u64 = cores.iter().map(|core| core.left_out).sum();
         let left_out = match left_out {
             0 => String::new(),
-            count => format!("; {count} earlier slices had no room"),
+            count => format!("; the {count} oldest slices were dropped"),
         };
         let path = path.display();
         output::note(format_args!("drumfire: {path} is for https://ui.perfetto.dev{left_out}"));

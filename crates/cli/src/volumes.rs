@@ -20,7 +20,7 @@ pub struct Args {
 enum What {
     /// Make an array, all zero, and print its URI.
     Create {
-        /// Each leg has all data, or pairs of legs do, in stripes.
+        /// mirror: each leg holds all data; raid10: stripes over pairs of legs.
         #[arg(value_enum)]
         kind: Kind,
         /// What it is called, here and in its superblocks.
@@ -28,13 +28,13 @@ enum What {
         /// A leg; two or more.
         #[arg(long, value_name = "URI", required = true)]
         leg: Vec<Uri>,
-        /// A leg that waits to take the place of one that leaves.
+        /// A hot spare.
         #[arg(long, value_name = "URI")]
         spare: Vec<Uri>,
-        /// Bytes of a stripe of raid10.
+        /// Stripe size of raid10.
         #[arg(long, value_name = "SIZE", default_value = "64k")]
         chunk: String,
-        /// What this leg holds may be lost; all files without a name.
+        /// Overwrite this leg; without a name, all files.
         #[arg(long, value_name = "LEG", num_args = 0..=1, require_equals = true)]
         #[arg(default_missing_value = "")]
         destroy: Vec<String>,
@@ -51,10 +51,10 @@ enum What {
         array: Uri,
         /// The leg.
         leg: Uri,
-        /// It waits to take the place of one that leaves.
+        /// Add it as a hot spare.
         #[arg(long)]
         spare: bool,
-        /// What the leg holds may be lost.
+        /// Overwrite the leg.
         #[arg(long, value_name = "LEG", num_args = 0..=1, require_equals = true)]
         #[arg(default_missing_value = "")]
         destroy: Vec<String>,
@@ -74,7 +74,7 @@ enum What {
         number: usize,
         /// The one that comes.
         leg: Uri,
-        /// What the leg holds may be lost.
+        /// Overwrite the leg.
         #[arg(long, value_name = "LEG", num_args = 0..=1, require_equals = true)]
         #[arg(default_missing_value = "")]
         destroy: Vec<String>,
@@ -134,7 +134,7 @@ fn raid10(
 ) -> Result<Uri> {
     let wrong = |why: &str| UsageError(why.to_owned());
     if legs.len() < 4 || !legs.len().is_multiple_of(2) {
-        return Err(wrong("raid10 wants 4 legs, or 6, 8 and so on").into());
+        return Err(wrong("raid10 needs an even number of legs, 4 at least").into());
     }
     if !spares.is_empty() {
         return Err(wrong("a spare belongs to one pair: add it with `volume add --spare`").into());
@@ -182,6 +182,9 @@ fn grow(uri: Uri, size: Option<&str>) -> Result<()> {
 fn array_of(uri: Uri) -> Result<ArrayUri> {
     match uri {
         Uri::Array(array) => Ok(array),
-        other => Err(UsageError(format!("{other} is no array: array:NAME?leg=URI&leg=URI")).into()),
+        other => {
+            Err(UsageError(format!("{other} is not an array: write array:NAME?leg=URI&leg=URI"))
+                .into())
+        }
     }
 }

@@ -31,8 +31,8 @@ pub struct Watching {
     /// 127.0.0.1:8080; port 0 picks a free one.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
-    /// File with the token that who watches must give, as ?token=… or as Authorization: Bearer;
-    /// needed where the address is not loopback.
+    /// File with the token that viewers must send, as ?token=… or Authorization: Bearer; needed if
+    /// the address is not loopback.
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub listen_token: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ impl Watching {
         let token = self.listen_token.as_deref().map(Token::read).transpose()?;
         if token.is_none() && !address.ip().is_loopback() {
             let why = format!(
-                "--listen {address}: others could look on: give --listen-token FILE, or listen on \
+                "--listen {address}: open to the network: add --listen-token FILE, or listen on \
                  127.0.0.1"
             );
             return Err(UsageError(why).into());

@@ -1,4 +1,4 @@
-//! The generator's ceiling: the same workload on volumes that do nothing, for honesty check H10.
+//! The generator's ceiling: the same workload on null volumes, for honesty check H10.
 //!
 //! Who opens volumes asks for [`stand_ins`], opens one of each shape, and runs what
 //! [`on_stand_ins`] makes of them, right after the run that is judged: on the same cores, with as

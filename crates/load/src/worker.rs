@@ -97,7 +97,7 @@ struct Plan {
     refill_at: Option<usize>,
     /// All were in use.
     draining: bool,
-    /// It ends when no room is left.
+    /// It ends at ENOSPC.
     until_full: bool,
     /// None is.
     full: bool,

@@ -54,7 +54,7 @@ pub struct ClaimText {
     /// `iscsi` or `nvme-tcp`; without one the leanest is taken.
     #[serde(deserialize_with = "text")]
     pub protocol: Option<String>,
-    /// Bytes of IP in a frame.
+    /// MTU.
     #[serde(deserialize_with = "text")]
     pub mtu: Option<String>,
     /// Number of links side by side.
@@ -81,7 +81,7 @@ pub struct ClaimText {
     /// Cores of the host.
     #[serde(deserialize_with = "text")]
     pub cores: Option<String>,
-    /// Room for data.
+    /// Capacity.
     #[serde(deserialize_with = "text")]
     pub capacity: Option<String>,
     /// Price of all drives.

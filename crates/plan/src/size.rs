@@ -29,7 +29,7 @@ pub struct Need {
     pub capacity: Option<f64>,
     /// Share by which rate and space grow each year.
     pub growth: f64,
-    /// Years that it has to last.
+    /// Years of growth to plan for.
     pub years: f64,
     /// How drives of a host hold data together.
     pub raid: Raid,

@@ -29,7 +29,7 @@ pub const SAS_PAYLOAD_BYTES: f64 = 1024.0;
 /// How blocks are carried over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tcp {
-    /// Bytes of IP in a frame.
+    /// MTU.
     pub mtu: f64,
     /// Bytes of TCP options in each segment.
     pub options: f64,

@@ -105,7 +105,7 @@ impl FromStr for Threshold {
         let wrong = |why: &str| {
             format!("{why}: give a figure, < or >, and a bound, as 'p99>500us' or 'iops<900k'")
         };
-        let at = text.find(['<', '>']).ok_or_else(|| wrong("there is no < or >"))?;
+        let at = text.find(['<', '>']).ok_or_else(|| wrong("< or > is missing"))?;
         let (name, rest) = text.split_at(at);
         let is_above = rest.starts_with('>');
         let bound = rest[1..].trim();
@@ -121,7 +121,7 @@ impl FromStr for Threshold {
             None => figure.parse(bound),
         };
         let bound = bound.filter(|bound| bound.is_finite());
-        let bound = bound.ok_or_else(|| wrong(&format!("'{}' is no bound", &rest[1..])))?;
+        let bound = bound.ok_or_else(|| wrong(&format!("'{}' is not a bound", &rest[1..])))?;
         Ok(Threshold { figure, is_above, bound, is_relative, text: text.trim().to_owned() })
     }
 }

@@ -47,7 +47,7 @@ pub struct SweepPlan {
     /// What is looked for beyond the axes.
     #[serde(default)]
     pub search: Search,
-    /// What is new for each run.
+    /// What starts afresh for each run.
     #[serde(default)]
     pub repeat_as: RepeatAs,
     /// Planned starts are independent of each other where the sweep plans them; otherwise they

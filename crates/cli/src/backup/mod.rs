@@ -39,47 +39,47 @@ pub struct Args {
     /// Folders with all that is below them, files, and volumes.
     #[arg(value_name = "PATH|URI", required_unless_present = "from", conflicts_with = "from")]
     sources: Vec<String>,
-    /// Where to: null, a new file, a device or the URI of a volume.
+    /// Destination: null, a new file, a device or the URI of a volume.
     #[arg(long, value_name = "PATH|URI", required_unless_present = "from")]
     #[arg(conflicts_with = "from")]
     to: Option<String>,
-    /// Read a backup: hold all of it against its checksums.
+    /// Read a backup and check all of it against its checksums.
     #[arg(long, value_name = "PATH|URI")]
     from: Option<String>,
     /// Restore it into this folder.
     #[arg(long, value_name = "DIR", requires = "from")]
     into: Option<PathBuf>,
-    /// Read what was written, and hold it against its checksums.
+    /// Read the backup again and check it against its checksums.
     #[arg(long)]
     verify: bool,
-    /// Threads that read, each a file of its own while there are as many.
+    /// Reader threads, one file each while there are enough files.
     #[arg(long, value_name = "N", default_value_t = 4)]
     readers: u32,
-    /// Threads that compress [default: one for each processor].
+    /// Compression threads [default: one per CPU].
     #[arg(long, value_name = "N")]
     compressors: Option<u32>,
-    /// Writes under way: as many threads for a file, one for a volume.
+    /// Writes in flight: one thread each for a file, one thread in all for a volume.
     #[arg(long, value_name = "N", default_value_t = 4)]
     writers: u32,
-    /// Transfers in memory in front of compression, and as many behind it.
+    /// Buffers in front of compression, and as many behind it.
     #[arg(long, value_name = "N", default_value_t = 16)]
     buffers: u32,
-    /// Bytes that are read at once, 64k to 16m.
+    /// Transfer size, 64k to 16m.
     #[arg(long, value_name = "SIZE", default_value = "1m")]
     transfer: String,
-    /// What makes data smaller.
+    /// Compression.
     #[arg(long, value_name = "METHOD", value_enum, default_value_t = Compress::Lz4)]
     compress: Compress,
-    /// Length of a database page, to count them.
+    /// Size of a database page, to count pages.
     #[arg(long, value_name = "SIZE", default_value = "8k")]
     page: String,
-    /// Read and write files around the page cache, where their file system can.
+    /// Use O_DIRECT where the file system allows it.
     #[arg(long)]
     direct: bool,
-    /// Overwrite a file that is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     replace: bool,
-    /// Overwrite a volume that holds data. A device wants its path or serial number with it, as
+    /// Overwrite a volume that holds data. A device needs its path or serial number, as
     /// --destroy=/dev/sdx; may be given several times.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "")]
@@ -89,7 +89,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What makes data smaller.
+/// Compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Compress {
     /// LZ4.
@@ -121,7 +121,7 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
     let page_bytes = size("--page", &args.page, 1..=1 << 30)?;
     let (target, emulated_target) = target(args)?;
     if args.verify && target.is_null() {
-        return Err(UsageError("--verify: nothing can be read from null".to_owned()).into());
+        return Err(UsageError("--verify: null keeps no data to verify".to_owned()).into());
     }
     let (entries, emulated) = sources(args, &target)?;
     let progress = |percent| output::note(format_args!("{percent} percent processed."));
@@ -152,7 +152,7 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
 fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
     let target = match place(from)? {
         Place::Null => {
-            return Err(UsageError("nothing can be read from null".to_owned()).into());
+            return Err(UsageError("null keeps no data to read".to_owned()).into());
         }
         Place::Path(path) => Target::open(&path)?,
         Place::Volume(uri) => Target::volume(from, volume::open(&uri, Purpose::Read)?),
@@ -167,7 +167,7 @@ fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
 }
 
 fn interrupted() -> Result<Exit> {
-    output::note("drumfire: interrupted: what was written or restored is not whole");
+    output::note("drumfire: interrupted: the backup or restore is incomplete");
     Ok(Exit::Interrupted)
 }
 
@@ -214,7 +214,7 @@ fn size(flag: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> Result<
 
 /// Opens the target. Whether it is emulated stands beside it.
 fn target(args: &Args) -> Result<(Target, bool)> {
-    let name = args.to.as_deref().expect("it is required without --from");
+    let name = args.to.as_deref().expect("required without --from");
     Ok(match place(name)? {
         Place::Null => (Target::null(), false),
         Place::Path(path) => (Target::create(&path, args.replace, args.direct)?, false),
@@ -230,7 +230,7 @@ fn target(args: &Args) -> Result<(Target, bool)> {
             let own = volume::Place::of(&uri);
             let same = |other: &volume::Place| own.as_ref().is_some_and(|own| own.overlaps(other));
             if args.sources.iter().filter_map(of).any(|source| same(&source)) {
-                return Err(UsageError(format!("{name} is a source, too")).into());
+                return Err(UsageError(format!("{name} is also a source")).into());
             }
             let volume = volume::open(&uri, purpose)?;
             let emulated = volume.emulates().is_some();
@@ -248,7 +248,7 @@ fn sources(args: &Args, target: &Target) -> Result<(Vec<Entry>, bool)> {
     for (source, place) in places {
         match place {
             Place::Null => {
-                return Err(UsageError(format!("{source}: null is no source")).into());
+                return Err(UsageError(format!("{source}: null holds no data to back up")).into());
             }
             Place::Path(path) => {
                 fs::metadata(&path).map_err(|error| crate::exit::of_file(source, error))?;

@@ -110,14 +110,14 @@ impl Told<'_> {
                 let times = self.outcome.stages.iter().find(is_it).map(|(_, times)| times);
                 let wanted = times.map_or(0.0, Times::processor_percent);
                 format!(
-                    "limited by {stage}: its threads hardly wait for others; they had a processor \
-                     or wanted one {wanted:.0} % of the time (processors {busy})"
+                    "limited by {stage}: its threads rarely wait for other stages; they ran or \
+                     were runnable {wanted:.0} % of the time (processors {busy})"
                 )
             }
             Limit::Processors => format!("limited by processors: {busy}"),
             Limit::HandOver => format!(
-                "no stage works all the time: more --buffers, or more threads of the busiest, may \
-                 help (processors {busy})"
+                "no stage is always busy: more --buffers, or more threads of the busiest stage, \
+                 may help (processors {busy})"
             ),
         }
     }
@@ -207,11 +207,13 @@ fn is_file(entry: &Entry) -> bool {
 fn words(fate: &Fate) -> Option<String> {
     Some(match fate {
         Fate::Whole => return None,
-        Fate::Vanished => "vanished before it was read".to_owned(),
-        Fate::Grew { to } => format!("grew to {to} bytes meanwhile: what it had before is kept"),
-        Fate::Shrank => "was cut meanwhile: what was there is kept".to_owned(),
+        Fate::Vanished => "deleted before it was read".to_owned(),
+        Fate::Grew { to } => {
+            format!("grew to {to} bytes during the backup: its earlier length was kept")
+        }
+        Fate::Shrank => "was truncated during the backup: the rest was kept".to_owned(),
         Fate::Unreadable(why) => format!("cannot be read: {why}"),
-        Fate::Skipped => "is a socket, pipe or device: not kept".to_owned(),
+        Fate::Skipped => "is a socket, pipe or device: skipped".to_owned(),
     })
 }
 
@@ -233,9 +235,9 @@ pub fn checked(found: &Checked, name: &str, into: Option<&Path>, as_json: bool) 
         let _ = writeln!(out, "  {}: {}", damage.at, damage.what);
     }
     let verdict = match (found.damaged, into) {
-        (0, None) => "all of it is as it was written".to_owned(),
+        (0, None) => "all data intact".to_owned(),
         (0, Some(into)) => format!("restored in {}", into.display()),
-        (damaged, _) => format!("damaged: {damaged} parts are not as they were written"),
+        (damaged, _) => format!("damaged: {damaged} parts differ from what was written"),
     };
     let _ = writeln!(out, "  {verdict}");
     out

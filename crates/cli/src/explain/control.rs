@@ -13,7 +13,7 @@ pub(super) fn steered(workload: &Workload) -> Option<String> {
         let spin = (think.spin_us > 0).then(|| format!(", {} of it busy", micros(think.spin_us)));
         let spin = spin.unwrap_or_default();
         facts.push(format!("thinks {}{spin} after {}", micros(think.pause_us), after.join(" or ")));
-        facts.extend(think.shifts_rate.then(|| "the rate waits meanwhile".to_owned()));
+        facts.extend(think.shifts_rate.then(|| "the rate clock stops meanwhile".to_owned()));
     }
     for (word, demand) in workload.demands.iter().flat_map(Demands::each) {
         let Demand { bytes_per_second: bytes, ios_per_second: ios, latency_us } = demand;
@@ -32,8 +32,8 @@ pub(super) fn steered(workload: &Workload) -> Option<String> {
         let (latency, window) = (micros(latency_us), micros(window_us));
         let depth = workload.outstanding;
         facts.push(format!(
-            "searches the depth, 1 to {depth}, at which {percent} % take at most {latency}, in \
-             windows of {window}, {until}"
+            "searches for the queue depth, 1 to {depth}, at which {percent} % take at most \
+             {latency}, in windows of {window}, {until}"
         ));
     }
     if let Some(Flow { id, weight, sleep_us }) = workload.flow {

@@ -79,17 +79,17 @@ const IGNORED: [&str; 12] = [
 
 /// Options of fio itself that ask for something which is not done.
 const REFUSED: [(&str, &str); 11] = [
-    ("client", "several hosts are not driven from here"),
-    ("cpuclock-test", "`drumfire doctor` looks at the clock"),
-    ("crctest", "nothing is run beside a job"),
-    ("daemonize", "several hosts are not driven from here"),
+    ("client", "driving several hosts is not supported"),
+    ("cpuclock-test", "`drumfire doctor` checks the clock"),
+    ("crctest", "side processes are not supported"),
+    ("daemonize", "driving several hosts is not supported"),
     ("enghelp", "docs/job-files.md names the engines"),
-    ("merge-blktrace-only", "traces are not merged"),
-    ("remote-config", "several hosts are not driven from here"),
-    ("server", "several hosts are not driven from here"),
-    ("trigger", "no program is started"),
-    ("trigger-file", "no program is started"),
-    ("trigger-timeout", "no program is started"),
+    ("merge-blktrace-only", "merging traces is not supported"),
+    ("remote-config", "driving several hosts is not supported"),
+    ("server", "driving several hosts is not supported"),
+    ("trigger", "starting programs is not supported"),
+    ("trigger-file", "starting programs is not supported"),
+    ("trigger-timeout", "starting programs is not supported"),
 ];
 
 impl Line {
@@ -141,7 +141,7 @@ impl Line {
             let mut value = || match &given {
                 Some(value) => Ok(value.clone()),
                 None => words.next().cloned().ok_or_else(|| {
-                    UsageError(format!("fio: --{name} wants a value, as in --{name}=VALUE"))
+                    UsageError(format!("fio: --{name} needs a value: --{name}=VALUE"))
                 }),
             };
             if !line.own(name, &mut value)? {

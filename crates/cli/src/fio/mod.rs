@@ -90,7 +90,7 @@ fn options(name: Option<&str>) -> Result<String> {
         .collect();
     lines.sort_unstable();
     match lines.is_empty() {
-        true => Err(UsageError(format!("fio: {} is no option", name.unwrap_or_default())).into()),
+        true => Err(UsageError(format!("fio: unknown option {}", name.unwrap_or_default())).into()),
         false => Ok(lines.concat()),
     }
 }
@@ -159,7 +159,7 @@ fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)
     job.check().map_err(|error| UsageError(error.to_string()))?;
     let mut groups = job.steps.iter().flat_map(|step| &step.groups);
     if line.read_only && groups.any(|group| group.workload.writes()) {
-        return Err(UsageError("fio: --readonly, and a job writes".to_owned()).into());
+        return Err(UsageError("fio: --readonly is given and a job writes".to_owned()).into());
     }
     Ok((job, cores))
 }
@@ -286,7 +286,7 @@ impl Kept {
     fn new() -> Result<Kept> {
         let path = std::env::temp_dir().join(format!("drumfire-fio-{}", std::process::id()));
         std::fs::create_dir_all(&path)
-            .with_context(|| format!("cannot make the folder {}", path.display()))?;
+            .with_context(|| format!("cannot create the folder {}", path.display()))?;
         Ok(Kept(path))
     }
 }

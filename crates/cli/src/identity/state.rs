@@ -111,7 +111,7 @@ pub fn server_id(
 
 fn read(file: File) -> io::Result<String> {
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other(format!("{NAME} is no file")));
+        return Err(io::Error::other(format!("{NAME} is not a file")));
     }
     let mut bytes = Vec::new();
     file.take(READ_MAX).read_to_end(&mut bytes)?;

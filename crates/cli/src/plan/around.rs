@@ -11,22 +11,22 @@ use crate::exit::UsageError;
 #[derive(Flags, Debug, Default)]
 #[command(next_help_heading = "Around the drives, with --drive")]
 pub struct Around {
-    /// Threads that issue the I/Os: no more cores than these do work.
+    /// Threads that issue the I/Os; they limit the cores in use.
     #[arg(long, alias = "numjobs", value_name = "N", requires = "drive")]
     pub jobs: Option<u32>,
-    /// Each I/O begins where the one before ended: no head moves.
+    /// Sequential I/O: disks do not seek.
     #[arg(long, requires = "drive")]
     pub sequential: bool,
-    /// The adapter takes writes into a memory that keeps them.
+    /// The adapter has a non-volatile write cache.
     #[arg(long, requires_all = ["adapter", "drive"])]
     pub write_cache: bool,
-    /// Software of the far side of --link, such as nvmet, lio or spdk-iscsi.
+    /// Target software at the far end of --link, such as nvmet, lio or spdk-iscsi.
     #[arg(long, value_name = "PART", requires_all = ["drive", "link", "target_cores"])]
     pub target: Option<String>,
-    /// Cores that serve there.
+    /// Cores of the target.
     #[arg(long, value_name = "N", requires = "target")]
     pub target_cores: Option<u32>,
-    /// I/Os that arrive per second at random, whatever is under way: how long one takes then.
+    /// Open loop: I/Os that arrive per second (Poisson); predicts the response time.
     #[arg(long, value_name = "RATE", conflicts_with_all = ["goal", "compare", "outstanding"])]
     pub rate: Option<String>,
 }

@@ -15,7 +15,7 @@ use crate::output::print;
 /// Says how long an I/O takes where so many arrive.
 pub fn arriving(args: &Args, rate: f64, bill: &Bill) -> Result<Exit> {
     if args.html.is_some() {
-        return Err(UsageError("--html: --rate has no page".to_owned()).into());
+        return Err(UsageError("--html: not available with --rate".to_owned()).into());
     }
     let usage = |error| blame(args.bill.as_deref(), error);
     // A trickle says what each takes of the busiest part.
@@ -24,7 +24,10 @@ pub fn arriving(args: &Args, rate: f64, bill: &Bill) -> Result<Exit> {
     let found = arrive(bill, rate).map_err(|error| match error.is_overload() {
         true => {
             let (rate, most) = (Rate(rate), Rate(most));
-            UsageError(format!("--rate: {rate} IOPS arrive where {most} are done: fewer")).into()
+            UsageError(format!(
+                "--rate: {rate} IOPS arrive but at most {most} can be served: lower it"
+            ))
+            .into()
         }
         false => usage(error),
     })?;

@@ -193,7 +193,7 @@ fn draws(text: &mut String, Answer { sure, goal, .. }: &Answer) -> Result<()> {
         let percent = reaches * 100.0;
         writeln!(
             text,
-            "  goal       {} IOPS: reached in {percent:.0} % of the draws",
+            "  goal       {} IOPS: reached in {percent:.0} % of the samples",
             Rate(*goal)
         )?;
     }

@@ -84,7 +84,7 @@ fn listing(goal: &Goal, found: &Found) -> Result<String> {
         )?;
     }
     if let (true, Some(nearest)) = (found.candidates.is_empty(), nearest(found)) {
-        writeln!(text, "nothing reaches it; the nearest is {nearest}")?;
+        writeln!(text, "no system reaches it; the nearest is {nearest}")?;
     }
     writeln!(text, "not:")?;
     for refused in &found.refused {

@@ -30,22 +30,22 @@ pub struct Wanted {
     /// Longest 99th percentile at that rate, by published runs: a guess.
     #[arg(long, value_name = "TIME", requires = "goal", conflicts_with_all = super::GIVEN)]
     pub p99: Option<String>,
-    /// Space for data, after spares, parity and copies, such as 100TB.
+    /// Usable capacity, after spares, parity and copies, such as 100TB.
     #[arg(long, value_name = "BYTES", requires = "goal", conflicts_with_all = super::GIVEN)]
     pub capacity: Option<String>,
-    /// Percent by which rate and space grow each year.
+    /// Growth of rate and capacity, in percent a year.
     #[arg(long, value_name = "PERCENT", requires = "years", conflicts_with_all = super::GIVEN)]
     pub growth: Option<f64>,
-    /// Years that it has to last.
+    /// Years of growth to plan for.
     #[arg(long, value_name = "N", requires = "growth", conflicts_with_all = super::GIVEN)]
     pub years: Option<f64>,
-    /// How the drives of a host hold data together.
+    /// RAID level within a host.
     #[arg(long, value_name = "LEVEL", conflicts_with_all = ["bill", "compare"])]
     pub raid: Option<Level>,
-    /// Drives of a parity set [default: all of a host].
+    /// Drives of a parity group [default: all of a host].
     #[arg(long, value_name = "N", requires = "raid", conflicts_with_all = super::GIVEN)]
     pub width: Option<u32>,
-    /// Drives of each host that wait for another to fail.
+    /// Hot spares of each host.
     #[arg(long, value_name = "N", requires = "goal", conflicts_with_all = super::GIVEN)]
     pub spares: Option<u32>,
     /// Copies of the data, on different hosts.

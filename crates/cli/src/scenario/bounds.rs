@@ -27,7 +27,7 @@ impl FromStr for Bound {
         let wrong = |why: &str| {
             format!("{why}: write 'live>20%', 'modelled>5%', or with a row 'iops-512.live<200k'")
         };
-        let at = text.find(['<', '>']).ok_or_else(|| wrong("there is no < or >"))?;
+        let at = text.find(['<', '>']).ok_or_else(|| wrong("< or > is missing"))?;
         let (name, limit) = (text[..at].trim(), text[at + 1..].trim());
         let is_above = text[at..].starts_with('>');
         let (row, side) = match name.rsplit_once('.') {
@@ -44,7 +44,7 @@ impl FromStr for Bound {
             return Err(wrong("for all rows there is the difference in percent alone"));
         }
         let limit = number(percent.unwrap_or(limit)).filter(|limit| limit.is_finite());
-        let limit = limit.ok_or_else(|| wrong(&format!("'{}' is no bound", &text[at + 1..])))?;
+        let limit = limit.ok_or_else(|| wrong(&format!("'{}' is not a bound", &text[at + 1..])))?;
         let (scenario, row) = match row.map(|row| row.split_once('/').ok_or(row)) {
             Some(Ok((scenario, row))) => (Some(scenario.to_owned()), Some(row.to_owned())),
             Some(Err(row)) => (None, Some(row.to_owned())),

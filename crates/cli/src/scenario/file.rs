@@ -47,7 +47,7 @@ pub struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
-    /// The hardware of then, as a model.
+    /// Model the original hardware.
     Modelled,
     /// I/O of now, on this machine.
     Live,

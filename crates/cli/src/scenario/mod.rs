@@ -56,10 +56,10 @@ pub enum Command {
 pub struct Run {
     /// Its name, a file of your own (.toml), or all.
     pub name: String,
-    /// The hardware of then, as a model.
+    /// Model the original hardware.
     #[arg(long)]
     pub modelled: bool,
-    /// Real I/O on this machine, scaled to it.
+    /// Real I/O on this machine, scaled to its size.
     #[arg(long)]
     pub live: bool,
     /// Length of each live run, in seconds.

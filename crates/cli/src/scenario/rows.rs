@@ -266,14 +266,14 @@ fn no_model<'a>(row: &'a Row, found: &'a Found) -> &'a str {
         Some(why) => why,
         None if row.modelled.is_none() && !row.why.is_empty() => &row.why,
         None if row.modelled.is_none() => "the scenario's file names none",
-        None => "its step did not run to its end, or says nothing of it",
+        None => "its step did not finish, or has no such figure",
     }
 }
 
 fn no_live<'a>(place: &Place, found: &'a Found) -> &'a str {
     let steps = place.step.iter().chain(&place.over);
     let why = steps.filter_map(|step| found.failed.get(step)).next();
-    why.map_or("its step did not run to its end, or says nothing of it", String::as_str)
+    why.map_or("its step did not finish, or has no such figure", String::as_str)
 }
 
 /// Why a row without a place for a live figure has none.

@@ -38,7 +38,7 @@ pub fn lock(folder: &Path) -> Result<File> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let folder = folder.display();
-            let why = format!("{folder}: a run of this sweep is under way: wait for its end");
+            let why = format!("{folder}: this sweep is running: wait for its end");
             Err(UsageError(why).into())
         }
         Err(TryLockError::Error(error)) => {
@@ -53,14 +53,14 @@ pub fn resume(folder: &Path) -> Result<Sweep> {
     let layout = sweep.document().schema_version;
     if layout != SCHEMA_VERSION {
         let why = format!(
-            "{} was begun by another version (layout {layout}, here {SCHEMA_VERSION}), whose \
-             figures mean something else: begin a new sweep with another --out",
+            "{} was started by another version (layout {layout}, here {SCHEMA_VERSION}) with \
+             different figures: start a new sweep with another --out",
             folder.display()
         );
         return Err(UsageError(why).into());
     }
     let (done, planned) = sweep.progress();
-    output::note(format_args!("drumfire: {done} of {planned} runs are there already"));
+    output::note(format_args!("drumfire: {done} of {planned} runs already done"));
     Ok(sweep)
 }
 

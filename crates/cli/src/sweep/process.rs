@@ -44,7 +44,7 @@ pub fn run(
     folder::write_job(&folder, &serde_json::to_value(job).context("the job as a document")?)?;
     let mut command = command(&folder, allowed, drive)?;
     command.stdin(Stdio::from(lock.try_clone().context("cannot share the lock")?));
-    let mut child = command.spawn().context("cannot start another process of this program")?;
+    let mut child = command.spawn().context("cannot start another drumfire process")?;
     let words = last_words(&mut child);
     let mut told = 0;
     let status = loop {
@@ -68,7 +68,7 @@ pub fn run(
 }
 
 fn command(folder: &Path, allowed: &Allowed, drive: &Drive) -> Result<Command> {
-    let program = std::env::current_exe().context("cannot find this program")?;
+    let program = std::env::current_exe().context("cannot find the drumfire binary")?;
     let mut command = Command::new(program);
     command.arg("run").arg(folder.join("job.toml")).arg("--out").arg(folder);
     // Its job is there already.

@@ -43,7 +43,13 @@ pub(super) fn start(
             let (shared, token, open) = (Arc::clone(&shared), token.clone(), Arc::clone(&open));
             if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
                 open.fetch_sub(1, Ordering::Relaxed);
-                let _ = answer(&stream, 503, "text/plain", "too many look on: come later\n", false);
+                let _ = answer(
+                    &stream,
+                    503,
+                    "text/plain",
+                    "too many viewers: try again later\n",
+                    false,
+                );
                 continue;
             }
             let count = Arc::clone(&open);
@@ -83,7 +89,7 @@ fn serve(
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_nodelay(true)?;
     let Some(request) = read(stream)? else {
-        return answer(stream, 400, "text/plain", "that is no request\n", false);
+        return answer(stream, 400, "text/plain", "bad request\n", false);
     };
     let is_head = request.method == "HEAD";
     if let Some((code, why)) = refused(&request, here, token) {
@@ -109,7 +115,9 @@ fn serve(
             shared.leaves();
             ended
         }
-        _ => answer(stream, 404, "text/plain", "there are /, /metrics, /api/state\n", is_head),
+        _ => {
+            answer(stream, 404, "text/plain", "not found: try /, /metrics or /api/state\n", is_head)
+        }
     }
 }
 
@@ -120,7 +128,7 @@ fn refused(
     token: Option<&Token>,
 ) -> Option<(u16, &'static str)> {
     if !["GET", "HEAD"].contains(&&request.method[..]) {
-        return Some((405, "it can only be looked at: GET\n"));
+        return Some((405, "method not allowed: use GET\n"));
     }
     match token {
         Some(token) => {

@@ -22,8 +22,8 @@ impl Token {
         let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c));
         if token.len() < LEAST || !is_plain {
             let why = format!(
-                "--listen-token {name}: its first line is to be {LEAST} or more letters and \
-                 digits: openssl rand -hex 16 > {name}"
+                "--listen-token {name}: its first line must be {LEAST} or more letters and digits: \
+                 openssl rand -hex 16 > {name}"
             );
             return Err(UsageError(why).into());
         }

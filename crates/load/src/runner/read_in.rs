@@ -1,4 +1,4 @@
-//! What is read into the page cache before a run, where a job wants its files there.
+//! What is read into the page cache first a run, where a job wants its files there.
 
 use std::collections::BTreeSet;
 

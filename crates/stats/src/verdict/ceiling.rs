@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Check, Verdict};
 
-/// What the generator reaches by itself: the same workload, on the same cores, on volumes that do
-/// nothing.
+/// What the generator reaches by itself: the same workload, on the same cores, on null volumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// I/Os per second.

@@ -45,7 +45,7 @@ pub enum State {
     Out,
     /// It is being made equal: it gets writes, and is not read.
     Syncing,
-    /// It waits to take the place of one that leaves.
+    /// Add it as a hot spare.
     Spare,
 }
 

@@ -58,7 +58,7 @@ impl Delay {
         let Found { profile, is_file } = load(file).map_err(OpenError::Profile)?;
         let refuse = |reason| OpenError::Profile(ProfileError { name: name.to_owned(), reason });
         if let (Err(why), false) = (profile.usable(), anyway) {
-            return Err(refuse(format!("{why}; delay:{name}{ANYWAY}(...) takes it as it is")));
+            return Err(refuse(format!("{why}; delay:{name}{ANYWAY}(...) accepts it")));
         }
         let machine = Machine::new(profile.network(1), ways(&profile), chance());
         let machine = Arc::new(machine.map_err(|error| refuse(error.to_string()))?);

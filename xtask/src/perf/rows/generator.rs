@@ -1,4 +1,4 @@
-//! What the generators themselves can do: volumes that do nothing.
+//! What the generators themselves can do: null volumes.
 
 use anyhow::Result;
 

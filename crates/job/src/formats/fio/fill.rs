@@ -34,7 +34,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
         converter.note(job, "fill_device", Ignored, why);
     } else if !sized {
         let why = "how long the file becomes wants a size in bytes: give one above what the file \
-                   system has, and the job ends when no room is left";
+                   system has, and the job ends at ENOSPC";
         converter.refuse(job, "fill_device", why);
     } else if !settings.mix.writes {
         let why = "fio fills what is left before it reads; here its size comes first";

@@ -110,7 +110,7 @@ pub struct Settings {
     pub distribution: Distribution,
     /// Random places may come again before all others had their turn.
     pub no_random_map: bool,
-    /// Decides every random choice.
+    /// Seed of every random choice.
     pub seed: Option<u64>,
     /// Most bytes per second in each direction.
     pub rate_bytes: Triple<u64>,

@@ -231,7 +231,11 @@ pub(super) const ROWS: &[Row] = &[
         "flushes come after so many writes or at the end: use fsync=N or end_fsync"
     ),
     refused!(["cgroup", "cgroup_weight", "cgroup_nodelete"], "control groups are not changed"),
-    refused!(["exec_prerun", "exec_postrun"], "no program is started: start it beside the run"),
+    refused!(
+        ["exec_prerun", "exec_postrun"],
+        "starting programs is not supported: start it \
+        beside the run"
+    ),
     refused!(["profile"], "profiles are not known here: name the options"),
     refused!(
         ["verify_pattern_interval", "verify_state_load", "verify_policy"],
