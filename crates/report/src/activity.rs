@@ -96,7 +96,7 @@ impl<W: Write> File<'_, W> {
         let tid = core.cpu + 1;
         self.name("thread_name", CORES, tid, &format!("core {}", core.cpu))?;
         if core.left_out > 0 {
-            let what = format!("{} earlier slices of this core are left out", core.left_out);
+            let what = format!("the {} oldest slices of this core are left out", core.left_out);
             let from = core.stretches.iter().map(|stretch| stretch.start).min();
             let ts = self.at(from.unwrap_or(core.span.0));
             self.event(&json!({
@@ -123,7 +123,7 @@ impl<W: Write> File<'_, W> {
         core.ios.iter().enumerate().try_for_each(|(number, io)| self.io(core, number, io))
     }
 
-    /// An I/O has a beginning and an end of its own: many are under way at once.
+    /// An I/O has a beginning and an end of its own: many are in flight at once.
     fn io(&mut self, core: &CoreActivity, number: usize, io: &SampledIo) -> io::Result<()> {
         let id = format!("{:x}-{number:x}", core.cpu);
         let worker = core.workers.get(io.worker as usize).map_or("", |name| name);

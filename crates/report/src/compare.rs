@@ -246,7 +246,7 @@ pub fn write(
         if comparison.name.is_empty() { job::kind(&run.job) } else { comparison.name.clone() };
     writeln!(out, "{}", paint.bold(&name))?;
     for invalid in &comparison.invalid {
-        let line = format!("  NOT TO BE COMPARED, {invalid}");
+        let line = format!("  NOT COMPARABLE, {invalid}");
         writeln!(out, "{}", paint.red(&line))?;
     }
     for difference in &comparison.differences {
@@ -361,9 +361,8 @@ fn rests_on(comparison: &Comparison, [a, b]: [&str; 2]) -> Vec<String> {
             figure::plural(other as u64, "run")
         ),
     };
-    let mut lines = vec![format!(
-        "no interval: {runs}; from {few} runs of each side on there is one; repeat with"
-    )];
+    let mut lines =
+        vec![format!("no interval: {runs}; {few} runs of each side give one; repeat with")];
     lines.extend(
         [(a, one), (b, other)]
             .into_iter()
@@ -446,13 +445,13 @@ mod test {
         b[1].set_check(stats::Check::new("H02", "x", stats::Verdict::Fail, "a hole"));
         let compared = compare("", &a, &b);
         assert!(compared.figures.iter().all(|figure| figure.verdict == Change::CannotTell));
-        let why = "1 of 3 runs of the second side: invalid: what was read was never written (H02)";
+        let why = "1 of 3 runs of the second side: invalid: reads of blocks never written (H02)";
         assert_eq!((compared.invalid[0].as_str(), compared.comparable), (why, false));
         assert_eq!(compared.differences[0].what, "class");
         let mut out = Vec::new();
         write(&compared, &a[0], ["a", "b"], Paint::PLAIN, &mut out).unwrap();
         let said = String::from_utf8(out).unwrap();
-        assert!(said.contains("\n  NOT TO BE COMPARED, 1 of 3 runs of the second"), "{said}");
+        assert!(said.contains("\n  NOT COMPARABLE, 1 of 3 runs of the second"), "{said}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) fn words(of: &Connections, several: bool) -> Option<String> {
     Some(words)
 }
 
-/// The same while a run is under way, as far as it is known then.
+/// The same while a run is in progress, as far as it is known then.
 pub(crate) fn so_far(snapshot: &Snapshot) -> Option<String> {
     let Snapshot { connections_lost, reconnects, .. } = *snapshot;
     (connections_lost > 0).then(|| lost_and_made(connections_lost, reconnects))

@@ -1,4 +1,4 @@
-//! JSON Lines while a run is under way: one object per line and second, for programs.
+//! JSON Lines while a run is in progress: one object per line and second, for programs.
 
 use std::io::Write;
 

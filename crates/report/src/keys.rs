@@ -26,7 +26,7 @@ pub(crate) struct Gone;
 
 /// Where a byte stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum KeyState {
     /// It is a key.
     #[default]
     Key,
@@ -39,7 +39,7 @@ enum Place {
 /// Reads the keys of standard input, a raw terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    place: Place,
+    place: KeyState,
 }
 
 impl Keys {
@@ -52,7 +52,7 @@ impl Keys {
         match poll(&mut both, Some(&patience)) {
             Ok(0) => {
                 // ESC alone is a key, too, and what comes later is another one.
-                self.place = Place::Key;
+                self.place = KeyState::Key;
                 return Ok(Vec::new());
             }
             Ok(_) => {}
@@ -79,15 +79,15 @@ impl Keys {
         const CTRL_C: u8 = 3;
         let (key, place) = match (self.place, byte) {
             // The terminal is raw: Ctrl-C arrives as a key and not as a signal.
-            (_, CTRL_C) => (Some(Key::Stop), Place::Key),
-            (_, ESC) => (None, Place::Escape),
-            (Place::Key, b'q') => (Some(Key::Stop), Place::Key),
-            (Place::Key, b'p') => (Some(Key::Hold), Place::Key),
-            (Place::Key, b'?' | b'h') => (Some(Key::Help), Place::Key),
-            (Place::Key, _) => (None, Place::Key),
-            (Place::Escape, b'[' | b'O') => (None, Place::Sequence),
-            (Place::Escape, _) | (Place::Sequence, b'@'..=b'~') => (None, Place::Key),
-            (Place::Sequence, _) => (None, Place::Sequence),
+            (_, CTRL_C) => (Some(Key::Stop), KeyState::Key),
+            (_, ESC) => (None, KeyState::Escape),
+            (KeyState::Key, b'q') => (Some(Key::Stop), KeyState::Key),
+            (KeyState::Key, b'p') => (Some(Key::Hold), KeyState::Key),
+            (KeyState::Key, b'?' | b'h') => (Some(Key::Help), KeyState::Key),
+            (KeyState::Key, _) => (None, KeyState::Key),
+            (KeyState::Escape, b'[' | b'O') => (None, KeyState::Sequence),
+            (KeyState::Escape, _) | (KeyState::Sequence, b'@'..=b'~') => (None, KeyState::Key),
+            (KeyState::Sequence, _) => (None, KeyState::Sequence),
         };
         self.place = place;
         key

@@ -1,4 +1,4 @@
-//! Show: renderings of a result, and of a run under way.
+//! Show: renderings of a result, and of a run in progress.
 //!
 //! Every rendering is a pure function of a [`stats::RunResult`] or a [`stats::live::Snapshot`]
 //! into a given writer; logs in fio's form are one of [`stats::Record`]s. What these do not hold

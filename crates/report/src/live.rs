@@ -50,12 +50,12 @@ pub struct FullScreen {
 /// Where the thread that draws finds what it draws.
 #[derive(Default)]
 struct Desk {
-    state: Mutex<State>,
+    state: Mutex<ViewState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ViewState {
     about: About,
     snapshot: Snapshot,
     paused: bool,
@@ -108,7 +108,7 @@ impl FullScreen {
         if state.stuck {
             return;
         }
-        let waits = |state: &mut State| state.order.is_some();
+        let waits = |state: &mut ViewState| state.order.is_some();
         let waited = self.desk.changed.wait_timeout_while(state, GIVING_BACK, waits);
         let (mut state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
         state.stuck = outcome.timed_out();
@@ -154,7 +154,7 @@ impl std::fmt::Debug for FullScreen {
 }
 
 impl Desk {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ViewState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -214,7 +214,7 @@ impl Painter {
     /// Waits until there is something to do, without the terminal.
     fn rest(&self) {
         let state = self.desk.state();
-        let idle = |state: &mut State| state.order.is_none();
+        let idle = |state: &mut ViewState| state.order.is_none();
         drop(self.desk.changed.wait_while(state, idle));
     }
 

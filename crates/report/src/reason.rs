@@ -130,9 +130,9 @@ pub(crate) fn next(check: &Check) -> String {
 /// known to.
 pub(crate) fn settles(code: &str) -> &'static str {
     match code {
-        "H02" => "write the volumes before: --read 0 over all of them, then this again",
-        "H06" | "H12" => "the same with a longer --seconds",
-        "H10" => "the same with --ceiling",
+        "H02" => "precondition: write all of each volume (--read 0), then repeat this run",
+        "H06" | "H12" => "repeat with a longer --seconds",
+        "H10" => "repeat with --ceiling",
         "H13" | "H14" | "H15" => "drumfire doctor",
         "H19" => "drumfire serve on another host, and drumfire run iscsi://HOST/… here",
         "H20" => "drumfire sweep RUN/job.toml --repeats 6",
@@ -147,13 +147,11 @@ pub(crate) fn words(check: &Check) -> String {
         ("H01", Verdict::Warn) if says("goes through the page cache") => "through the page cache",
         ("H01", Verdict::Warn) => "memory below the file",
         ("H02", Verdict::Warn) if says("stores nothing") => "nothing is stored",
-        ("H15", Verdict::Warn | Verdict::Fail) if says("stopped") => {
-            "the run was stopped meanwhile"
-        }
+        ("H15", Verdict::Warn | Verdict::Fail) if says("stopped") => "the run was suspended",
         ("H19", Verdict::Warn | Verdict::Fail) if says("loopback") => "loopback, no wire",
         ("H20", Verdict::Unknown | Verdict::Warn) if says("one run") => "measured once",
         ("H12", Verdict::Warn) if !check.evidence.starts_with(|c: char| c.is_ascii_digit()) => {
-            "percentiles do not tell of all"
+            "percentiles leave some I/Os out"
         }
         ("H21", Verdict::Warn | Verdict::Fail) if says(" I/Os failed, ") => "I/Os failed",
         ("H21", Verdict::Warn | Verdict::Fail) if says("answer") => "I/Os without an answer",
@@ -169,38 +167,38 @@ pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
     Some(match (code, verdict) {
         ("H01", Fail) => "the page cache took part",
         ("H01", Warn) => "memory below the file",
-        ("H01", Unknown) => "the page cache's part is not known",
-        ("H02", Fail) => "what was read was never written",
-        ("H02", Warn) => "zeroes or nothing were read",
-        ("H02", Unknown) => "not known what was ever written",
-        ("H03", Fail) => "the device did not see the I/Os",
-        ("H03", Warn) => "the device counted other I/Os",
-        ("H03", Unknown) => "the device's counters are not known",
-        ("H04", Fail | Warn) => "the data can be reduced",
+        ("H01", Unknown) => "the share of the page cache is unknown",
+        ("H02", Fail) => "reads of blocks never written",
+        ("H02", Warn) => "reads returned zeroes or no data",
+        ("H02", Unknown) => "unknown whether the blocks were ever written",
+        ("H03", Fail) => "the I/Os did not reach the device",
+        ("H03", Warn) => "the device counted different I/Os",
+        ("H03", Unknown) => "the device's counters are unknown",
+        ("H04", Fail | Warn) => "the data can be compressed or deduplicated",
         ("H05", Fail) => "wrong data",
         ("H05", Warn | Unknown) => "data not compared",
-        ("H06", Fail | Warn) => "the rate had not settled",
-        ("H06", Unknown) => "too short to see whether the rate had settled",
-        ("H07", Fail | Warn | Unknown) => "not preconditioned, as far as is known",
+        ("H06", Fail | Warn) => "no steady state",
+        ("H06", Unknown) => "too short to show a steady state",
+        ("H07", Fail | Warn | Unknown) => "not known to be preconditioned",
         ("H08", Fail | Warn) => "the working set fits into a cache",
-        ("H09", Fail | Warn) => "I/Os began later than planned",
+        ("H09", Fail | Warn) => "I/Os started later than scheduled",
         ("H10", Fail | Warn) => "the generator was the limit",
         ("H10", Unknown) => "the generator's limit was not measured",
-        ("H11", Fail | Warn) => "rate × latency is not what was outstanding",
+        ("H11", Fail | Warn) => "rate × latency differs from the queue depth",
         ("H12", Fail | Warn) => "too few I/Os for a p99",
-        ("H13", Fail | Warn) => "processor time went to others",
-        ("H14", Fail | Warn) => "the processor's clock rate changed",
+        ("H13", Fail | Warn) => "other programs used CPU time",
+        ("H14", Fail | Warn) => "the CPU frequency changed",
         ("H15", Fail | Warn) => "the clock is slow to read",
         ("H16", Fail | Warn) => "workers ran far from the device",
-        ("H17", Fail | Warn) => "others used the host",
-        ("H17", Unknown) => "not known what others did on the host",
-        ("H18", Fail) => "settings of the device changed meanwhile",
-        ("H18", Warn) => "the block layer acts on the I/Os",
-        ("H19", Fail | Warn) => "segments were sent again",
+        ("H17", Fail | Warn) => "other programs used the host",
+        ("H17", Unknown) => "unknown what other programs used",
+        ("H18", Fail) => "device settings changed during the run",
+        ("H18", Warn) => "the block layer changes the I/Os",
+        ("H19", Fail | Warn) => "TCP retransmissions",
         ("H20", Fail | Warn) => "repeats lie apart",
         ("H20", Unknown) => "measured too rarely",
         ("H21", Fail | Warn) => "I/Os failed",
-        ("H22", Fail | Warn) => "some had far fewer I/Os than others",
+        ("H22", Fail | Warn) => "some workers had far fewer I/Os",
         ("H23", Fail | Warn) => "connections were lost",
         _ => return None,
     })
@@ -241,7 +239,7 @@ mod test {
         let mut result = sample::race();
         let line = |result: &RunResult| headline(result, Paint::PLAIN);
         assert_eq!(line(&result), "3.41M IOPS measured, indicative: loopback, no wire (H19)");
-        let file = "file:a: O_DIRECT goes around nothing, what it lies on is memory (tmpfs)";
+        let file = "file:a: O_DIRECT bypasses nothing, the file is in memory (tmpfs)";
         result.set_check(check("H01", Verdict::Warn, file));
         assert_eq!(line(&result), "3.41M IOPS measured, indicative: memory below the file (H01)");
         result.set_check(check("H05", Verdict::Fail, "a read returned other data"));

@@ -64,7 +64,7 @@ const HELP: [&str; 18] = [
     "",
     "Keys",
     "",
-    "q, Ctrl-C     stop, complete what is under way, write the result; twice: now",
+    "q, Ctrl-C     stop, complete what is in flight, write the result; twice: now",
     "p             hold the picture; the run goes on",
     "?             this page, and back",
     "In a browser: the same command with --listen 127.0.0.1:8080",

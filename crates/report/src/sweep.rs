@@ -142,8 +142,8 @@ pub(crate) fn rests_on(sweep: &SweepResult) -> String {
     match least.n {
         1 => format!("{origin}; one run of a cell: no interval; --repeats {ENOUGH} gives one"),
         n if n < ENOUGH => format!(
-            "{origin}; IOPS: median and range of {n} runs, which covers the median with {:.0} %; \
-             {ENOUGH} runs give 95 %; {percentiles}",
+            "{origin}; IOPS: median, min–max of {n} runs ({:.0} % confidence); {ENOUGH} runs give \
+             95 %; {percentiles}",
             least.confidence * 100.0,
         ),
         n => format!(
@@ -156,7 +156,7 @@ fn meaning(code: &str, verdict: Verdict) -> String {
     reason::short(code, verdict).map_or_else(String::new, |words| format!(" ({words})"))
 }
 
-/// What speaks against the cells, the worst of each check: `H06 warn (the rate had not settled)`,
+/// What speaks against the cells, the worst of each check: `H06 warn (no steady state)`,
 /// `H20 unknown in 2 of 6 cells (measured too rarely)`.
 pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
     let measured: Vec<&Cell> = sweep.cells.iter().filter(|cell| cell.iops.is_some()).collect();
@@ -310,7 +310,7 @@ mod test {
         assert!(line.contains("3/3  2.00M  1.00M  3.00M"), "{shown}");
         assert!(line.contains("5.00 µs – 7.00 µs"), "{shown}");
         assert!(shown.lines().nth(2).unwrap().contains("0/3    n/a    n/a"), "{shown}");
-        assert!(shown.contains("range of 3 runs, which covers the median with 75 %"), "{shown}");
+        assert!(shown.contains("min–max of 3 runs (75 % confidence)"), "{shown}");
         let against = "checks not passed: H20 unknown (measured too rarely)\n";
         assert!(shown.contains(against), "{shown}");
         assert!(line.ends_with("  indicative (H20)"), "{shown}");
@@ -340,7 +340,7 @@ mod test {
         let shown = text(&sweep);
         let line = shown.lines().nth(1).unwrap();
         assert!(line.contains(" 5/5 × 0.20 s ") && line.ends_with("invalid (H02)"), "{shown}");
-        let against = "checks not passed: H02 fail in 1 of 2 cells (what was read was never \
+        let against = "checks not passed: H02 fail in 1 of 2 cells (reads of blocks never \
             written), H19 warn in 1 of 2 cells";
         assert!(shown.contains(against), "{shown}");
         sweep.cells[0].runs.iter_mut().for_each(|run| run.seconds = 30.0);

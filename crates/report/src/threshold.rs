@@ -113,7 +113,7 @@ impl FromStr for Threshold {
             return Err(wrong("<= and >= are not known"));
         }
         let figure = Figure::of(name.trim())
-            .ok_or_else(|| format!("'{}' is no figure: there are {NAMES}", name.trim()))?;
+            .ok_or_else(|| format!("unknown figure '{}': use {NAMES}", name.trim()))?;
         let share = bound.strip_suffix('%').filter(|_| figure != Figure::HostCpu);
         let is_relative = share.is_some();
         let bound = match share {
@@ -270,7 +270,7 @@ impl Threshold {
     /// Whether a run crossed it.
     pub fn of_run(&self, of: &str, result: &RunResult) -> Held {
         let Some((value, at_least)) = self.figure.value(result) else {
-            let why = "too few I/Os for this figure, or it was not measured: run longer".to_owned();
+            let why = "too few I/Os for this figure, or not measured: run longer".to_owned();
             return self.held(of, Outcome::CannotTell, why);
         };
         let crosses = self.crosses(value);
@@ -332,7 +332,7 @@ impl Threshold {
                     | Figure::Bytes(Side::Reads | Side::Writes)
                     | Figure::Latency(Side::Reads | Side::Writes, _)
             ) {
-                let why = "a sweep keeps no figures of reads and writes apart".to_owned();
+                let why = "a sweep has no separate figures of reads and writes".to_owned();
                 return self.held(&name, Outcome::CannotTell, why);
             }
             self.of_runs(&name, &runs)
@@ -349,7 +349,7 @@ impl Threshold {
         let name = self.figure.compared();
         let found = comparison.figures.iter().find(|figure| Some(figure.name) == name);
         let Some((found, ratio)) = found.and_then(|found| Some((found, found.ratio?))) else {
-            let why = "comparisons do not have this figure of both sides".to_owned();
+            let why = "this figure is missing on one side".to_owned();
             return self.held(of, Outcome::CannotTell, why);
         };
         let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);

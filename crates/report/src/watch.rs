@@ -1,5 +1,5 @@
-//! What a browser or a collector of metrics sees of a run under way, or of a server: the page, the
-//! document that it draws, and the same as metrics. Pure functions of a [`Moment`].
+//! What a browser or a collector of metrics sees of a run in progress, or of a server: the page,
+//! the document that it draws, and the same as metrics. Pure functions of a [`Moment`].
 
 #[cfg(test)]
 mod dashboard;
@@ -254,10 +254,10 @@ fn lamps(moment: &Moment) -> Vec<Value> {
         }
         if let Some(oldest) = now.oldest_ns.filter(|ns| *ns >= 1_000_000_000) {
             let oldest = crate::figure::span(oldest as f64);
-            lamps.push(lamp(Verdict::Warn, format!("an I/O has had no answer for {oldest}")));
+            lamps.push(lamp(Verdict::Warn, format!("an I/O has been in flight for {oldest}")));
         }
         if now.cpu.host_percent.is_some_and(|percent| percent >= 99.0) {
-            lamps.push(lamp(Verdict::Warn, "every processor of this host is busy".to_owned()));
+            lamps.push(lamp(Verdict::Warn, "every CPU of this host is busy".to_owned()));
         }
         if moment.about.job.loopback && moment.checks.is_empty() {
             lamps.push(lamp(Verdict::Warn, "loopback, no wire".to_owned()));

@@ -17,7 +17,7 @@ pub struct CoreActivity {
     pub left_out: u64,
     /// Some I/Os of its workers, in no order.
     pub ios: Vec<SampledIo>,
-    /// How many I/Os ended, and how many were under way, in the order of time.
+    /// How many I/Os ended, and how many were in flight, in the order of time.
     pub counts: Vec<Counted>,
 }
 
@@ -49,6 +49,6 @@ pub struct Counted {
     pub at: Nanos,
     /// I/Os that ended since the span began.
     pub ios: u64,
-    /// I/Os under way then.
+    /// I/Os in flight then.
     pub outstanding: u64,
 }

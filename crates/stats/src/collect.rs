@@ -125,7 +125,7 @@ impl Collector {
         self.second.merge(interval);
     }
 
-    /// Adds what came of a worker's I/Os that were under way when the last second was closed, or
+    /// Adds what came of a worker's I/Os that were in flight when the last second was closed, or
     /// planned and not begun: they were begun in the window, so their latencies count in it, and
     /// in its last second. Without a second there was no window.
     pub fn add_late(&mut self, worker: usize, late: &Interval) {
@@ -453,7 +453,7 @@ mod test {
     fn what_comes_back_behind_the_last_second_counts_in_it() {
         let mut collector = collector();
         let mut last = part(0, 100, 1000);
-        // One is under way for the last 400 ms of its second, and for 600 ms more.
+        // One is in flight for the last 400 ms of its second, and for 600 ms more.
         last.record_outstanding(1, Nanos::from_millis(400));
         last.unsettled_ns = 400_000_000;
         collector.add(1, &last);

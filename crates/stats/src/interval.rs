@@ -95,8 +95,8 @@ pub struct Interval {
     /// its planned start.
     pub outstanding_ns: u128,
     /// What of `outstanding_ns` no latency in this span stands for, less what latencies in it
-    /// count of the time before: ages of the I/Os under way at its end, less those at its start,
-    /// and how long the I/Os took that ended in a fault. Without it, an I/O that was under way for
+    /// count of the time before: ages of the I/Os in flight at its end, less those at its start,
+    /// and how long the I/Os took that ended in a fault. Without it, an I/O that was in flight for
     /// long at an end of a window would look like an error of accounting.
     pub unsettled_ns: i128,
     /// What of `outstanding_ns` lies before the span: an I/O that waited for its beginning counts
@@ -104,11 +104,11 @@ pub struct Interval {
     /// `outstanding_ns` of that one, and here in the next.
     pub before_ns: u128,
     /// Age of the oldest I/O that has no answer at its end, from its planned start on; of several
-    /// workers the greatest, and 0 where none is under way.
+    /// workers the greatest, and 0 where none is in flight.
     pub oldest_ns: u64,
     /// Present where I/Os begin by the clock.
     pub paced: Option<Box<Paced>>,
-    /// Writes that went elsewhere, because one was under way at their place and data are compared.
+    /// Writes that went elsewhere, because one was in flight at their place and data are compared.
     pub displaced: u64,
     /// Which I/Os ended in a fault, and why.
     pub failures: Failures,
@@ -216,7 +216,7 @@ impl Interval {
         }
     }
 
-    /// Says that `outstanding` I/Os were under way for `span`.
+    /// Says that `outstanding` I/Os were in flight for `span`.
     #[inline]
     pub fn record_outstanding(&mut self, outstanding: u64, span: Nanos) {
         self.outstanding_ns += u128::from(outstanding) * u128::from(span.0);

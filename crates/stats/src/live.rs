@@ -11,13 +11,13 @@ use crate::run::{Job, Origin, RunResult};
 /// Seconds of the past that a view shows.
 pub const HISTORY_SECONDS: usize = 60;
 
-/// A view of a run under way, called from the thread that collects: never on the I/O path.
+/// A view of a run in progress, called from the thread that collects: never on the I/O path.
 pub trait Live {
     /// The run is about to begin.
     fn start(&mut self, about: &About);
 
-    /// A second has passed. Each wish of the user to stop is answered by one [`Action::Stop`];
-    /// a second one means: at once, without draining.
+    /// A second has passed. Each stop request is answered by one [`Action::Stop`]; a second one
+    /// means: at once, without draining.
     fn update(&mut self, snapshot: &Snapshot) -> Action;
 
     /// Called as often as the runner can, some ten times a second, so that keys are answered
@@ -31,7 +31,7 @@ pub trait Live {
         false
     }
 
-    /// That result: who is killed later has not measured for nothing.
+    /// Keeps interim results for a process that is killed.
     fn keep(&mut self, _so_far: RunResult) {}
 
     /// Whether each worker's own second is wanted in the next snapshot: that costs a summary of its
@@ -83,7 +83,7 @@ pub enum Phase {
     Ramp,
     /// In the measured window.
     Run,
-    /// After it: what is under way is completed.
+    /// After it: I/Os in flight are completed.
     Drain,
 }
 
@@ -98,7 +98,7 @@ impl Phase {
     }
 }
 
-/// The last second of a run under way.
+/// The last second of a run in progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// Seconds since the phase began.
@@ -119,13 +119,13 @@ pub struct Snapshot {
     pub workers: Vec<WorkerSecond>,
     /// Processor time.
     pub cpu: LiveCpu,
-    /// I/Os that ended in a fault since the run began.
+    /// Failed I/Os since the run began.
     pub errors: u64,
     /// Connections that were lost since the run began.
     pub connections_lost: u64,
     /// Connections that were made again since the run began.
     pub reconnects: u64,
-    /// Mean number of I/Os under way.
+    /// Mean number of I/Os in flight.
     pub outstanding: f64,
     /// For how long the oldest I/O has had no answer, in nanoseconds; `None` while nothing waits.
     pub oldest_ns: Option<u64>,

@@ -21,7 +21,7 @@ pub use self::counted::{
 pub use self::host::{Host, Placement};
 
 /// Version of the document's layout. It grows when a name changes its meaning or goes away: since 2
-/// latencies have the I/Os, too, that were under way when the window ended.
+/// latencies have the I/Os, too, that were in flight when the window ended.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// How the numbers came about. Stands beside every figure that is shown.
@@ -213,7 +213,7 @@ pub struct Job {
     pub read_percent: f64,
     /// Share of random accesses, 0 to 100.
     pub random_percent: f64,
-    /// Most I/Os under way at once, over all workers; `null` for a job of a given rate.
+    /// Most I/Os in flight at once, over all workers; `null` for a job of a given rate.
     pub outstanding: Option<u64>,
     /// Planned I/Os per second of an open-loop job; `null` for a closed loop.
     pub rate_per_s: Option<f64>,

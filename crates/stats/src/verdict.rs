@@ -186,7 +186,7 @@ const STEAL_PERCENT: f64 = 1.0;
 pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check {
     let check = |verdict, evidence| Check::new("H13", "cpu-was-ours", verdict, evidence);
     let Some(steal) = steal_percent else {
-        return check(Verdict::Unknown, "stolen time was not measured".into());
+        return check(Verdict::Unknown, "steal time was not measured".into());
     };
     let quota = match throttled {
         Some(times) => format!("throttled {times} times"),
@@ -237,7 +237,7 @@ pub fn wire(wire: Wire) -> Check {
         }
         Wire::Network { retransmitted_percent: Some(percent) } => {
             let bad = percent > RETRANSMITTED_PERCENT;
-            let evidence = format!("{percent:.4} % of segments sent again (at most 0.01)");
+            let evidence = format!("{percent:.4} % of segments retransmitted (at most 0.01)");
             match bad {
                 true => check(Verdict::Warn, evidence)
                     .mend("nstat -az TcpRetransSegs; ethtool -S IFACE (which port drops them)"),

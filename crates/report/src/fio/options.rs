@@ -77,7 +77,7 @@ fn path(volume: &str) -> &str {
     file.map_or(volume, |file| file.split_once('?').map_or(file, |(path, _)| path))
 }
 
-/// I/Os that each worker may have under way.
+/// I/Os that each worker may have in flight.
 pub(super) fn depth(group: &Group<'_>) -> u32 {
     let depth = group.workload.get("outstanding").and_then(Value::as_u64);
     depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)

@@ -32,7 +32,7 @@ pub(super) fn over_time(result: &RunResult) -> Option<Section> {
     }
     let rate = Plot {
         title: "Rate over time".to_owned(),
-        about: "Whether the rate had settled, and what disturbed it.".to_owned(),
+        about: "Steady state and disturbances.".to_owned(),
         x: x(),
         y: Axis::new("", Unit::Iops, Scale::Linear),
         series: rates,
@@ -41,7 +41,7 @@ pub(super) fn over_time(result: &RunResult) -> Option<Section> {
     let ns = |ns: Option<u64>| ns.map(|ns| ns as f64);
     let latency = Plot {
         title: "Latency over time".to_owned(),
-        about: "A second with too few I/Os for a percentile is a gap.".to_owned(),
+        about: "Seconds with too few I/Os for a percentile are gaps.".to_owned(),
         x: x(),
         y: Axis::new("latency", Unit::Nanos, Scale::Log),
         series: vec![
@@ -77,7 +77,7 @@ fn heat(spans: &[Span]) -> Option<Heat> {
     }
     Some(Heat {
         title: "Latency over time, as density".to_owned(),
-        about: "Darker fields hold more I/Os; a second band is a second kind of I/O.".to_owned(),
+        about: "Darker cells hold more I/Os; a second band is a second kind of I/O.".to_owned(),
         x: Axis::new("time", Unit::Seconds, Scale::Linear),
         y: Axis::new("latency", Unit::Nanos, Scale::Log),
         fields,
@@ -149,7 +149,7 @@ pub(super) fn processors(result: &RunResult) -> Option<Section> {
     };
     let chart = Parts {
         title: "Processors".to_owned(),
-        about: "What each logical processor did in the window, in percent of its time.".to_owned(),
+        about: "Time of each logical CPU in the window, in percent.".to_owned(),
         full: Some(100.0),
         names: ["programs", "kernel", "network stack", "interrupts", "stolen"]
             .map(str::to_owned)
@@ -181,14 +181,13 @@ pub(super) fn limits(result: &RunResult) -> Option<Section> {
     let all = result.processors.len();
     if full > 0 && full == all {
         found.push(format!(
-            "All {all} processors were busy for at least {BUSY_PERCENT:.0} % of the time: more \
-             likely this host was the limit than the storage. --ceiling says what the generator \
-             reaches alone."
+            "All {all} CPUs were busy for at least {BUSY_PERCENT:.0} % of the time: probably this \
+             host was the limit, not the storage. --ceiling measures the generator's limit."
         ));
     } else if full > 0 {
         found.push(format!(
-            "{full} of {all} processors were busy for at least {BUSY_PERCENT:.0} % of the time: \
-             what runs on them was at its limit, or waits by spinning."
+            "{full} of {all} CPUs were busy for at least {BUSY_PERCENT:.0} % of the time: the \
+             threads there were at their limit, or spin while they wait."
         ));
     }
     if let Some(ceiling) = &result.ceiling {
@@ -201,12 +200,12 @@ pub(super) fn limits(result: &RunResult) -> Option<Section> {
         ));
     }
     if result.job.rate_per_s.is_some() && result.totals.paced.is_some_and(|of| of.missed == 0) {
-        found.push("The rate was planned, and it was kept: no limit was looked for.".to_owned());
+        found.push("Open loop: the planned rate was reached, so no limit was found.".to_owned());
     }
     if found.is_empty() && all > 0 {
         found.push(
-            "Not known: no processor was busy all the time. More --outstanding or --workers show \
-             whether the storage has more."
+            "Unknown: no CPU was always busy. Raise --outstanding or --workers to see whether the \
+             storage can do more."
                 .to_owned(),
         );
     }

@@ -48,7 +48,7 @@ fn lead(found: &[(&Comparison, &RunResult, &RunResult)]) -> String {
     if let [(comparison, a, _)] = found {
         let rate = comparison.figures.iter().find(|figure| figure.name == "IOPS");
         let what = job::kind(&a.job);
-        let Some(rate) = rate else { return format!("{what}: nothing is known.") };
+        let Some(rate) = rate else { return format!("{what}: unknown.") };
         return format!("{what}: {}.", compare::in_words(rate));
     }
     let count = |wanted: Change| {
@@ -78,7 +78,7 @@ fn judged(found: &[(&Comparison, &RunResult, &RunResult)]) -> Option<Judged> {
         .collect();
     let invalid = found.iter().flat_map(|(all, ..)| &all.invalid).next().cloned();
     let because = match (invalid, differs.first()) {
-        (Some(invalid), _) => format!("not to be compared, {invalid}"),
+        (Some(invalid), _) => format!("not comparable, {invalid}"),
         (None, Some(first)) => format!("not the same measurement: {first}"),
         (None, None) => reason::verdict(worst),
     };
@@ -126,7 +126,7 @@ fn overlaid(a: &RunResult, b: &RunResult) -> Vec<Content> {
     if !a.intervals.is_empty() && !b.intervals.is_empty() {
         content.push(Content::Plot(Plot {
             title: "Rate over time".to_owned(),
-            about: "One run of each side, each from its own beginning.".to_owned(),
+            about: "One run of each side, each from its own start.".to_owned(),
             x: Axis::new("time", Unit::Seconds, Scale::Linear),
             y: Axis::new("", Unit::Iops, Scale::Linear),
             series: vec![line("before", a), line("after", b)],

@@ -13,7 +13,7 @@ fn section_of(rows: Vec<(&'static str, String)>, job: &Value) -> Section {
     let rows = rows.map(|(what, said)| vec![what.to_owned(), said]).collect();
     let mut content = vec![Content::Table(Table { head: vec!["what", "here"], rows })];
     if let Some(command) = command(job) {
-        content.push(Content::Text("The command that made it:".to_owned()));
+        content.push(Content::Text("Command:".to_owned()));
         content.push(Content::Code(command));
     }
     if !job.is_null() {

@@ -241,8 +241,7 @@ fn knees(axis: &str, lines: &[&Line]) -> Vec<Mark> {
 fn rate_over(axis: &str, lines: &[&Line]) -> Plot {
     Plot {
         title: format!("Rate over {axis}"),
-        about: "What more load brings. A point is the median of the runs, its band their interval."
-            .to_owned(),
+        about: "IOPS over load. Points are medians of the runs, bands their intervals.".to_owned(),
         x: axis_of(axis, lines),
         y: Axis::new("", Unit::Iops, Scale::Linear),
         series: drawn(lines, |x, cell| Point {
@@ -257,8 +256,7 @@ fn rate_over(axis: &str, lines: &[&Line]) -> Plot {
 fn latency_over(axis: &str, lines: &[&Line]) -> Plot {
     Plot {
         title: format!("Mean latency over {axis}"),
-        about: "What more load costs. A point is the median of the runs' means, its band from the \
-                least to the most of them."
+        about: "Latency over load. Points are medians of the runs' means, bands their range."
             .to_owned(),
         x: axis_of(axis, lines),
         y: Axis::new("mean latency", Unit::Nanos, Scale::Log),
@@ -285,8 +283,8 @@ fn latency_over_rate(axis: &str, lines: &[&Line]) -> Plot {
     Plot {
         title: "Latency over rate".to_owned(),
         about: format!(
-            "Where latency climbs and rate does not, the knee is passed. Each line goes from the \
-             least {axis} to the most."
+            "The knee is where latency climbs and the rate does not. Each line runs from the least \
+             {axis} to the most."
         ),
         x: Axis::new("", Unit::Iops, Scale::Linear),
         y: Axis::new("mean latency", Unit::Nanos, Scale::Log),
@@ -313,7 +311,7 @@ fn scaling(line: &Line) -> Option<Content> {
     let guide = |name: &str, points| Series { is_guide: true, ..Series::new(name, points) };
     let mut series = vec![Series { origin: origin(&line.cells), ..Series::new("rate", points) }];
     series.push(guide("ideal", ideal));
-    let mut about = "How many times the rate of the fewest so many bring.".to_owned();
+    let mut about = "Speed-up over the smallest number.".to_owned();
     if let Some((waits, agrees)) = law(&measured) {
         let fitted = |x: &f64| {
             let n = x / first;
@@ -321,8 +319,7 @@ fn scaling(line: &Line) -> Option<Content> {
         };
         series.push(guide("fitted law", scales.iter().map(|(x, _)| fitted(x)).collect()));
         about += &format!(
-            " Fitted (universal scalability law): {:.2} % of the work waits for its turn, \
-             {:.4} % is agreement with each other.",
+            " Fitted (universal scalability law): {:.2} % contention, {:.4} % coherence.",
             waits * 100.0,
             agrees * 100.0
         );

@@ -11,7 +11,7 @@ use super::{Moment, Served, Stage};
 pub fn metrics(moment: &Moment) -> String {
     let mut out = Out::default();
     let up = if moment.stage == Stage::Ended { 0.0 } else { 1.0 };
-    out.one("drumfire_up", "Whether it drives, serves or prepares that: 0 once a run is over.", up);
+    out.one("drumfire_up", "1 while driving, serving or preparing, 0 after a run.", up);
     if let Some(now) = &moment.snapshot {
         out.rates(now);
         out.latencies(&now.latency_ns);
@@ -19,8 +19,8 @@ pub fn metrics(moment: &Moment) -> String {
     }
     out.checks(&moment.checks);
     if let Some(sweep) = &moment.sweep {
-        out.one("drumfire_sweep_runs_done", "Runs of the sweep that are done.", sweep.done as f64);
-        let help = "Runs that the sweep is to have.";
+        out.one("drumfire_sweep_runs_done", "Completed runs of the sweep.", sweep.done as f64);
+        let help = "Planned runs of the sweep.";
         out.one("drumfire_sweep_runs_planned", help, sweep.planned as f64);
     }
     if let Some(served) = &moment.served {
@@ -32,20 +32,24 @@ pub fn metrics(moment: &Moment) -> String {
 impl Out {
     fn rates(&mut self, now: &Snapshot) {
         self.one("drumfire_iops", "I/Os per second, of the last second.", now.iops);
-        self.one("drumfire_bytes_per_second", "Bytes per second, likewise.", now.bytes_per_second);
-        self.one("drumfire_outstanding", "I/Os under way, on average.", now.outstanding);
+        self.one(
+            "drumfire_bytes_per_second",
+            "Bytes per second, of the last second.",
+            now.bytes_per_second,
+        );
+        self.one("drumfire_outstanding", "I/Os in flight, on average.", now.outstanding);
         if let Some(oldest) = now.oldest_ns {
-            let help = "For how long the oldest I/O has had no answer.";
+            let help = "Age of the oldest I/O in flight.";
             self.one("drumfire_oldest_seconds", help, oldest as f64 / 1e9);
         }
-        let help = "I/Os that ended in a fault since the run began.";
+        let help = "Failed I/Os since the run began.";
         self.count("drumfire_errors_total", help, now.errors);
         let help = "Connections lost since the run began.";
         self.count("drumfire_connections_lost_total", help, now.connections_lost);
-        let help = "Connections made again since the run began.";
+        let help = "Reconnections since the run began.";
         self.count("drumfire_reconnects_total", help, now.reconnects);
         if let Some(left) = now.seconds_left {
-            self.one("drumfire_seconds_left", "Until the phase ends.", left);
+            self.one("drumfire_seconds_left", "Time to the end of the phase.", left);
         }
         self.head("drumfire_target_iops", "gauge", "I/Os per second of a target or volume.");
         for target in &now.targets {
@@ -67,7 +71,7 @@ impl Out {
     }
 
     fn processors(&mut self, cpu: &LiveCpu) {
-        self.head("drumfire_cpu_cores", "gauge", "CPU seconds per second that an end used.");
+        self.head("drumfire_cpu_cores", "gauge", "CPU seconds per second of an end.");
         for (end, cores) in [("initiator", cpu.initiator_cores), ("target", cpu.target_cores)] {
             if let Some(cores) = cores {
                 self.line("drumfire_cpu_cores", &[("end", end)], cores);
@@ -84,7 +88,7 @@ impl Out {
         if checks.is_empty() {
             return;
         }
-        let help = "Honesty checks: 1 passed, 0 failed, 0.5 a reservation or not known.";
+        let help = "Honesty checks: 1 passed, 0 failed, 0.5 warning or unknown.";
         self.head("drumfire_check_passed", "gauge", help);
         for check in checks {
             let value = match check.verdict {
@@ -99,8 +103,8 @@ impl Out {
     fn served(&mut self, served: &Served) {
         self.one("drumfire_connections", "Connections of hosts.", served.connections as f64);
         let [used, most] = served.memory_bytes.map(|bytes| bytes as f64);
-        self.one("drumfire_connection_memory_bytes", "Memory that connections take.", used);
-        let help = "Memory that connections may take.";
+        self.one("drumfire_connection_memory_bytes", "Memory used by connections.", used);
+        let help = "Memory limit of connections.";
         self.one("drumfire_connection_memory_limit_bytes", help, most);
         if let Some(cores) = served.cores {
             let help = "CPU seconds per second of the serving threads.";

@@ -86,7 +86,7 @@ pub struct Totals {
     pub iops: f64,
     /// Bytes per second, read and written.
     pub bytes_per_second: f64,
-    /// Mean number of I/Os under way.
+    /// Mean number of I/Os in flight.
     pub mean_outstanding: f64,
     /// Reads.
     pub read: Direction,
@@ -183,7 +183,7 @@ pub struct WorkerResult {
     /// Bytes per second.
     #[serde(default)]
     pub bytes_per_second: f64,
-    /// Mean number of I/Os under way.
+    /// Mean number of I/Os in flight.
     #[serde(default)]
     pub mean_outstanding: f64,
     /// Latencies in nanoseconds, exact mean among them.
@@ -220,7 +220,7 @@ pub struct WorkerResult {
 /// The greatest depth at which latencies stay below a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchedDepth {
-    /// I/Os under way.
+    /// I/Os in flight.
     pub depth: u32,
     /// The search had come to its end. Otherwise it is the depth that was tried last.
     pub found: bool,
@@ -268,7 +268,7 @@ pub struct Second {
     /// Connections that were made again.
     #[serde(default)]
     pub reconnects: u64,
-    /// Mean number of I/Os under way.
+    /// Mean number of I/Os in flight.
     #[serde(default)]
     pub mean_outstanding: f64,
     /// Exact mean latency in nanoseconds.

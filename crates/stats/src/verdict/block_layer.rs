@@ -52,8 +52,8 @@ impl Queue {
         let mut found = Vec::new();
         let scheduler = self.scheduler.as_deref().filter(|name| *name != "none");
         let what = match (self.is_virtual, self.rotational) {
-            (true, _) => Some("its host orders once more"),
-            (false, Some(false)) => Some("a solid-state disk need not order"),
+            (true, _) => Some("the hypervisor schedules again"),
+            (false, Some(false)) => Some("an SSD needs no scheduler"),
             (false, _) => None,
         };
         if let Some((name, what)) = scheduler.zip(what) {
@@ -62,8 +62,8 @@ impl Queue {
         }
         let unflushed = asked.writes && !asked.buffered && !asked.flushes;
         if unflushed && self.volatile_cache == Some(true) {
-            let why = "writes end in its volatile cache and nothing flushes it: without power they \
-                       are lost, and a rate of lasting writes is lower";
+            let why = "writes stay in its volatile cache without a flush: a power cut loses them, \
+                and durable writes are slower";
             let job =
                 "drumfire run JOB.toml # with workload.access.flush_every, or end_flush, in it";
             found.push((why.to_owned(), job.to_owned()));
@@ -211,7 +211,7 @@ impl Throttle {
             format!("{file} limits this process to {per_second:.0} {what} a second on {disk}");
         let words = match reached {
             Some(reached) if *reached >= LIMIT_SHARE * per_second => {
-                format!("{words}, and the run did {reached:.0}: the limit is what was measured")
+                format!("{words}, and the run did {reached:.0}: the limit was measured")
             }
             Some(reached) => format!("{words}; the run did {reached:.0}"),
             None => words,
@@ -339,7 +339,7 @@ mod test {
         };
         let lost = judge(true, false, true);
         assert_eq!((lost.verdict, lost.mend.len()), (Verdict::Warn, 1));
-        assert!(lost.evidence.contains("volatile cache and nothing flushes it"), "{lost:?}");
+        assert!(lost.evidence.contains("volatile cache without a flush"), "{lost:?}");
         for [writes, flushes, volatile] in
             [[false, false, true], [true, true, true], [true, false, false]]
         {
@@ -361,7 +361,7 @@ mod test {
         let met = block_layer(&[], &[limit(10.0), limit(45_000.0)]).unwrap();
         assert_eq!((met.verdict, met.mend.len()), (Verdict::Warn, 1));
         let words = "io.max limits this process to 50000 reads a second on 254:0, and the run did \
-                     45000: the limit is what was measured; ";
+                     45000: the limit was measured; ";
         assert!(met.evidence.contains(words), "{met:?}");
         let far = block_layer(&[Disk::default()], &[limit(44_999.0)]).unwrap();
         assert_eq!(far.verdict, Verdict::Warn);

@@ -30,11 +30,8 @@ const ALL_SHARE: f64 = 0.95;
 pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
     let check = |verdict, evidence| Check::new("H10", "generator-ceiling", verdict, evidence);
     let Some(ceiling) = ceiling else {
-        return check(
-            Verdict::Unknown,
-            "what the generator reaches by itself was not measured".to_owned(),
-        )
-        .mend("--ceiling (measures it after the run)");
+        return check(Verdict::Unknown, "generator limit not measured; add --ceiling".to_owned())
+            .mend("--ceiling (measures it after the run)");
     };
     if !(iops.is_finite() && ceiling.iops.is_finite() && ceiling.iops > 0.0) {
         return check(Verdict::Unknown, format!("nothing was done on {}", ceiling.against));
@@ -55,7 +52,9 @@ pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
     let made = check(verdict, evidence);
     match verdict {
         Verdict::Pass | Verdict::Unknown => made,
-        _ => made.mend("--workers N on more --cores, or larger I/Os: the generator needs less"),
+        _ => {
+            made.mend("--workers N on more --cores, or larger I/Os, which cost the generator less")
+        }
     }
 }
 

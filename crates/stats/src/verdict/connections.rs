@@ -7,7 +7,7 @@ use crate::run::{Totals, WorkerResult};
 /// is that of another number of workers.
 const AWAY_PERCENT: f64 = 10.0;
 
-/// H23: no connection was lost. For remote volumes: what was under way then is done again or
+/// H23: no connection was lost. For remote volumes: what was in flight then is done again or
 /// failed, nothing is done meanwhile, and a target that was restarted may have forgotten what was
 /// written to it.
 pub fn connections(totals: &Totals, workers: &[WorkerResult]) -> Check {
@@ -15,7 +15,7 @@ pub fn connections(totals: &Totals, workers: &[WorkerResult]) -> Check {
     let counted = totals.connections;
     let times = counted.connections_lost + counted.reconnects + counted.failed_attempts;
     if times == 0 && counted.disconnected_seconds <= 0.0 {
-        let words = format!("none of the connections of {} workers was lost", workers.len());
+        let words = format!("no connection of {} workers was lost", workers.len());
         return check(Verdict::Pass, words);
     }
     let all_s: f64 = workers.iter().map(|worker| worker.seconds.max(totals.seconds)).sum();
@@ -29,10 +29,7 @@ pub fn connections(totals: &Totals, workers: &[WorkerResult]) -> Check {
     });
     let written = match totals.write.ios {
         0 => "",
-        _ => {
-            "; writes were among the I/Os: a target that keeps data in memory and was restarted \
-              has lost them"
-        }
+        _ => "; the I/Os include writes: a restarted target with data in memory has lost them",
     };
     let evidence = format!(
         "{} connections lost, {} made again, {} attempts failed; {:.2} s without one, {percent:.1} \
@@ -43,7 +40,7 @@ pub fn connections(totals: &Totals, workers: &[WorkerResult]) -> Check {
         counted.disconnected_seconds,
     );
     let made = check(verdict, evidence)
-        .mend("ss -tin (retransmissions, round trips; why it was lost says the target's log)");
+        .mend("ss -tin (retransmissions, round trips; see the target's log for the reason)");
     if written.is_empty() { made } else { made.mend("--verify (compares what was written)") }
 }
 

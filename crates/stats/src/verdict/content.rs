@@ -51,16 +51,16 @@ impl Reducible {
     fn findings(&self) -> Vec<String> {
         let mut found = Vec::new();
         if self.patterned {
-            found.push("writes are a pattern that comes again and again".to_owned());
+            found.push("writes repeat one pattern".to_owned());
         }
         if self.compress_percent > 0.0 && !self.patterned {
-            found.push(format!("{:.0} % of each write compress to nothing", self.compress_percent));
+            found.push(format!("{:.0} % of each write is compressible", self.compress_percent));
         }
         if self.dedupe_percent > 0.0 {
-            found.push(format!("{:.0} % of the blocks equal others", self.dedupe_percent));
+            found.push(format!("{:.0} % of the blocks are duplicates", self.dedupe_percent));
         }
         if self.repeats {
-            found.push("buffers are written again and again".to_owned());
+            found.push("buffers are rewritten unchanged".to_owned());
         }
         found
     }
@@ -78,7 +78,7 @@ impl Kept {
             found.push(format!("{} of {} {words}", mib(self.repeated), mib(self.bytes)));
         }
         if self.alike > 0 && f64::from(self.alike) >= ALIKE_SHARE * f64::from(self.looked) {
-            let words = "blocks that were looked at equal others, or repeat a few bytes";
+            let words = "sampled blocks are duplicates, or repeat a few bytes";
             found.push(format!("{} of {} {words}", self.alike, self.looked));
         }
         found
@@ -91,13 +91,13 @@ impl Data {
         let written = self.written.iter().flat_map(Reducible::findings);
         let found: Vec<String> = written.chain(self.read.iter().flat_map(Kept::findings)).collect();
         if !found.is_empty() {
-            let words = "storage may move and keep less than is counted";
+            let words = "storage may move and keep less than counted";
             return Some((Verdict::Warn, format!("{name}: {}: {words}", found.join(", "))));
         }
         let words = match (self.written, self.read) {
-            (Some(_), _) => "what is written cannot be compressed or shared",
-            (None, Some(kept)) if kept.bytes > 0 => "what is read is kept as it is, once",
-            (None, Some(_)) => "no blocks that were looked at are alike",
+            (Some(_), _) => "writes are neither compressible nor duplicates",
+            (None, Some(kept)) if kept.bytes > 0 => "reads are neither compressed nor shared",
+            (None, Some(_)) => "no two sampled blocks are equal",
             (None, None) => return None,
         };
         Some((Verdict::Pass, format!("{name}: {words}")))

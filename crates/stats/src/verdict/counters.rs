@@ -16,7 +16,7 @@ pub struct Counted {
     pub device: Option<[u64; 2]>,
     /// I/Os that it counted.
     pub device_ios: u64,
-    /// Bytes under way at the ends of the window, which may count on one side only.
+    /// Bytes in flight at the ends of the window, which may count on one side only.
     pub slack: u64,
     /// No device is below it: memory of this host answers.
     pub memory: bool,
@@ -25,11 +25,10 @@ pub struct Counted {
 }
 
 /// What a difference between the two counts means.
-const MORE: &str = "more than was asked: others use it, too, or the kernel reads ahead";
-const LESS: &str = "less than was asked: something above the device answered";
-const CACHED: &str = "less than was asked: the page cache answered; ?direct=1 goes around it, and \
-                      a flush at the end of the job (end_flush) brings what is written to the \
-                      device";
+const MORE: &str = "more than requested: other users, or read-ahead";
+const LESS: &str = "less than requested: a layer above the device answered";
+const CACHED: &str = "less than requested: the page cache answered; ?direct=1 bypasses it, and \
+    end_flush flushes writes to the device";
 
 /// Counters may differ by this share: the ends of the window are not the same instant.
 const AGREE: f64 = 0.02;
@@ -44,7 +43,7 @@ impl Counted {
         let Some(device) = self.device else {
             return match account {
                 _ if self.memory => {
-                    (Verdict::Warn, format!("{name}: no device is below it, memory answers"))
+                    (Verdict::Warn, format!("{name}: no device below, memory answers"))
                 }
                 Some(account) if self.charged => account.judge(self),
                 _ => (Verdict::Unknown, format!("{name} has no counters")),
@@ -76,7 +75,7 @@ impl Counted {
             verdict = verdict.worse(compared);
         }
         if words.is_empty() {
-            words.push("nothing was asked of it".to_owned());
+            words.push("no I/O requested".to_owned());
         }
         let why = why.map_or_else(String::new, |why| format!(" ({why}; at most 2 % apart)"));
         (verdict, format!("{name} {} in {} I/Os{why}", words.join(", "), self.device_ios))
@@ -139,7 +138,7 @@ impl Account {
         }
         let why = match verdict {
             Verdict::Pass => "",
-            _ if counted.direct => " (something above the device answered; at least 98 %)",
+            _ if counted.direct => " (a layer above the device answered; at least 98 %)",
             _ => " (the page cache answered; at least 98 %)",
         };
         let words = words.join(", ");
@@ -198,7 +197,7 @@ mod test {
         assert_eq!(counted(true, 97_998_000).verdict, Verdict::Warn);
         let more = counted(true, 103_000_000);
         assert_eq!(more.verdict, Verdict::Warn);
-        assert!(more.evidence.contains("others use it, too"), "{more:?}");
+        assert!(more.evidence.contains("other users, or read-ahead"), "{more:?}");
         let lie = counted(true, 69_632);
         assert_eq!(lie.verdict, Verdict::Fail);
         assert!(lie.evidence.contains("in 17 I/Os (less than was asked"), "{lie:?}");

@@ -39,12 +39,12 @@ impl Opened {
         let name = &self.name;
         if !self.had {
             let why = if self.asked { "its file system refuses O_DIRECT" } else { "by request" };
-            let cache = "goes through the page cache, memory is part of what is measured";
+            let cache = "uses the page cache, so memory is measured too";
             return (Verdict::Warn, format!("{name} {cache} ({why})"));
         }
         match &self.beneath {
             Some(Beneath::Memory(what)) => {
-                let words = "O_DIRECT goes around nothing, what it lies on is memory";
+                let words = "O_DIRECT bypasses nothing, the file is in memory";
                 return (Verdict::Warn, format!("{name}: {words} ({what})"));
             }
             Some(Beneath::Cached(disk)) => {

@@ -53,7 +53,7 @@ pub fn even(peers: &[Peer]) -> Check {
     let judged: Vec<&Peer> =
         peers.iter().filter(|peer| peer.group.is_some() && peer.seconds > 0.0).collect();
     if peers.iter().all(|peer| peer.ios == 0) {
-        return check(Verdict::Unknown, "no I/O was finished".to_owned());
+        return check(Verdict::Unknown, "no I/O completed".to_owned());
     }
     let found = Found::of(&judged);
     let findings: Vec<(Verdict, String)> =
@@ -63,8 +63,10 @@ pub fn even(peers: &[Peer]) -> Check {
     };
     let words: Vec<String> = findings.into_iter().map(|(_, words)| words).collect();
     check(verdict, words.join("; "))
-        .mend("--seconds 30 --ramp 10 (who has nothing then does not only begin late)")
-        .mend("--outstanding 1 (fewer I/Os under way: is it the volume or the queue before it?)")
+        .mend("--seconds 30 --ramp 10 (a worker without I/Os then is not just a late starter)")
+        .mend(
+            "--outstanding 1 (fewer I/Os in flight: is it the volume or the queue in front of it?)",
+        )
 }
 
 /// Workers that stood out.
@@ -120,10 +122,10 @@ impl<'a> Found<'a> {
     fn starved(&self, peers: &[Peer]) -> Option<(Verdict, String)> {
         let first = self.starved.first()?;
         let verdict = if self.sure { Verdict::Fail } else { Verdict::Warn };
-        let few = if self.sure { "" } else { " (with so few I/Os that may be chance)" };
+        let few = if self.sure { "" } else { " (with so few I/Os this may be chance)" };
         let words = format!(
-            "{} of {} workers finished no I/O in {:.1} s{few}: {}; rate and latencies are those of \
-             the others",
+            "{} of {} workers completed no I/O in {:.1} s{few}: {}; rate and latencies are of the \
+             others only",
             self.starved.len(),
             peers.len(),
             first.seconds,
@@ -135,8 +137,8 @@ impl<'a> Found<'a> {
     fn short(&self) -> Option<(Verdict, String)> {
         let (share, least) = self.least.filter(|_| !self.short.is_empty())?;
         let words = format!(
-            "{} of {} equal workers did less than half of what is usual, the least {:.1} % ({}, \
-             {:.0} IOPS): {}",
+            "{} of {} equal workers did less than half the median, the least {:.1} % ({}, {:.0} \
+             IOPS): {}",
             self.short.len(),
             self.judged.len(),
             share * 100.0,
@@ -150,7 +152,7 @@ impl<'a> Found<'a> {
     fn idle(&self) -> Option<(Verdict, String)> {
         let most = self.idle.iter().max_by_key(|peer| peer.idle_seconds)?;
         let words = format!(
-            "{} of {} workers finished nothing for whole seconds while others did, the longest {} \
+            "{} of {} workers completed nothing for whole seconds while others did, the longest {} \
              of {:.0} s ({}): {}",
             self.idle.len(),
             self.judged.len(),
@@ -169,7 +171,7 @@ impl<'a> Found<'a> {
         };
         match self.least {
             Some((share, _)) => format!(
-                "{} equal workers, the least did {:.0} % of what is usual (at least 50){differ}",
+                "{} equal workers, the least did {:.0} % of the median (at least 50){differ}",
                 self.judged.len(),
                 share * 100.0,
             ),
@@ -237,7 +239,7 @@ mod test {
         let check = even(&peers(&ios));
         assert_eq!(check.verdict, Verdict::Fail, "{check:?}");
         assert!(
-            check.evidence.contains("314 of 500 workers finished no I/O in 3.0 s"),
+            check.evidence.contains("314 of 500 workers completed no I/O in 3.0 s"),
             "{check:?}"
         );
         assert!(check.evidence.contains("worker 1, worker 2, worker 3, … and 311"), "{check:?}");

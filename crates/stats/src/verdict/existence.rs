@@ -24,7 +24,7 @@ pub enum Existence {
         /// Blocks of it that were looked at, and of them zero.
         looked: [u32; 2],
     },
-    /// A device without a map: of so many blocks that were looked at, so many held only zeroes.
+    /// A device without a map: zero blocks of those sampled.
     Sampled {
         /// Looked at.
         blocks: u32,
@@ -56,15 +56,14 @@ impl Readable {
         }
         match &self.existence {
             Existence::Nothing => {
-                (Verdict::Warn, format!("{name}: stores nothing, its reads return no data"))
+                (Verdict::Warn, format!("{name}: stores nothing, reads return no data"))
             }
             Existence::Memory => {
                 (Verdict::Pass, format!("{name}: memory of this process, not a device"))
             }
-            Existence::Elsewhere => (
-                Verdict::Unknown,
-                format!("{name}: only its target knows what of it was ever written"),
-            ),
+            Existence::Elsewhere => {
+                (Verdict::Unknown, format!("{name}: cannot be checked from the initiator"))
+            }
             Existence::Unknown(why) => (Verdict::Unknown, format!("{name}: {why}")),
             Existence::Mapped { bytes, unwritten, holes, exact, looked } => {
                 let (mapped, words) = map(*bytes, *unwritten, *holes, *exact);
@@ -75,8 +74,8 @@ impl Readable {
                     false => (
                         mapped.worse(Verdict::Warn),
                         format!(
-                            "{name}: {words}; {zero} of {blocks} blocks that were looked at hold \
-                             only zeroes, which storage may keep and read for nothing"
+                            "{name}: {words}; {zero} of {blocks} sampled blocks hold only zeroes, \
+                             which storage need not keep or read"
                         ),
                     ),
                 }
@@ -87,7 +86,7 @@ impl Readable {
                     0 => Verdict::Pass,
                     _ => Verdict::Warn,
                 };
-                let words = "blocks that were looked at hold only zeroes";
+                let words = "sampled blocks hold only zeroes";
                 (verdict, format!("{name}: {zero} of {blocks} {words}"))
             }
         }
@@ -125,7 +124,7 @@ fn map(bytes: u64, unwritten: u64, holes: u64, exact: bool) -> (Verdict, String)
 /// O_DIRECT says.
 pub fn data_exists(volumes: &[Readable]) -> Check {
     let judged = volumes.iter().map(Readable::judge);
-    let check = together("H02", "data-exist", judged, "no volume was looked at");
+    let check = together("H02", "data-exist", judged, "no volume was checked");
     let mapped = |volume: &&Readable| matches!(volume.existence, Existence::Mapped { .. });
     let bad = |volume: &&Readable| matches!(volume.judge().0, Verdict::Warn | Verdict::Fail);
     let failed = volumes.iter().filter(mapped).filter(bad);

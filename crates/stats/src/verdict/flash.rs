@@ -34,7 +34,7 @@ impl Flash {
         match *capacity > 0 && times >= CAPACITIES && *trimmed_bytes == 0 {
             true => (Verdict::Pass, words),
             false => {
-                let why = "what was written before that is not known: fresh flash is faster";
+                let why = "earlier writes are unknown: fresh flash is faster";
                 (Verdict::Unknown, format!("{words}; {why}"))
             }
         }

@@ -41,8 +41,7 @@ impl Window {
             String::new()
         } else {
             format!(
-                ": for {lost:.2} s or more (at most 2 %) the run was stopped or kept from running, \
-                 and its rate counts that time"
+                ": not scheduled for {lost:.2} s or more (at most 2 %); the rate includes that time"
             )
         };
         (verdict, format!("{measured_s:.2} s measured, {asked_s:.2} asked{why}"))
@@ -79,7 +78,7 @@ pub fn clock(
         }
     };
     let Some(source) = source else {
-        return check(Verdict::Unknown, "the kernel does not tell its clock source".to_owned());
+        return check(Verdict::Unknown, "the kernel's clock source is unknown".to_owned());
     };
     let share = io_us.filter(|us| *us > 0.0).map(|us| stamp_ns / (us * 1e3) * 100.0);
     let cost = match share {
@@ -88,9 +87,9 @@ pub fn clock(
             true => format!("once for each batch of I/Os: {percent:.1} % of one if it is alone"),
             false => format!("at most {percent:.1} % of the processor time of an I/O"),
         },
-        None => "its share of an I/O is not known".to_owned(),
+        None => "its share of an I/O is unknown".to_owned(),
     };
-    let how = if counter { "read without a call" } else { "read by a call of the system" };
+    let how = if counter { "read without a system call" } else { "read by a system call" };
     let evidence = format!("clock source {source}, {how}, {stamp_ns:.0} ns a reading, {cost}");
     // A reading is shared by a batch: the share of one I/O is an upper bound and fails nothing
     // while the counter is used.
@@ -132,7 +131,7 @@ pub fn repeats(runs: &[(f64, f64)]) -> Check {
             1 => "one run".to_owned(),
             all => format!("{all} runs{short}"),
         };
-        let words = format!("{of}: at least {REPEATS} say how far the next one may differ");
+        let words = format!("{of}: sweep --repeats {REPEATS} shows the spread");
         return check(Verdict::Unknown, words).mend(command);
     }
     let [least, most] = [sorted[0], sorted[count - 1]];
@@ -144,7 +143,7 @@ pub fn repeats(runs: &[(f64, f64)]) -> Check {
     );
     match spread > SPREAD {
         true => check(Verdict::Warn, evidence)
-            .mend("--seconds 60 --ramp 30 (longer runs lie closer together where it is chance)"),
+            .mend("--seconds 60 --ramp 30 (longer runs agree better if it is chance)"),
         false => check(Verdict::Pass, evidence),
     }
 }

@@ -11,7 +11,7 @@ pub struct Flow {
     pub samples: u64,
     /// Their sum in nanoseconds.
     pub latency_ns: u128,
-    /// The number under way, integrated over time.
+    /// The number in flight, integrated over time.
     pub outstanding_ns: i128,
     /// What of `outstanding_ns` is in no latency, less what of the latencies lies outside the
     /// window: see [`Interval::unsettled_ns`].
@@ -35,7 +35,7 @@ pub struct Seconds {
     count: u64,
     /// The one that is farthest off, and where it ends.
     worst: Option<(f64, Flow)>,
-    /// How many had I/Os under way and none that came back, and where the first of them ends.
+    /// How many had I/Os in flight and none that came back, and where the first of them ends.
     silent: u64,
     first_silent_s: f64,
 }
@@ -52,19 +52,19 @@ impl Flow {
         }
     }
 
-    /// What should be under way by the latencies, and by what is in none.
+    /// What should be in flight by the latencies, and by what is in none.
     fn expected_ns(&self) -> i128 {
         self.latency_ns as i128 + self.unsettled_ns
     }
 
-    /// How far that is off, as a share of what is under way.
+    /// How far that is off, as a share of what is in flight.
     fn mismatch(&self) -> f64 {
         let (is, should) = (self.outstanding_ns, self.expected_ns());
         let apart = is.abs_diff(should) as f64;
         if apart > 0.0 { apart / is.unsigned_abs().max(1) as f64 } else { 0.0 }
     }
 
-    /// I/Os were under way, and of none it is known how long it took.
+    /// I/Os were in flight, and of none it is known how long it took.
     fn is_silent(&self) -> bool {
         self.samples == 0 && self.outstanding_ns > 0
     }
@@ -114,7 +114,7 @@ const LITTLE_TOLERANCE: f64 = 1e-9;
 /// loop is its planned start. The law is exact for a window of any length if I/Os that cross its
 /// ends count by their part in it; a host that stood still there changes nothing. The worst of the
 /// flows decides: of the whole, of each worker and of each second, however few I/Os they had. One
-/// with I/Os under way and without a latency proves nothing, which is a reservation.
+/// with I/Os in flight and without a latency proves nothing, which is a reservation.
 pub fn littles_law(flows: &Flows) -> Check {
     let check = |verdict, evidence| Check::new("H11", "littles-law", verdict, evidence);
     let Flows { each, seconds } = flows;
@@ -126,7 +126,7 @@ pub fn littles_law(flows: &Flows) -> Check {
         .filter(|(_, flow)| flow.outstanding_ns > 0 || flow.latency_ns > 0)
         .max_by(|(_, a), (_, b)| a.mismatch().total_cmp(&b.mismatch()))
     else {
-        return check(Verdict::Unknown, "nothing was under way".into());
+        return check(Verdict::Unknown, "no I/O in flight".into());
     };
     let judged = format!("{} flows and {} seconds judged", each.len(), seconds.count);
     let worst = format!("{name}: {}; {judged}", flow.words());
@@ -158,12 +158,9 @@ impl Seconds {
     fn silent_words(&self) -> String {
         match self.silent {
             0 => String::new(),
-            1 => format!(
-                "; nothing came back in the second that ends at {:.1} s",
-                self.first_silent_s
-            ),
+            1 => format!("; no completion in the second that ends at {:.1} s", self.first_silent_s),
             more => format!(
-                "; nothing came back in {more} of the seconds, the first of which ends at {:.1} s",
+                "; no completion in {more} of the seconds, the first of which ends at {:.1} s",
                 self.first_silent_s
             ),
         }
@@ -252,7 +249,7 @@ mod test {
         let stalled = [second(SECOND_NS, 0), second(0, 1_000_000_000), second(SECOND_NS, 0)];
         let found = check(&stalled);
         assert_eq!(found.verdict, Verdict::Pass);
-        assert!(found.evidence.contains("nothing came back in the second that ends at 2.0 s"));
+        assert!(found.evidence.contains("no completion in the second that ends at 2.0 s"));
         let found = check(&[second(SECOND_NS, 0), second(SECOND_NS - 5000, 0)]);
         assert_eq!(found.verdict, Verdict::Fail);
         assert!(found.evidence.contains("the second that ends at 2.0 s: 1.00 outstanding"));

@@ -79,7 +79,7 @@ pub fn placement(nodes: &[usize], disks: &[Beside], all_nodes: usize) -> Option<
     let far = |disk: &&Beside| nodes.iter().filter(|own| **own != disk.node).count();
     let found: Vec<&Beside> = disks.iter().filter(|disk| far(disk) > 0).collect();
     let Some(first) = found.first() else {
-        let words = "processors and disks are on the same node";
+        let words = "CPUs and disks are on one NUMA node";
         return Some(Check::new("H16", "placement", Verdict::Pass, words));
     };
     let words: Vec<String> = found
@@ -87,7 +87,7 @@ pub fn placement(nodes: &[usize], disks: &[Beside], all_nodes: usize) -> Option<
         .take(LISTED)
         .map(|it| {
             let (count, of, Beside { disk, node, .. }) = (far(it), nodes.len(), it);
-            format!("{count} of {of} processors are not on node {node}, where {disk} is")
+            format!("{count} of {of} CPUs are not on NUMA node {node} of {disk}")
         })
         .collect();
     let check = Check::new("H16", "placement", Verdict::Warn, words.join("; "));
@@ -120,7 +120,7 @@ pub fn one_medium(kinds: &[(String, String)]) -> Option<Check> {
     let (_, first) = kinds.first()?;
     let other = kinds.iter().find(|(_, kind)| kind != first)?;
     let words = format!(
-        "{} is {first}, {} is {}: rates and latencies over all are those of neither",
+        "{} is {first}, {} is {}: totals mix both and describe neither",
         kinds[0].0, other.0, other.1
     );
     let check = Check::new("H24", "one-medium", Verdict::Warn, words);
@@ -165,7 +165,7 @@ mod test {
         let far = placement(&[1, 0], &disk, 2).unwrap();
         assert_eq!(far.verdict, Verdict::Warn);
         assert_eq!(far.mend, ["drumfire run --cores 4,5"]);
-        assert!(far.evidence.starts_with("1 of 2 processors are not on node 1"), "{far:?}");
+        assert!(far.evidence.starts_with("1 of 2 CPUs are not on NUMA node 1"), "{far:?}");
         assert_eq!(placement(&[0], &disk, 1), None);
         assert_eq!(placement(&[0], &[], 2), None);
     }

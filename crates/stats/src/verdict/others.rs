@@ -25,7 +25,7 @@ pub fn nobody_else(host: HostUse) -> Check {
     let check = |verdict, evidence: String| Check::new("H17", "nobody-else", verdict, evidence);
     let HostUse { host_percent, cores, ours, taken } = host;
     let (Some(busy), Some(ours), true) = (host_percent, ours, cores > 0) else {
-        return check(Verdict::Unknown, "what others used was not measured".to_owned());
+        return check(Verdict::Unknown, "CPU use of other programs was not measured".to_owned());
     };
     let of_all = (busy - ours / f64::from(cores) * 100.0).max(0.0);
     let of_taken = taken.filter(|(count, _)| *count > 0).map(|(count, busy)| {
@@ -37,11 +37,12 @@ pub fn nobody_else(host: HostUse) -> Check {
         (others, format!(", {others:.0} % of {processors} that the run was on"))
     });
     let (of_taken, taken_words) = of_taken.unwrap_or_default();
-    let evidence =
-        format!("{of_all:.0} % of the host{taken_words} went to others or interrupts (at most 10)");
+    let evidence = format!(
+        "other programs or interrupts used {of_all:.0} % of the CPU{taken_words} (at most 10)"
+    );
     match of_all.max(of_taken) > OTHERS_PERCENT {
         true => check(Verdict::Warn, evidence)
-            .mend("top -H -d 1 (who runs beside it; end it, or choose other processors: --cores)"),
+            .mend("top -H -d 1 (find the other program; stop it, or choose other CPUs: --cores)"),
         false => check(Verdict::Pass, evidence),
     }
 }

@@ -23,7 +23,7 @@ pub struct Shown<'a> {
 
 /// H12: percentiles rest on enough samples; those that do not are withheld, and a result that
 /// cannot even show p99 is warned about. And they tell of all: of stalls that a closed loop counts
-/// only once for each I/O under way, and of a volume so slow that all its I/Os are a small share.
+/// only once for each I/O in flight, and of a volume so slow that all its I/Os are a small share.
 pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
     let check = |verdict, words: String| Check::new("H12", "percentiles-supported", verdict, words);
     let samples = shown.latencies.count();
@@ -32,14 +32,14 @@ pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
     let words = if withheld.is_empty() {
         "every percentile has at least 100 samples above it".to_owned()
     } else {
-        format!("withheld for want of 100 samples above them: {}", withheld.join(", "))
+        format!("withheld, fewer than 100 samples above them: {}", withheld.join(", "))
     };
     let words = format!("{samples} samples; {words}; merged histograms, error at most 0.78 %");
     if !supports(samples, 0.99) {
         return check(Verdict::Warn, words).mend("--seconds 60 (10,000 I/Os support p99)");
     }
     let stalls = stalls(shown).map(|words| {
-        (words, "--rate RATE (an open loop counts what would have come meanwhile)".to_owned())
+        (words, "--rate RATE (an open loop counts the I/Os that would have come)".to_owned())
     });
     let hidden = hidden(shown);
     let findings: Vec<(String, String)> = [stalls, hidden].into_iter().flatten().collect();
@@ -66,8 +66,8 @@ fn stalls(shown: &Shown<'_>) -> Option<String> {
         return None;
     }
     Some(format!(
-        "the {ios} I/Os above {name} ({:.1} µs) took {:.0} % of the time: nothing came back for \
-         them meanwhile, and a closed loop begins none then, so percentiles hardly count it",
+        "the {ios} I/Os above {name} ({:.1} µs) took {:.0} % of the time: a closed loop starts no \
+         others meanwhile, so percentiles hardly show it",
         highest as f64 / 1e3,
         share * 100.0,
     ))
@@ -87,7 +87,7 @@ fn hidden(shown: &Shown<'_>) -> Option<(String, String)> {
     };
     let words = format!(
         "{name} did {} of the I/Os and took {:.1} µs for half of them{more}, above the p99 of all, \
-         {:.1} µs: the percentiles of all are not its own",
+         {:.1} µs: the percentiles of all do not describe it",
         latency.samples,
         middle / 1e3,
         p99 / 1e3,

@@ -22,7 +22,7 @@ pub fn schedule_kept(totals: &Totals) -> Option<Check> {
     let pairs = known(&paced.lag_ns).into_iter().zip(known(&paced.service_ns));
     let mut pairs = pairs.filter_map(|((lag, word), (service, _))| Some((lag?, service?, word)));
     let Some((lag, service, word)) = pairs.next() else {
-        let words = format!("too few samples to tell how many began late, {latest}");
+        let words = format!("too few samples to judge lateness, {latest}");
         return Some(check(Verdict::Unknown, words));
     };
     let share = lag as f64 / service.max(1) as f64;
@@ -31,8 +31,9 @@ pub fn schedule_kept(totals: &Totals) -> Option<Check> {
     let mean_share = mean_lag / mean_service.max(1.0);
     let missed = paced.missed as f64 / totals.ios.max(1) as f64;
     let evidence = format!(
-        "{word} began at most {:.1} µs late, {:.1} % of the {:.1} µs that the storage took for as \
-         many (at most 5), {latest}, {:.1} µs on average; {} late for want of outstanding I/Os",
+        "{word} started at most {:.1} µs late, {:.1} % of the {:.1} µs that the storage took (same \
+         percentile, at most 5), {latest}, {:.1} µs on average; {} late because --outstanding I/Os \
+         were in flight",
         lag as f64 / 1e3,
         share * 100.0,
         service as f64 / 1e3,
@@ -43,10 +44,10 @@ pub fn schedule_kept(totals: &Totals) -> Option<Check> {
     let mut made = check(Verdict::Pass, evidence);
     if missed > MISSED_SHARE {
         made.verdict = Verdict::Warn;
-        made = made.mend("--outstanding N, more than now: or the storage cannot keep this --rate");
+        made = made.mend("a greater --outstanding; or the storage cannot keep this --rate");
     } else if late {
         made.verdict = Verdict::Warn;
-        made = made.mend("--rate RATE, less than now, or more --workers: the generator was late");
+        made = made.mend("a lower --rate, or more --workers: the generator was late");
     }
     Some(made)
 }
@@ -87,7 +88,7 @@ mod test {
         let lag = Latency { p99_9: None, mean: Some(150.0), max: Some(3_917_500), ..flat(4_960) };
         let check = judge(lag, 0);
         assert_eq!(check.verdict, Verdict::Pass, "{check:?}");
-        assert!(check.evidence.starts_with("99 % began at most 5.0 µs late, 5.0 %"), "{check:?}");
+        assert!(check.evidence.starts_with("99 % started at most 5.0 µs late, 5.0 %"), "{check:?}");
         assert!(check.evidence.contains("the latest 3917.5 µs"), "{check:?}");
         let few = Latency { max: Some(9_000_000), ..Latency::default() };
         let check = judge(few, 0);

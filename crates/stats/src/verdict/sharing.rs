@@ -48,7 +48,8 @@ impl Shared {
         let much = others as f64 > OTHERS_SHARE * ours as f64;
         (much || long).then(|| {
             let words = format!(
-                "others read {} from {disk} and wrote {} to it, beside {} of ours (at most 5 %)",
+                "other programs read {} from {disk} and wrote {} to it, beside {} of this run (at \
+                 most 5 %)",
                 mib(read),
                 mib(written),
                 mib(ours),

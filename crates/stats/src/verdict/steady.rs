@@ -167,7 +167,7 @@ fn is_straight(rates: &[(f64, f64)]) -> bool {
 
 fn too_short(seconds: &[Second]) -> Option<Finding> {
     let ran_s = seconds.last()?.t;
-    let words = format!("measured for {ran_s:.2} s, too short to tell of a rate that lasts");
+    let words = format!("measured for {ran_s:.2} s, too short for a steady state");
     (ran_s < LEAST_SECONDS).then_some((words, "--seconds 10"))
 }
 
@@ -185,7 +185,7 @@ fn nothing_in(rates: &[(f64, f64)]) -> Option<Finding> {
     if empty_s == 0.0 || per(ios, all_s) < SECOND_IOS {
         return None;
     }
-    let words = format!("nothing came back in {empty_s:.0} of {all_s:.0} s");
+    let words = format!("no completion in {empty_s:.0} of {all_s:.0} s");
     Some((words, "--json-lines - (shows which seconds)"))
 }
 
@@ -222,19 +222,19 @@ fn rising_latency(seconds: &[Second]) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "the mean latency grows from window to window, from {:.1} to {:.1} µs: a queue builds up, \
-         and a longer run shows a longer latency",
+        "the mean latency grows from window to window, from {:.1} to {:.1} µs: the queue grows, so \
+         a longer run shows a longer latency",
         means[0] / 1e3,
         means[WINDOWS - 1] / 1e3,
     );
-    Some((words, "--rate RATE below what came back"))
+    Some((words, "a --rate below the completed one"))
 }
 
 fn behind_plan(run: &Steadiness<'_>) -> Option<Finding> {
     let (planned, all_s) = (run.planned_iops?, run.seconds.last()?.t);
     let rates: Vec<(f64, f64)> = run.seconds.iter().map(|second| (second.t, second.iops)).collect();
     let done: f64 = lasted(&rates).map(|(length_s, iops)| length_s * iops).sum();
-    // What is under way where nothing queues comes back after the end.
+    // What is in flight where nothing queues comes back after the end.
     let quick = run.seconds.iter().filter_map(|second| second.mean_ns);
     let quick_s = quick.reduce(f64::min).unwrap_or(0.0) / 1e9;
     let due = planned * (all_s - quick_s - BEGIN_S).max(0.0);
@@ -242,12 +242,12 @@ fn behind_plan(run: &Steadiness<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "{:.0} of {planned:.0} planned IOPS came back, {:.1} % (at least 99): the storage cannot \
-         keep this rate, and the queue before it grows",
+        "{:.0} of {planned:.0} planned IOPS completed, {:.1} % (at least 99): the storage cannot \
+         keep this rate, and the queue grows",
         done / all_s,
         done / all_s / planned * 100.0,
     );
-    Some((words, "--rate RATE below what came back"))
+    Some((words, "a --rate below the completed one"))
 }
 
 /// The worst of the parts that are not steady, where all together are.
@@ -262,7 +262,7 @@ fn unsteady_part(parts: &[Course]) -> Option<Finding> {
         more => format!(", and {more} more like it"),
     };
     let words = format!(
-        "steady in all only: {} went between {least:.0} and {most:.0} IOPS{more}",
+        "steady in total only: {} went between {least:.0} and {most:.0} IOPS{more}",
         worst.name
     );
     Some((words, "each of them in a run of its own"))

@@ -19,7 +19,7 @@ pub fn ios_succeeded(totals: &Totals) -> Check {
     let Some(verdict) = findings.iter().map(|(verdict, ..)| *verdict).reduce(Verdict::worse) else {
         return match all {
             0 => check(Verdict::Unknown, "no I/O ended in the measured window".to_owned()),
-            _ => check(Verdict::Pass, format!("all {all} I/Os ended well, none waits")),
+            _ => check(Verdict::Pass, format!("all {all} I/Os completed without error")),
         };
     };
     let words: Vec<&str> = findings.iter().map(|(_, words, _)| &**words).collect();
@@ -32,18 +32,18 @@ fn failed(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let percent = totals.errors as f64 / all.max(1) as f64 * 100.0;
     let verdict = if percent > FAILED_PERCENT { Verdict::Fail } else { Verdict::Warn };
     let words = format!(
-        "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); no rate and no \
-         latency counts them",
+        "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); rate and latencies \
+         leave them out",
         totals.errors
     );
-    let mend = "dmesg | tail (what the kernel says of the device; a target says it in its own log)";
+    let mend = "dmesg | tail (messages of the kernel; for a target see its own log)";
     (totals.errors > 0).then_some((verdict, words, mend))
 }
 
 fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let waiting = totals.waiting;
     let oldest_s = waiting.oldest_ns as f64 / 1e9;
-    // No I/O is under way within the window for longer than it lasts.
+    // No I/O is in flight within the window for longer than it lasts.
     let waited = waiting.ios as f64 * oldest_s.min(totals.seconds);
     let percent = waited / (totals.mean_outstanding * totals.seconds).max(1e-9) * 100.0;
     let fails = percent > WAITED_PERCENT || totals.ios == 0;
@@ -60,11 +60,11 @@ fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
 
 fn in_the_ramp(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let words = format!(
-        "{} I/Os failed before the measured window, in the ramp: what is measured may be less than \
-         what was asked for",
+        "{} I/Os failed before the measured window, in the ramp: the measured load may be less \
+         than requested",
         totals.ramp_errors
     );
-    let mend = "--ramp 0 (the report then lists which failed, and why)";
+    let mend = "--ramp 0 (the report then lists the failures)";
     (totals.ramp_errors > 0).then_some((Verdict::Warn, words, mend))
 }
 

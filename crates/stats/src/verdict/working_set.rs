@@ -70,7 +70,7 @@ impl WorkingSet {
         } else if (*used as f64) < CORNER_SHARE * *volume as f64 {
             Some(format!("only {} of {} are used (at least 1 %)", size(*used), size(*volume)))
         } else if hot < *used && (hot as f64) < CORNER_SHARE * *volume as f64 {
-            let words = "of ten I/Os nine go to";
+            let words = "90 % of the I/Os go to";
             Some(format!("{words} {} of {} (at least 1 %)", size(hot), size(*volume)))
         } else {
             None
@@ -80,7 +80,7 @@ impl WorkingSet {
                 Some((Verdict::Warn, format!("{name}: {small}; {words}")))
             }
             (Some(small), _) => {
-                Some((Verdict::Warn, format!("{name}: {small}: a cache holds so much")))
+                Some((Verdict::Warn, format!("{name}: {small}: fits into a cache")))
             }
             (None, Some((verdict, words))) => Some((verdict, format!("{name}: {words}"))),
             (None, None) => None,
@@ -94,12 +94,12 @@ impl WorkingSet {
         let pass = |words| Some((Verdict::Pass, words));
         match &self.medium {
             Medium::Memory { cache_bytes: Some(cache) } if used < *cache => warn(format!(
-                "{} of memory fit the processors' cache of {}, which is measured then",
+                "{} of memory fit into the CPU cache of {}, so the cache is measured",
                 size(used),
                 size(*cache)
             )),
-            Medium::Memory { .. } => pass("memory of this process, and no disk".to_owned()),
-            Medium::TargetMemory => pass("memory of the target, and no disk".to_owned()),
+            Medium::Memory { .. } => pass("memory of this process, not a disk".to_owned()),
+            Medium::TargetMemory => pass("memory of the target, not a disk".to_owned()),
             Medium::Beneath(what) => warn(format!("all of it is held by memory ({what})")),
             Medium::PageCache { memory_bytes, all_bytes } => {
                 let wanted = memory_bytes.saturating_mul(MEMORIES);
@@ -150,8 +150,7 @@ pub fn working_set(volumes: &[WorkingSet]) -> Option<Check> {
 /// that it is. `None` where all are different.
 pub fn distinct(same: &[(String, String)]) -> Option<Check> {
     let one = |(name, first): &(String, String)| {
-        let words =
-            format!("{name}: the same as {first}: what they use is counted for each of them");
+        let words = format!("{name}: the same as {first}: their use is counted for each of them");
         (Verdict::Warn, words)
     };
     (!same.is_empty()).then(|| together("H08", "working-set", same.iter().map(one), ""))
@@ -260,7 +259,7 @@ mod test {
         };
         let hot = of(4 * MIB);
         assert_eq!(hot.verdict, Verdict::Warn, "{hot:?}");
-        assert!(hot.evidence.contains("of ten I/Os nine go to 4.0 MiB of 20000.0 MiB"), "{hot:?}");
+        assert!(hot.evidence.contains("90 % of the I/Os go to 4.0 MiB of 20000.0 MiB"), "{hot:?}");
         assert_eq!(of(300 * MIB).verdict, Verdict::Pass);
     }
 

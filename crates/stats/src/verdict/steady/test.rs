@@ -78,7 +78,7 @@ fn seconds_with_nothing_are_said() {
     rates[30] = 0.0;
     let check = judge(&seconds(&rates, 1.0));
     assert_eq!(check.verdict, Verdict::Warn);
-    assert!(check.evidence.contains("nothing came back in 1 of 60 s"), "{check:?}");
+    assert!(check.evidence.contains("no completion in 1 of 60 s"), "{check:?}");
     // Two I/Os a second: one without any is chance.
     let mut rare = vec![2.0; 60];
     rare[30] = 0.0;
@@ -99,9 +99,9 @@ fn a_queue_that_builds_up_is_seen() {
     let planned_iops = Some(2150.0);
     let check = steady_state(&Steadiness { seconds: &all, planned_iops, ..Steadiness::default() });
     assert_eq!(check.verdict, Verdict::Warn);
-    assert!(check.evidence.contains("2000 of 2150 planned IOPS came back, 93.0 %"), "{check:?}");
+    assert!(check.evidence.contains("2000 of 2150 planned IOPS completed, 93.0 %"), "{check:?}");
     assert!(check.evidence.contains("the mean latency grows"), "{check:?}");
-    // What is under way at the end of a run without a ramp is no backlog: 100 ms of one second.
+    // What is in flight at the end of a run without a ramp is no backlog: 100 ms of one second.
     let second = Second { t: 1.0, iops: 1800.0, mean_ns: Some(1e8), ..Second::default() };
     let short = Steadiness { seconds: &[second], planned_iops: Some(2000.0), parts: &[] };
     assert_eq!(steady_state(&short).verdict, Verdict::Unknown);
