@@ -96,7 +96,7 @@ impl<E: Initiator> Asking<E> {
         take(&mut self.out, &mut self.sent)
     }
 
-    /// Puts `count` I/Os of all kinds and lengths under way, as many as there is room for.
+    /// Puts `count` I/Os of all kinds and lengths in flight, as many as there is room for.
     pub fn submit(&mut self, count: u8) {
         for i in 0..u64::from(count) {
             if !matches!(self.end.phase(), Phase::Ready(_)) || self.end.room() == 0 {

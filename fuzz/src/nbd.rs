@@ -109,7 +109,7 @@ impl NbdAsking {
         panic!("not open after 16 exchanges");
     }
 
-    /// Puts I/Os under way.
+    /// Puts I/Os in flight.
     pub fn submit(&mut self, count: u8) {
         for i in 0..u64::from(count.min(32)) {
             let op = [Op::Read, Op::Write, Op::Read, Op::Flush][i as usize % 4];

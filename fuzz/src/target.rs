@@ -180,7 +180,7 @@ impl<E: Target> Serving<E> {
         }
     }
 
-    /// The connection is lost while requests are under way. Every buffer comes back.
+    /// The connection is lost while requests are in flight. Every buffer comes back.
     pub fn lose(mut self) {
         self.end.abandon(&self.pool);
         self.work(usize::MAX, false);

@@ -101,7 +101,7 @@ impl Nbd {
         Ok((u64_at(&head, 8), u32_at(&head, 4) == 0))
     }
 
-    /// Reads while nothing else is under way.
+    /// Reads while nothing else is in flight.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Nbd {
         Ok(data)
     }
 
-    /// Flushes while nothing else is under way; whether it was done.
+    /// Flushes while nothing else is in flight; whether it was done.
     ///
     /// # Errors
     ///

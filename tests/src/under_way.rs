@@ -1,4 +1,4 @@
-//! Runs that are under way for certain: something was measured, and more is to come.
+//! Runs that are in flight for certain: something was measured, and more is to come.
 
 use std::path::Path;
 use std::process::Command;

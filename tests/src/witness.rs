@@ -1,6 +1,6 @@
 //! What a volume may hold after its server died: knows each write and what was said of it.
 //!
-//! A unit of 4 KiB has one write under way at most, so its writes have an order. What it may hold
+//! A unit of 4 KiB has one write in flight at most, so its writes have an order. What it may hold
 //! is the last content that had to be durable, or any that came later.
 
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ impl Unit {
     }
 }
 
-/// A request under way.
+/// A request in flight.
 struct Asked {
     units: std::ops::Range<usize>,
     fua: bool,
@@ -79,7 +79,7 @@ impl Witness {
     }
 
     /// Writes and flushes on these connections, `answers` requests long, then calls `kill` with
-    /// more under way, and hears what was still said.
+    /// more in flight, and hears what was still said.
     ///
     /// # Errors
     ///

@@ -101,7 +101,7 @@ fn what_makes_no_array_is_refused_in_one_line_and_left_as_it_is() {
         (vec!["a", "nonsense"], 1, "file:nonsense"),
         (vec!["a"], 1, "leg 2 is missing, and may have newer data"),
         (vec!["b"], 1, "leg 1 is missing, and may have newer data"),
-        (vec!["a-alone", "b-alone"], 1, "went on without each other"),
+        (vec!["a-alone", "b-alone"], 1, "diverged (split brain)"),
     ] {
         let before: Vec<Vec<u8>> = legs.iter().map(|leg| rig.bytes(leg)).collect();
         let args = format!("serve --nbd 127.0.0.1:0 --volume disk={}", one(&legs));

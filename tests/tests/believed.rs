@@ -32,7 +32,7 @@ fn the_class_of_a_result_travels_with_every_form() {
     let report = |form: &str| {
         drumfire.run(folder.path(), &format!("report of-hole --as {form}"), LIMIT).ok().stdout
     };
-    let why = "invalid: what was read was never written (H02)";
+    let why = "invalid: reads of blocks never written (H02)";
     let text = report("text");
     let first = text.lines().next().unwrap();
     assert!(first.ends_with(why), "{text}");
@@ -59,7 +59,7 @@ fn what_is_invalid_is_not_compared_and_one_run_has_no_interval() {
     let both = drumfire.run(folder.path(), "compare of-full of-hole", LIMIT);
     assert_eq!(both.code, Some(3), "{both:?}");
     let said = &both.stdout;
-    assert!(said.contains("NOT TO BE COMPARED, the second side: invalid: "), "{said}");
+    assert!(said.contains("NOT COMPARABLE, the second side: invalid: "), "{said}");
     assert!(said.contains("\n  volume: file:full?direct=0 → file:hole?direct=0\n"), "{said}");
     assert!(said.contains("\n  class: "), "{said}");
     for word in ["higher", "lower", "unchanged"] {

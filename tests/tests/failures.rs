@@ -23,7 +23,7 @@ fn cut(path: &Path) {
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(LEFT).unwrap();
 }
 
-/// Runs reads of 4 KiB, cuts the file when they are under way, and returns all that was printed.
+/// Runs reads of 4 KiB, cuts the file when they are in flight, and returns all that was printed.
 fn run_and_cut(drumfire: &Drumfire, folder: &Folder, uri: &str, path: &Path, out: &str) -> Value {
     let args = format!(
         "run {uri} --size 4k --outstanding 4 --seconds 6 --ramp 0 --json --out {out} \

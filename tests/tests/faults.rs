@@ -108,7 +108,7 @@ fn a_run_comes_back(way: Way) {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let result = finished.json();
     assert_eq!(result["totals"]["errors"], 0, "{result}");
-    // Those under way waited for the target: what they took is not hidden.
+    // Those in flight waited for the target: what they took is not hidden.
     let longest = result["totals"]["latency_ns"]["max"].as_u64().unwrap_or(0);
     assert!(u128::from(longest) >= AWAY.as_nanos(), "{longest} ns");
     // Nor that the connection was lost, for how long, and when.

@@ -287,7 +287,7 @@ fn a_ramp_takes_its_share_of_the_size() {
     let folder = with("job.fio", &text);
     let nothing = drumfire.run(folder.path(), "run job.fio --json", LIMIT);
     assert_eq!(nothing.code, Some(6), "{nothing:?}");
-    assert_eq!(nothing.json()["partial"], "all was done within the ramp of 600 s");
+    assert_eq!(nothing.json()["partial"], "all I/O ended within the ramp of 600 s");
     // What is written first, so that reads can be compared, is no part of it.
     let text = "[a]\nfilename=x.img\nsize=16m\nio_size=4m\nbs=4k\nrw=randrw\nverify=crc32c\n";
     let folder = with("job.fio", text);

@@ -132,7 +132,7 @@ fn a_depth_is_searched_and_stands_in_the_result() {
     // The search is not in the figures: only the window is.
     assert!(job["read"]["runtime"].as_u64().unwrap() < 3_000_000, "{job}");
     let table = drumfire.run(folder.path(), "report out", LIMIT).ok().stdout;
-    assert!(table.contains("all 4 I/Os that may be under way keep"), "{table}");
+    assert!(table.contains("all 4 I/Os in flight keep"), "{table}");
 }
 
 #[test]

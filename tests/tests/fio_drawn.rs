@@ -69,7 +69,7 @@ fn job(draw: &mut Draw, name: char) -> String {
         ],
     );
     line += &draw.rarely(4, &["--io_size=128k", "--number_ios=7", "--loops=2", "--io_limit=50%"]);
-    // Flushes count among the I/Os of fio's number_ios, as many as are under way by chance.
+    // Flushes count among the I/Os of fio's number_ios, as many as are in flight by chance.
     if (way == 2 || way == 3) && !line.contains("number_ios") {
         line += &draw.rarely(3, &["--fsync=4", "--fdatasync=3", "--end_fsync=1"]);
     }

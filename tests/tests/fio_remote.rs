@@ -76,7 +76,7 @@ fn the_only_subsystem_of_a_portal_needs_no_name() {
     let none = wrong("ns=1");
     assert!(none.contains("does not open") && none.contains("no subsystem"), "{none}");
     let timed = "ns=1\ntime_based\nruntime=1";
-    assert!(wrong(timed).contains("shows this host no subsystem"));
+    assert!(wrong(timed).contains("lists no subsystem for this host"));
     let two = wrong(&format!("{timed}\nhostnqn={HOST}"));
     assert!(two.contains("2 subsystems") && two.contains(&format!("{NQN}:open")), "{two}");
     let one = with(&job("hostnqn=nqn.2026-11.org.example\\:other ns=1"));

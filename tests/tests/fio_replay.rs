@@ -62,7 +62,7 @@ fn what_fio_writes_is_what_we_replay() {
         let out = if words.is_empty() { "timed" } else { "fast" };
         assert_eq!(counts(&ours(&drumfire, folder.path(), "again.fio", out), 0), expected);
         let theirs = counts(&theirs(&fio, folder.path(), "again.fio"), 0);
-        // With a depth fio leaves the bytes out of what is under way at the end.
+        // With a depth fio leaves the bytes out of what is in flight at the end.
         assert_eq!([theirs[0], theirs[2]], [expected[0], expected[2]]);
     }
 }

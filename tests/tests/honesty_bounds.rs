@@ -46,7 +46,7 @@ fn a_limit_of_io_is_named() {
     assert!(evidence.contains(&name) && evidence.contains("200 reads a second"), "{evidence}");
     // A host with much else to do may not even reach that.
     let rate = result["totals"]["iops"].as_f64().unwrap();
-    assert_eq!(evidence.contains("is what was measured"), rate >= 180.0, "{rate}: {evidence}");
+    assert_eq!(evidence.contains("the limit was measured"), rate >= 180.0, "{rate}: {evidence}");
     let free = drumfire.run(folder.path(), &args, LIMIT).ok().json();
     let (_, evidence) = check(&free, "H18");
     assert!(!evidence.contains("limits this process"), "{evidence}");
@@ -125,7 +125,7 @@ fn writes_beside_our_reads_are_seen() {
     let folder = Folder::new();
     let args = format!("run file:{} --size 4k --seconds 3 --ramp 0 --json", device.path());
     let alone = drumfire.run(folder.path(), &args, LIMIT).ok().json();
-    assert!(!check(&alone, "H17").1.contains("others read"), "{alone}");
+    assert!(!check(&alone, "H17").1.contains("other programs read"), "{alone}");
     let mut other = writer(&dd, device.path());
     let beside = drumfire.run(folder.path(), &args, LIMIT).ok().json();
     assert!(other.alive());
@@ -135,7 +135,7 @@ fn writes_beside_our_reads_are_seen() {
         return skip("the other program hardly ran");
     }
     assert_eq!(verdict, "warn", "{evidence}");
-    assert!(evidence.contains("others read 0.0 MiB"), "{evidence}");
+    assert!(evidence.contains("other programs read 0.0 MiB"), "{evidence}");
 }
 
 /// A disk is used by others also where they do not use the loop device on it.
@@ -149,7 +149,7 @@ fn writes_below_our_reads_are_seen() {
     let beside = folder.path().join("beside").display().to_string();
     let mut other = writer(&dd, &beside);
     let args = format!("run file:{} --size 4k --seconds 3 --ramp 0 --json", device.path());
-    let said = |result: &Value| check(result, "H17").1.contains("others read 0.0 MiB from");
+    let said = |result: &Value| check(result, "H17").1.contains("other programs read 0.0 MiB from");
     // On a busy host the other one may hardly run for a time.
     let run = |_| drumfire.run(folder.path(), &args, LIMIT).ok().json();
     let mut results: Vec<Value> = Vec::new();
@@ -186,7 +186,7 @@ fn writes_that_nothing_flushes_are_said() {
         let args = format!("run job.toml --destroy={} --json", device.path());
         let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
         let (verdict, evidence) = check(&result, "H18");
-        assert_eq!(evidence.contains("nothing flushes"), said, "{evidence}");
+        assert_eq!(evidence.contains("without a flush"), said, "{evidence}");
         assert!(!said || verdict == "warn", "{evidence}");
     }
 }

@@ -88,5 +88,5 @@ fn the_same_host_is_no_wire() {
     assert_eq!(verdict, "warn", "{evidence}");
     let (verdict, evidence) = check(&result, "H17");
     assert_eq!(verdict, "unknown", "{evidence}");
-    assert!(evidence.contains("another program"), "{evidence}");
+    assert!(evidence.contains("another process"), "{evidence}");
 }

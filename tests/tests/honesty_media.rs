@@ -187,7 +187,7 @@ fn an_overlay_is_what_lies_below_it() {
         assert_eq!(said(&result, "H01").0, "pass", "{result}");
         // Others may use the disk, too: then it counts more.
         let (verdict, evidence) = said(&result, "H03");
-        assert!(verdict == "pass" || evidence.contains("more than was asked"), "{evidence}");
+        assert!(verdict == "pass" || evidence.contains("more than requested"), "{evidence}");
     }
 }
 
@@ -248,7 +248,7 @@ fn what_is_alike_is_said_where_it_is_read() {
         let of_file = read(&drumfire, &folder, &format!("file:{}", path.display()));
         let (found, evidence) = said(&of_file, "H04");
         assert_eq!(found, verdict, "{name}: {evidence}");
-        assert_eq!(evidence.contains("equal others"), verdict == "warn", "{name}: {evidence}");
+        assert_eq!(evidence.contains("are duplicates"), verdict == "warn", "{name}: {evidence}");
         let Some(device) = Loop::direct(&path) else { continue };
         let of_device = read(&drumfire, &folder, &format!("file:{}", device.path()));
         assert_eq!(said(&of_device, "H04").0, verdict, "{name}: {of_device}");
@@ -279,7 +279,7 @@ fn parts_of_a_volume_are_looked_at() {
         assert_eq!(check(&honest, "H24").0, "", "{way}: {honest}");
         if honest["devices"][0].is_object() {
             let (verdict, evidence) = said(&honest, "H03");
-            let others = evidence.contains("more than was asked");
+            let others = evidence.contains("more than requested");
             assert!(verdict == "pass" || others, "{way}: {evidence}");
         }
         let (verdict, evidence) = said(&of(&a, &hole), "H02");
@@ -460,7 +460,7 @@ fn writes_that_can_be_reduced_are_said() {
     let volume = format!("\"file:{}\"", path.display());
     let lines = "workload.access.lines = [{ size_bytes = \"4k\", read_percent = 0 }]";
     for (content, word) in [
-        ("dedupe_percent = 100", "100 % of the blocks equal others"),
+        ("dedupe_percent = 100", "100 % of the blocks are duplicates"),
         ("compress_percent = 50", "50 % of each write compress"),
         ("pattern = \"0\"", "a pattern"),
         ("repeats = true", "again and again"),

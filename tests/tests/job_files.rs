@@ -129,7 +129,7 @@ const ICF: &str = "Version 2006.07.27\n'TEST SETUP ====\n\
 const SLOW: &str = "name = 'slow'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
     shape = 'fixed'\nread = { each_s = 5e-3 }\nwrite = { each_s = 5e-3 }\n";
 
-/// How far a share of `ios` may be off: five deviations, and what was under way at the end, which
+/// How far a share of `ios` may be off: five deviations, and what was in flight at the end, which
 /// stands in no figure. A worker that the host starves does a
 /// handful in a second.
 fn by_chance(share: f64, ios: u64, outstanding: u64) -> f64 {
@@ -169,7 +169,7 @@ fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
         let ios: Vec<u64> = row[32..34].iter().map(|field| field.parse().unwrap()).collect();
         let bins: u64 = row[59..].iter().map(|field| field.parse::<u64>().unwrap()).sum();
         let done = ios.iter().sum::<u64>();
-        // What was under way at the end is in the latencies, too.
+        // What was in flight at the end is in the latencies, too.
         assert!((done..done + 64).contains(&bins), "{row:?}");
         let reads = ios[0] as f64 / done as f64;
         assert!((reads - 0.75).abs() < by_chance(0.75, done, 4), "{reads} of {done}");
@@ -208,7 +208,7 @@ fn seconds_come_as_lines_and_logs() {
     let sum = |buckets: &Value| -> u64 {
         buckets["count"].as_array().map_or(0, |c| c.iter().filter_map(Value::as_u64).sum())
     };
-    // Those that were under way at the end have a latency, too.
+    // Those that were in flight at the end have a latency, too.
     let samples = kept["totals"]["latency_ns"]["samples"].as_u64().unwrap();
     let ios = kept["totals"]["ios"].as_u64().unwrap();
     assert!((ios..=ios + 32).contains(&samples), "{samples} latencies of {ios}");

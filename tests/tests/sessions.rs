@@ -85,7 +85,7 @@ fn a_login_anew_ends_the_older_session_on_any_core() {
         assert_eq!(new.test_unit(), (CHECK_CONDITION, Some(RESET_OCCURRED)));
         assert_eq!((new.test_unit(), bystander.test_unit()), ((GOOD, None), (GOOD, None)));
     }
-    served.running.await_stderr(LIMIT, |said| said.contains("logged in anew").then_some(()));
+    served.running.await_stderr(LIMIT, |said| said.contains("session reinstatement").then_some(()));
 }
 
 #[test]

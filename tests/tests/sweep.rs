@@ -302,7 +302,7 @@ fn runs_of_their_own_process_survive_a_kill_and_are_not_made_twice() {
     assert_eq!(running.finish(LIMIT).code, None);
     let before = finished(&sweep);
     assert!(before.len() < 6, "killed too late to tell anything");
-    // The run that was under way outlives the sweep: it is waited for, not disturbed.
+    // The run that was in progress outlives the sweep: it is waited for, not disturbed.
     let mut patience = Patience::new(LIMIT);
     let done = loop {
         let done = drumfire.run(folder.path(), args, LIMIT);

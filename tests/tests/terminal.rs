@@ -96,10 +96,10 @@ fn a_race_says_at_once_what_it_prepares() {
     let mut race = terminal.start(&drumfire.command(folder.path(), args));
     race.await_that(LIMIT, |race| !race.seen().is_empty());
     let seen = race.seen();
-    assert!(seen.starts_with("drumfire: prepares 10 volumes of 32m …"), "{seen}");
+    assert!(seen.starts_with("drumfire: preparing 10 volumes of 32m …"), "{seen}");
     assert_eq!(race.finish(LIMIT), Some(0), "{}", race.seen());
     let seen = race.seen();
-    assert!(seen.find("prepares") < seen.find("\x1b[?1049h"), "{seen}");
+    assert!(seen.find("preparing") < seen.find("\x1b[?1049h"), "{seen}");
 }
 
 #[test]

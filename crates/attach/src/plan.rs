@@ -28,7 +28,7 @@ pub(crate) enum Stage {
     New,
     /// The blocks around are being read.
     Reading,
-    /// The last I/O is under way.
+    /// The last I/O is in flight.
     Last,
 }
 

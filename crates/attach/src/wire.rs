@@ -10,7 +10,7 @@ pub(crate) const HEAD_BYTES: usize = HEADER_BYTES + 40;
 pub(crate) const ANSWER_BYTES: usize = 16;
 /// Longest read or write: with both ends extended to blocks it fits a large buffer.
 pub(crate) const IO_MAX_BYTES: u32 = 128 << 10;
-/// Background requests (asynchronous I/O, readahead) that the kernel has under way at most.
+/// Background requests (asynchronous I/O, readahead) that the kernel has in flight at most.
 const BACKGROUND: u16 = 1024;
 const PAGE_BYTES: u32 = 4096;
 

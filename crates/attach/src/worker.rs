@@ -19,7 +19,7 @@ use crate::wire::{
 };
 use crate::{AttachError, Shared};
 
-/// Requests under way on a core. The kernel keeps more in its queue.
+/// Requests in flight on a core. The kernel keeps more in its queue.
 const SLOTS: usize = 256;
 /// Taken before any is worked on: they share the price of a call into the lane.
 const BATCH: usize = 32;
@@ -103,7 +103,7 @@ pub(crate) fn run(
     }
 }
 
-/// A request whose I/Os are under way.
+/// A request whose I/Os are in flight.
 struct Slot {
     unique: u64,
     work: Work,

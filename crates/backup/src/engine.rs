@@ -14,7 +14,7 @@ use os::sample::HostCpu;
 
 use crate::format::{FRAME_HEAD_BYTES, FrameHead, Head, Kept, Kind, checksum, padded, put_index};
 use crate::queue::Queue;
-use crate::source::{Entry, Fate, Part, Place, Work};
+use crate::source::{Entry, Fate, Origin, Part, Work};
 use crate::stage::{Limit, Stage, Times, Watch, limit};
 use crate::target::Target;
 use crate::way::{Waited, Way};
@@ -32,11 +32,11 @@ pub enum Codec {
 /// How a backup is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Threads that read, 1 or more; each has one read under way.
+    /// Threads that read, 1 or more; each has one read in flight.
     pub readers: u32,
     /// Threads that compress, 1 or more.
     pub compressors: u32,
-    /// Writes under way, 1 or more: as many threads for a file, and one for a volume.
+    /// Writes in flight, 1 or more: as many threads for a file, and one for a volume.
     pub writers: u32,
     /// Stretches in memory in front of compression, and as many behind it; 1 or more.
     pub buffers: u32,
@@ -367,7 +367,7 @@ fn read_part(
     lane: &mut Option<(usize, Way)>,
     direct: bool,
 ) -> Result<(Buf, usize), String> {
-    if let Place::Volume(volume) = &entry.from {
+    if let Origin::Volume(volume) = &entry.from {
         if lane.as_ref().is_none_or(|(of, _)| *of != part.entry) {
             *lane = Some((part.entry, Way::to(&**volume)?));
         }
@@ -457,7 +457,7 @@ fn write_calls(shared: &Shared, watch: &mut Watch, mut way: Way) -> Result<(), S
     Ok(())
 }
 
-/// Keeps as many writes under way as there may be.
+/// Keeps as many writes in flight as there may be.
 fn write_lane(shared: &Shared, watch: &mut Watch, lane: &mut Waited) -> Result<(), String> {
     let places = shared.options.writers as usize;
     let mut done = Vec::new();

@@ -6,7 +6,7 @@
 //! | head | frame | frame | … | index |
 //! ```
 //!
-//! The head is written first as "under way" and last as "complete". Numbers are little-endian.
+//! The head is written first as "in flight" and last as "complete". Numbers are little-endian.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -5,14 +5,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Things that go from the threads of one stage to those of the next, in order.
 pub struct Queue<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     /// There is something, or nothing will come any more.
     news: Condvar,
     /// There is room, or nothing is taken any more.
     room: Condvar,
 }
 
-struct State<T> {
+struct QueueState<T> {
     items: VecDeque<T>,
     limit: usize,
     /// Threads that may still put something in.
@@ -24,7 +24,8 @@ struct State<T> {
 impl<T> Queue<T> {
     /// Of at most `limit` things, which `givers` threads put in.
     pub fn new(limit: usize, givers: usize) -> Queue<T> {
-        let state = State { items: VecDeque::with_capacity(limit), limit, givers, ended: false };
+        let state =
+            QueueState { items: VecDeque::with_capacity(limit), limit, givers, ended: false };
         Queue { state: Mutex::new(state), news: Condvar::new(), room: Condvar::new() }
     }
 
@@ -91,7 +92,7 @@ impl<T> Queue<T> {
         self.room.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,14 +24,14 @@ pub struct Entry {
     pub mode: u32,
     /// Bytes that it had when it was listed.
     pub listed_bytes: u64,
-    pub(crate) from: Place,
+    pub(crate) from: Origin,
     /// Bytes that were read of it.
     pub(crate) read_bytes: AtomicU64,
     fate: Mutex<Fate>,
 }
 
 /// Where its bytes are.
-pub(crate) enum Place {
+pub(crate) enum Origin {
     Path(PathBuf),
     Volume(Arc<dyn Volume>),
 }
@@ -57,7 +57,7 @@ pub enum Fate {
 }
 
 impl Entry {
-    fn new(kind: Kind, path: PathBuf, mode: u32, bytes: u64, from: Place) -> Entry {
+    fn new(kind: Kind, path: PathBuf, mode: u32, bytes: u64, from: Origin) -> Entry {
         let fate = Mutex::new(Fate::Whole);
         let read_bytes = AtomicU64::new(0);
         Entry { kind, path, mode: mode & 0o7777, listed_bytes: bytes, from, read_bytes, fate }
@@ -122,7 +122,7 @@ pub fn list(paths: &[PathBuf], target: Option<FileId>) -> Result<Vec<Entry>, Bac
 /// Adds a volume, to be kept as a file of this name.
 pub fn add_volume(entries: &mut Vec<Entry>, name: &str, volume: Arc<dyn Volume>) {
     let bytes = volume.geometry().bytes();
-    let place = Place::Volume(volume);
+    let place = Origin::Volume(volume);
     entries.push(Entry::new(Kind::Volume, PathBuf::from(name), 0o600, bytes, place));
 }
 
@@ -138,7 +138,7 @@ fn walk(
         if entries.len() >= ENTRIES_MAX as usize {
             return Err(BackupError::TooMany);
         }
-        let place = Place::Path(path.clone());
+        let place = Origin::Path(path.clone());
         let about = match fs::symlink_metadata(&path) {
             Ok(about) => about,
             Err(error) => {
@@ -211,11 +211,11 @@ pub(crate) struct Work<'a> {
     entries: &'a [Entry],
     transfer_bytes: u64,
     direct: bool,
-    state: Mutex<State>,
+    state: Mutex<ReaderState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ReaderState {
     next: usize,
     open: Vec<Open>,
 }
@@ -239,7 +239,7 @@ impl<'a> Work<'a> {
         state.open.retain(|open| open.at < open.end);
         let own = |open: &Open| Some(open.entry) == *mine;
         let index = state.open.iter().position(own).or_else(|| self.open_next(&mut state));
-        let longest = |state: &State| {
+        let longest = |state: &ReaderState| {
             let left = |(_, open): &(usize, &Open)| open.end - open.at;
             state.open.iter().enumerate().max_by_key(left).map(|(index, _)| index)
         };
@@ -259,7 +259,7 @@ impl<'a> Work<'a> {
         state.open.retain(|open| open.entry != entry);
     }
 
-    fn open_next(&self, state: &mut State) -> Option<usize> {
+    fn open_next(&self, state: &mut ReaderState) -> Option<usize> {
         while let Some(entry) = self.entries.get(state.next) {
             let number = state.next;
             state.next += 1;
@@ -267,8 +267,8 @@ impl<'a> Work<'a> {
                 continue;
             }
             let file = match &entry.from {
-                Place::Volume(_) => None,
-                Place::Path(path) => match open(path, self.direct) {
+                Origin::Volume(_) => None,
+                Origin::Path(path) => match open(path, self.direct) {
                     Ok(file) => Some(Arc::new(file)),
                     Err(error) => {
                         entry.note_error(&error);

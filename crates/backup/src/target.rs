@@ -16,10 +16,10 @@ use crate::way::Way;
 /// Where the bytes go.
 pub struct Target {
     name: String,
-    place: Place,
+    place: Sink,
 }
 
-enum Place {
+enum Sink {
     Null,
     File(Arc<File>),
     Volume(Arc<dyn Volume>),
@@ -28,7 +28,7 @@ enum Place {
 impl Target {
     /// Nowhere: how fast all but writing is.
     pub fn null() -> Target {
-        Target { name: "null".to_owned(), place: Place::Null }
+        Target { name: "null".to_owned(), place: Sink::Null }
     }
 
     /// A new file; one that is there is only overwritten with `replace`. `direct` goes around the
@@ -77,11 +77,11 @@ impl Target {
 
     /// A volume, by the name that its user gave it.
     pub fn volume(name: &str, volume: Arc<dyn Volume>) -> Target {
-        Target { name: name.to_owned(), place: Place::Volume(volume) }
+        Target { name: name.to_owned(), place: Sink::Volume(volume) }
     }
 
     fn of_file(path: &Path, file: File) -> Target {
-        Target { name: path.display().to_string(), place: Place::File(Arc::new(file)) }
+        Target { name: path.display().to_string(), place: Sink::File(Arc::new(file)) }
     }
 
     /// As its user calls it.
@@ -91,24 +91,24 @@ impl Target {
 
     /// Whether nothing is kept.
     pub fn is_null(&self) -> bool {
-        matches!(self.place, Place::Null)
+        matches!(self.place, Sink::Null)
     }
 
     /// Whether it is reached by a lane.
     pub(crate) fn is_volume(&self) -> bool {
-        matches!(self.place, Place::Volume(_))
+        matches!(self.place, Sink::Volume(_))
     }
 
     /// Which file it is, not to be kept in itself.
     pub fn file_id(&self) -> Option<FileId> {
-        let Place::File(file) = &self.place else { return None };
+        let Sink::File(file) = &self.place else { return None };
         file.metadata().ok().map(|about| (about.dev(), about.ino()))
     }
 
     /// Bytes that parts of a backup are multiples of.
     pub(crate) fn align(&self) -> usize {
         match &self.place {
-            Place::Volume(volume) => ALIGN.max(volume.geometry().block_bytes as usize),
+            Sink::Volume(volume) => ALIGN.max(volume.geometry().block_bytes as usize),
             _ => ALIGN,
         }
     }
@@ -116,9 +116,9 @@ impl Target {
     /// Most bytes that it takes, and how many a backup in it may have.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         match &self.place {
-            Place::Null => u64::MAX,
-            Place::File(_) => i64::MAX as u64,
-            Place::Volume(volume) => {
+            Sink::Null => u64::MAX,
+            Sink::File(_) => i64::MAX as u64,
+            Sink::Volume(volume) => {
                 let bytes = volume.geometry().bytes();
                 bytes - bytes % self.align() as u64
             }
@@ -128,7 +128,7 @@ impl Target {
     /// Bytes that can be read.
     pub(crate) fn held_bytes(&self) -> Result<u64, BackupError> {
         match &self.place {
-            Place::File(file) => {
+            Sink::File(file) => {
                 file.metadata().map(|about| about.len()).map_err(|error| self.fail(error))
             }
             _ => Ok(self.capacity_bytes()),
@@ -138,9 +138,9 @@ impl Target {
     /// A thread's way to it.
     pub(crate) fn way(&self) -> Result<Way, BackupError> {
         match &self.place {
-            Place::Null => Ok(Way::Null),
-            Place::File(file) => Ok(Way::File(Arc::clone(file))),
-            Place::Volume(volume) => Way::to(&**volume).map_err(|why| self.fail(why)),
+            Sink::Null => Ok(Way::Null),
+            Sink::File(file) => Ok(Way::File(Arc::clone(file))),
+            Sink::Volume(volume) => Way::to(&**volume).map_err(|why| self.fail(why)),
         }
     }
 

@@ -345,7 +345,7 @@ impl Ledger {
         (self.is_promised(account, at, claim), fewer)
     }
 
-    /// Promises so many small buffers more. How many of them are not held already.
+    /// Promises this many more small buffers. Returns how many of them are not held already.
     pub(crate) fn promise_more(&mut self, account: u32, count: u32) -> usize {
         let before = self.promised(account, 0);
         self.entries[account as usize].more += count;

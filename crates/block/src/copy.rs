@@ -11,12 +11,12 @@
 //! `out` is from shared memory, `in` is to it. Ranges never overlap: the other side is exclusive.
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
-mod words;
+mod atomic;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86;
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
-pub(crate) use self::words::{
+pub(crate) use self::atomic::{
     copy_in, copy_in_ahead, copy_in_past_cache, copy_out, copy_out_ahead, copy_out_past_cache,
     end_stream, prefetch, zero,
 };

@@ -1,6 +1,6 @@
-//! Counts of what is under way.
+//! Counts of what is in flight.
 
-/// A count of what is under way, or of its bytes, that limits are held against.
+/// A count of what is in flight, or of its bytes, that limits are held against.
 ///
 /// Where one slips below zero, something was answered that was never asked for, or twice. Without a
 /// check it would wrap around and read as a great many from then on, or as none against a limit:
@@ -43,7 +43,7 @@ impl Count for usize {
 #[inline(never)]
 #[track_caller]
 fn slipped(count: u64, by: u64) -> ! {
-    panic!("{by} of {count} that are under way came back: something was answered twice")
+    panic!("{by} of {count} that are in flight came back: something was answered twice")
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod test {
     }
 
     #[test]
-    #[should_panic(expected = "5 of 4 that are under way came back")]
+    #[should_panic(expected = "5 of 4 that are in flight came back")]
     fn goes_no_further() {
         let mut count = 4_u32;
         count.lower(5);

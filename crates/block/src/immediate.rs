@@ -12,7 +12,7 @@ impl Ahead {
     /// Nothing is known of what comes next.
     pub const NONE: Ahead = Ahead(std::ptr::null());
 
-    /// Asks for the first lines of so many bytes: for a whole batch in one short loop, as
+    /// Prefetches the first lines of this many bytes: for a whole batch in one short loop, as
     /// [`Memory::prefetch`](crate::Memory::prefetch) says.
     #[inline]
     pub fn prefetch(self, len_bytes: usize) {
@@ -100,13 +100,13 @@ pub struct Batch(Vec<Step>);
 #[derive(Clone, Copy, Debug)]
 struct Step {
     ahead: Ahead,
-    state: State,
+    state: SlotState,
     offset: u64,
     len: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum SlotState {
     Refused(Fault),
     /// Others are in its way.
     Stays,
@@ -126,10 +126,10 @@ impl Batch {
         self.0.extend(ios.iter().map(|io| {
             let (ahead, offset, len) = (way.ahead(io.op, io.offset), io.offset, u64::from(io.len));
             let state = match (check(way, io), io.op) {
-                (Err(fault), _) => State::Refused(fault),
-                (Ok(()), Op::Read | Op::Flush) => State::Reads,
-                (Ok(()), _) if way.claim(offset, len) => State::Claimed,
-                (Ok(()), _) => State::Stays,
+                (Err(fault), _) => SlotState::Refused(fault),
+                (Ok(()), Op::Read | Op::Flush) => SlotState::Reads,
+                (Ok(()), _) if way.claim(offset, len) => SlotState::Claimed,
+                (Ok(()), _) => SlotState::Stays,
             };
             Step { ahead, state, offset, len }
         }));
@@ -138,19 +138,19 @@ impl Batch {
             let Some(mut io) = ios.pop_front() else { break };
             let next = self.0.get(at + 1).map_or(Ahead::NONE, |next| next.ahead);
             let result = match self.0[at].state {
-                State::Refused(fault) => Err(fault),
-                State::Stays => {
+                SlotState::Refused(fault) => Err(fault),
+                SlotState::Stays => {
                     ios.push_back(io);
                     continue;
                 }
-                State::Reads | State::Claimed => {
+                SlotState::Reads | SlotState::Claimed => {
                     way.execute(&mut io, next);
                     Ok(())
                 }
             };
             done.push(Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf });
         }
-        for step in self.0.drain(..).filter(|step| matches!(step.state, State::Claimed)) {
+        for step in self.0.drain(..).filter(|step| matches!(step.state, SlotState::Claimed)) {
             way.release(step.offset, step.len);
         }
     }

@@ -23,7 +23,7 @@ pub struct Memories {
 
 /// So many stay, and are looked through: the pointers of one line.
 const KEEP: usize = 8;
-/// After so many rests those go that were not named.
+/// Entries unused for this many rests are dropped.
 const RESTS: u32 = 1024;
 
 impl Memories {

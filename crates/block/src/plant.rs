@@ -6,7 +6,7 @@
 /// A mistake that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
-    /// Of the units with I/Os under way only the first and the last are polled.
+    /// Of the units with I/Os in flight only the first and the last are polled.
     PollFirstAndLast,
     /// Of the sockets that wait for a receive buffer the first and the last are served again and
     /// again.
@@ -29,7 +29,7 @@ pub enum Plant {
     HoldAll,
     /// One host may take all places.
     OneHostTakesAll,
-    /// What is under way when the window ends is in no figure.
+    /// What is in flight when the window ends is in no figure.
     DropUnderWay,
     /// A latency counts from the actual start where the planned one was before it.
     WrongStart,

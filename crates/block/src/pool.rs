@@ -38,12 +38,12 @@ pub(crate) struct Stock {
 struct Shelf {
     free: Vec<Buf>,
     len_bytes: usize,
-    /// At most so many.
+    /// The maximum.
     limit: usize,
-    /// So many are mapped, and so many are covered by the budget: mapped or to be mapped.
+    /// Mapped buffers, and buffers covered by the budget: mapped or to be mapped.
     made: usize,
     covered: usize,
-    /// Of those that are not lent, so many are promised to accounts.
+    /// Free buffers that are promised to accounts.
     promised: usize,
     /// So many were free all the time since the last review.
     least_free: usize,
@@ -57,7 +57,7 @@ const STEP_BYTES: usize = Budget::STEP_BYTES as usize;
 /// keep it leave a third of the budget to the next, and twice as many an eighth.
 const SHARE: u64 = 8;
 
-/// What was free for so long is not needed.
+/// Buffers free for this long are unmapped.
 const QUIET: Nanos = Nanos::from_secs(2);
 
 impl Pool {
@@ -68,8 +68,8 @@ impl Pool {
     /// Length of a large buffer: the longest single I/O, and a batch of 64 answers of 4 KiB.
     pub const LARGE_BYTES: usize = 256 << 10;
 
-    /// A pool that lends at most so many small and large buffers, and no medium ones. Memory is
-    /// mapped as needed.
+    /// A pool of at most this many small and large buffers, and no medium ones. Memory is mapped as
+    /// needed.
     pub fn new(small_limit: usize, large_limit: usize) -> Pool {
         Pool::limited([small_limit, 0, large_limit], Budget::unlimited())
     }
@@ -231,7 +231,7 @@ impl Stock {
         within && self.cover(2, large) && self.cover(0, small)
     }
 
-    /// Sees to it that so many buffers of a shelf may be lent. False where that cannot be.
+    /// Reserves this many buffers of a shelf. False if the budget has no room.
     #[inline]
     fn cover(&mut self, at: usize, count: usize) -> bool {
         let shelf = &mut self.shelves[at];
@@ -243,7 +243,7 @@ impl Stock {
         true
     }
 
-    /// Whether an account may hold so many bytes more.
+    /// Whether an account may hold this many more bytes.
     fn is_within_share(&self, account: u32, bytes: usize, claim: Claim) -> bool {
         let held = self.ledger.held_bytes(account) + bytes;
         let rows = || self.ledger.excess_row_bytes(account) + bytes <= Account::ROWS_BYTES;

@@ -57,7 +57,7 @@ pub enum Class {
     Link,
     /// A host.
     Server,
-    /// What an I/O costs in processor time.
+    /// Software stack, which sets the CPU time of an I/O.
     Software,
 }
 

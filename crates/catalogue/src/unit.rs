@@ -166,7 +166,7 @@ pub struct Amount {
     pub unit: &'static str,
 }
 
-/// A text that is no amount.
+/// Not a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is no amount: write a number and a unit, such as 4 GB/s, 0.88 ms, 35K, over 2.2M; of a \

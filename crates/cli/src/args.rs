@@ -228,7 +228,7 @@ impl Drive {
         Ok(Access { random: self.places.clone(), ..Access::of(vec![line]) })
     }
 
-    /// What each of so many workers does.
+    /// Workload of one of several workers.
     pub fn workload(&self, workers: u32) -> Result<Workload, UsageError> {
         let arrivals = match self.arrivals {
             Spread::Constant => Arrivals::Constant,
@@ -440,7 +440,7 @@ mod test {
         }
         assert_eq!(access("--places zipf:1.3").unwrap().random, Places::Zipf { exponent: 1.3 });
         assert_eq!(access("--random_distribution once").unwrap().random, Places::Once);
-        assert!(access("--places often").unwrap_err().contains("none of uniform"));
+        assert!(access("--places often").unwrap_err().contains("use uniform, once"));
         let words = ["drumfire", "run", "null:1t", "--arrivals", "poisson"];
         let Command::Run(run) = Args::parse_from(words).command else { panic!("another command") };
         assert!(run.drive.workload(1).unwrap_err().0.contains("--rate"));

@@ -53,7 +53,7 @@ pub struct Flagged {
     /// Mean response time.
     #[arg(long, value_name = "TIME")]
     pub latency: Option<String>,
-    /// I/Os under way.
+    /// I/Os in flight.
     #[arg(long, alias = "iodepth", value_name = "N")]
     pub outstanding: Option<String>,
     /// Payload per second.

@@ -20,7 +20,7 @@ use crate::output::print;
 pub struct Args {
     /// The action.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Action,
     /// File with parts of your own; they replace shipped ones of the same id.
     #[arg(long, global = true, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
@@ -31,7 +31,7 @@ pub struct Args {
 
 /// What to do with the catalogue.
 #[derive(Subcommand, Debug)]
-pub enum Command {
+pub enum Action {
     /// Name all parts, or those that are asked for.
     List(Filter),
     /// Show all that is known of a part, with sources.
@@ -107,16 +107,16 @@ const CLASSES: [Class; 6] =
 pub fn main(args: &Args) -> Result<Exit> {
     let catalogue = read(&args.parts)?;
     match &args.command {
-        Command::List(filter) => list(catalogue, filter, args.json),
-        Command::Show { part } => {
+        Action::List(filter) => list(catalogue, filter, args.json),
+        Action::Show { part } => {
             let part = catalogue.part(part).map_err(|error| UsageError(error.to_string()))?;
             show(&catalogue, part, args.json)
         }
-        Command::Profile { part, out } => {
+        Action::Profile { part, out } => {
             let part = catalogue.part(part).map_err(|error| UsageError(error.to_string()))?;
             profile(&catalogue, part, out.as_deref(), args.json)
         }
-        Command::Check { file } => check(catalogue, file.as_deref(), args.json),
+        Action::Check { file } => check(catalogue, file.as_deref(), args.json),
     }
 }
 

@@ -25,7 +25,7 @@ pub enum Exit {
     Partial,
     /// 130: interrupted.
     Interrupted,
-    /// As fio ends: so many of its jobs failed, 1 to 255.
+    /// As fio's exit code: the number of failed jobs, 1 to 255.
     Jobs(u8),
 }
 

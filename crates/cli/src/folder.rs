@@ -196,7 +196,7 @@ pub fn write_job(folder: &Path, job: &serde_json::Value) -> Result<()> {
 }
 
 /// Writes beside and renames: a reader never sees half a file, and what was there before stays if
-/// the disk is full. What is no plain file, as /dev/stdout, is written to.
+/// the disk is full. Special files, as /dev/stdout, are written directly.
 pub fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> Result<()>,

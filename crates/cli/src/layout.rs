@@ -101,7 +101,7 @@ impl Making {
         Making { size_bytes: 0, written: false, content, chunk }
     }
 
-    /// The same of a file that only is to be there.
+    /// The same of a file that must only exist.
     fn laid_out(file: &LaidOut) -> Making {
         let chunk = file.write_bytes.map_or(CHUNK, |bytes| bytes.max(1) as usize);
         Making { size_bytes: 0, written: false, content: file.content.clone(), chunk }

@@ -213,7 +213,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     }
 }
 
-/// What a bill does with what is under way, or with what arrives.
+/// What a bill does with what is in flight, or with what arrives.
 fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     match amount("--rate", &args.around.rate, Dimension::RATE, (1e-3, 1e12))? {
         Some(rate) => arriving::arriving(args, rate, bill),

@@ -11,7 +11,7 @@ use anyhow::Result;
 use block::{Nanos, parse_size};
 use report::watch::Served;
 use serde::Deserialize;
-use volume::{Lifetime, OpenError, Place, Purpose, Uri, Volume};
+use volume::{DataLocation, Lifetime, OpenError, Purpose, Uri, Volume};
 
 use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
@@ -167,7 +167,7 @@ struct Opened<'a> {
     volume: Arc<dyn Volume>,
     lifetime: Lifetime,
     /// Where its data are, if anybody else could name them.
-    place: Option<Place>,
+    place: Option<DataLocation>,
 }
 
 /// Opens all volumes. No data may have two names: hosts would take them for two disks, and each
@@ -178,7 +178,7 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
     for text in texts {
         let (names, lun, uri) = parse(text)?;
         // Before it is opened, for that alone claims a device.
-        let place = Place::of(&uri);
+        let place = DataLocation::of(&uri);
         let taken = |other: &&Opened<'a>| match (&place, &other.place) {
             (Some(place), Some(other)) => place.overlaps(other),
             _ => false,
@@ -203,7 +203,7 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
         };
         let lifetime = Lifetime::of(&uri, &*volume);
         // It may have been made just now.
-        let place = place.or_else(|| Place::of(&uri));
+        let place = place.or_else(|| DataLocation::of(&uri));
         opened.push(Opened { text, names, lun, volume, lifetime, place });
     }
     match refused {

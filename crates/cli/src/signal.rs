@@ -1,6 +1,6 @@
 //! Ctrl-C, termination, and a terminal that goes away.
 //!
-//! The first SIGINT or SIGTERM asks for an end in order: what is under way is completed, and the
+//! The first SIGINT or SIGTERM asks for an end in order: I/Os in flight are completed, and the
 //! result is kept. The second one ends the program within [`LAST_WORDS`], whatever else hangs, and
 //! the third one now. SIGHUP asks for an end in order, however often it comes: the kernel and a
 //! shell both send it.

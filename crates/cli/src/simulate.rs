@@ -300,8 +300,8 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
         return Ok(Exit::Good);
     }
     let mut text = format!(
-        "{drives} x {}: {} B, {} % reads, {} under way on each; predicted ({})\n  \
-         IOPS       {}\n  bandwidth  {}B/s\n  latency    {:.1} us on average\n",
+        "{drives} x {}: {} B, {} % reads, {} in flight on each; predicted ({})\n  IOPS       {}\n  \
+         bandwidth  {}B/s\n  latency    {:.1} us on average\n",
         profile.name,
         work.size_bytes,
         percent(work.read_share),

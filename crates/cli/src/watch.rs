@@ -43,11 +43,11 @@ pub struct Watch(Option<Arc<Shared>>);
 
 /// Shared by who drives and who shows.
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<PageState>,
     news: Condvar,
 }
 
-struct State {
+struct PageState {
     /// Grows with everything that is new.
     number: u64,
     moment: Arc<Moment>,
@@ -74,7 +74,7 @@ impl Watching {
         let listener = TcpListener::bind(address)
             .with_context(|| format!("--listen {address}: cannot listen there"))?;
         let address = listener.local_addr().context("--listen")?;
-        let state = State { number: 1, moment: Arc::default(), streams: 0, up_to_date: 0 };
+        let state = PageState { number: 1, moment: Arc::default(), streams: 0, up_to_date: 0 };
         let shared = Arc::new(Shared { state: Mutex::new(state), news: Condvar::new() });
         http::start(listener, Arc::clone(&shared), token).context("--listen")?;
         output::note(format_args!("drumfire: watch http://{address}/"));
@@ -83,7 +83,7 @@ impl Watching {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +104,7 @@ impl Shared {
 
     /// What is newer than `number`, as soon as there is something; `None` after `patience`.
     fn newer(&self, number: u64, patience: Duration) -> Option<(u64, Arc<Moment>)> {
-        let old = |state: &mut State| state.number <= number;
+        let old = |state: &mut PageState| state.number <= number;
         let waited = self.news.wait_timeout_while(self.state(), patience, old);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         (state.number > number).then(|| (state.number, Arc::clone(&state.moment)))
@@ -130,7 +130,7 @@ impl Shared {
 
     /// Until all who look on have the latest, and no longer than [`LAST_WORD`].
     fn last_word(&self) {
-        let behind = |state: &mut State| state.up_to_date < state.streams;
+        let behind = |state: &mut PageState| state.up_to_date < state.streams;
         // Whatever it came to: the program ends now.
         let _ = self.news.wait_timeout_while(self.state(), LAST_WORD, behind);
     }

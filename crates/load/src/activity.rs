@@ -56,14 +56,14 @@ pub(crate) struct Observer {
     workers: Vec<String>,
     /// How long the run goes before the measured window.
     ramp: Nanos,
-    state: State,
+    state: RecorderState,
     counts: Vec<Counted>,
     /// When it is counted next, and how often.
     count_at: Nanos,
     count_every: Nanos,
 }
 
-enum State {
+enum RecorderState {
     /// The run has not begun.
     Waits(Activity, Vec<Sampler>),
     /// It begins to record at this time.
@@ -89,7 +89,7 @@ impl Observer {
             cpu,
             workers,
             ramp: Nanos((ramp_seconds * 1e9) as u64),
-            state: State::Waits(Activity::new(STRETCHES), samplers),
+            state: RecorderState::Waits(Activity::new(STRETCHES), samplers),
             counts: Vec::with_capacity(COUNTS as usize + 2),
             count_at: Nanos(0),
             count_every: every,
@@ -98,8 +98,10 @@ impl Observer {
 
     /// The run has begun.
     pub(crate) fn start(&mut self, now: Nanos) {
-        self.state = match std::mem::replace(&mut self.state, State::Over) {
-            State::Waits(activity, samplers) => State::Begins(now + self.ramp, activity, samplers),
+        self.state = match std::mem::replace(&mut self.state, RecorderState::Over) {
+            RecorderState::Waits(activity, samplers) => {
+                RecorderState::Begins(now + self.ramp, activity, samplers)
+            }
             other => other,
         };
     }
@@ -108,18 +110,18 @@ impl Observer {
     pub(crate) fn look(&mut self, core: &Core, workers: &mut [Worker]) -> Nanos {
         let now = core.now();
         match &self.state {
-            State::Begins(at, ..) if now >= *at => self.begin(now, core, workers),
-            State::Records(_, end) if now >= *end => self.end(core, workers),
-            State::Records(..) if now >= self.count_at => self.count(now, workers),
+            RecorderState::Begins(at, ..) if now >= *at => self.begin(now, core, workers),
+            RecorderState::Records(_, end) if now >= *end => self.end(core, workers),
+            RecorderState::Records(..) if now >= self.count_at => self.count(now, workers),
             _ => {}
         }
         now
     }
 
     fn begin(&mut self, now: Nanos, core: &Core, workers: &mut [Worker]) {
-        let state = State::Records(now, now + self.recording.length);
+        let state = RecorderState::Records(now, now + self.recording.length);
         let before = std::mem::replace(&mut self.state, state);
-        let State::Begins(_, activity, samplers) = before else { return };
+        let RecorderState::Begins(_, activity, samplers) = before else { return };
         core.record(Some(activity));
         for (worker, sampler) in workers.iter_mut().zip(samplers) {
             worker.sample(Some(sampler));
@@ -136,10 +138,12 @@ impl Observer {
         }
     }
 
-    /// Ends the recording, if there is one under way.
+    /// Ends the recording, if there is one in flight.
     #[cold]
     pub(crate) fn end(&mut self, core: &Core, workers: &mut [Worker]) {
-        let State::Records(start, _) = std::mem::replace(&mut self.state, State::Over) else {
+        let RecorderState::Records(start, _) =
+            std::mem::replace(&mut self.state, RecorderState::Over)
+        else {
             return;
         };
         let now = core.now();

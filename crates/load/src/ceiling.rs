@@ -2,7 +2,7 @@
 //!
 //! Who opens volumes asks for [`stand_ins`], opens one of each shape, and runs what
 //! [`on_stand_ins`] makes of them, right after the run that is judged: on the same cores, with as
-//! many I/Os under way, the same pattern and the same recording.
+//! many I/Os in flight, the same pattern and the same recording.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const RAMP_SECONDS: f64 = 0.5;
 /// I/Os per second of a worker that no generator keeps.
 const UNREACHABLE_PER_S: f64 = 1e9;
 /// Bytes that each volume keeps at most where data are compared, and all of them together, unless
-/// what is under way needs more.
+/// what is in flight needs more.
 const KEPT_BYTES: (u64, u64) = (64 << 20, 1 << 30);
 
 /// A volume that takes the place of one of a run's.
@@ -48,7 +48,7 @@ pub fn stand_ins(run: &Prepared) -> Vec<StandIn> {
         let bytes = match keeps {
             false => real.bytes(),
             // Writes of the same blocks wait for each other: there is room for twice of what can
-            // be under way.
+            // be in flight.
             true => {
                 let under_way: u64 = workloads().map(under_way_bytes).sum();
                 let used = workloads().map(|workload| workload.range.on(real).1).max();
@@ -178,7 +178,7 @@ mod test {
         let workload = &bare.workers[0].workload;
         assert_eq!(workload.verify, Some(Verify { sample_percent: 50.0, ..Verify::default() }));
         assert_eq!(workload.range, Range::WHOLE);
-        // Much under way needs more room; a small range needs no more than it has.
+        // Much in flight needs more room; a small range needs no more than it has.
         verified.outstanding = 65_536;
         assert_eq!(stand_ins(&prepared(&[verified.clone()]))[0].geometry.bytes(), 512 << 20);
         verified.range.length = Some(Extent::Bytes(1 << 20));

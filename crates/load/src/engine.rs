@@ -11,7 +11,7 @@ use stats::Interval;
 
 use crate::activity::{Observer, Recording};
 use crate::agenda::{Agenda, step_all};
-use crate::handover::{Command, Handover, Rest};
+use crate::handover::{Directive, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Recorder;
 use crate::run::{Prepared, hints};
@@ -82,7 +82,7 @@ pub(crate) struct Seat {
     pub(crate) shared_time: Arc<SharedTime>,
 }
 
-/// A seat's loop under way.
+/// A seat's loop in flight.
 pub(crate) enum Running {
     /// On a thread of its own.
     Thread(JoinHandle<()>),
@@ -209,7 +209,7 @@ fn run(
 ) -> std::io::Result<()> {
     let handover = &*seat.handover;
     let mut ready = Vec::with_capacity(1024);
-    while handover.commanded() == Command::Wait {
+    while handover.commanded() == Directive::Wait {
         step_all(core, workers, Order::Drain);
         core.turn(Some(core.now() + Nanos::from_millis(20)), &mut ready)?;
         ready.clear();
@@ -228,8 +228,8 @@ fn run(
     }
     loop {
         let order = match handover.commanded() {
-            Command::Fill => Order::Fill,
-            Command::Run => Order::Run,
+            Directive::Fill => Order::Fill,
+            Directive::Run => Order::Run,
             _ => break,
         };
         if order == Order::Run && !started {
@@ -287,11 +287,11 @@ fn hand_over_last(seat: &Seat, core: &Core, workers: &mut [Worker]) {
     }
 }
 
-/// Waits for what is under way, and begins what was planned before, until all is back or the runner
+/// Waits for what is in flight, and begins what was planned before, until all is back or the runner
 /// loses patience.
 fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
     let mut ready = Vec::with_capacity(1024);
-    while handover.commanded() == Command::Drain && !workers.iter().all(Worker::is_drained) {
+    while handover.commanded() == Directive::Drain && !workers.iter().all(Worker::is_drained) {
         let wake = step_all(core, workers, Order::Drain);
         let soon = core.now() + Nanos::from_millis(50);
         core.turn(Some(wake.map_or(soon, |wake| wake.min(soon))), &mut ready)?;
@@ -300,7 +300,7 @@ fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::R
     Ok(())
 }
 
-/// Hands over what became of the I/Os that were under way at the end, and gives up those that did
+/// Hands over what became of the I/Os that were in flight at the end, and gives up those that did
 /// not come back.
 #[cold]
 fn hand_over_rest(seat: &Seat, core: &Core, workers: &mut [Worker]) {
@@ -315,7 +315,7 @@ fn hand_over_rest(seat: &Seat, core: &Core, workers: &mut [Worker]) {
 fn close(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
     let mut ready = Vec::with_capacity(1024);
     let give_up = core.now() + CLOSING;
-    while handover.commanded() != Command::Leave && core.now() < give_up {
+    while handover.commanded() != Directive::Leave && core.now() < give_up {
         let now = core.now();
         let mut open = 0;
         for worker in &mut *workers {

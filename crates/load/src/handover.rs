@@ -8,12 +8,12 @@ use crate::worker::Trouble;
 /// What the runner wants of all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
-pub(crate) enum Command {
+pub(crate) enum Directive {
     /// Lanes are being opened; nobody starts before all are.
     Wait,
     /// Write what is compared later once.
     Fill,
-    /// Keep I/Os under way.
+    /// Keep I/Os in flight.
     Run,
     /// Let I/Os come back, then close.
     Drain,
@@ -52,7 +52,7 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// For so many workers, some of which begin I/Os by the clock.
+    /// For this many workers, some of them in an open loop.
     pub(crate) fn new(workers: usize, paced: bool) -> Handover {
         let empty = ArrayQueue::new(workers.max(1));
         for _ in 0..workers {
@@ -61,7 +61,7 @@ impl Handover {
         }
         Handover {
             workers,
-            command: AtomicU32::new(Command::Wait as u32),
+            command: AtomicU32::new(Directive::Wait as u32),
             epoch: AtomicU64::new(0),
             filling: AtomicU32::new(workers as u32),
             finished: AtomicBool::new(false),
@@ -84,17 +84,17 @@ impl Handover {
         std::mem::take(&mut *self.rests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn command(&self, command: Command) {
+    pub(crate) fn command(&self, command: Directive) {
         self.command.store(command as u32, Ordering::Release);
     }
 
-    pub(crate) fn commanded(&self) -> Command {
+    pub(crate) fn commanded(&self) -> Directive {
         match self.command.load(Ordering::Acquire) {
-            0 => Command::Wait,
-            1 => Command::Fill,
-            2 => Command::Run,
-            3 => Command::Drain,
-            _ => Command::Leave,
+            0 => Directive::Wait,
+            1 => Directive::Fill,
+            2 => Directive::Run,
+            3 => Directive::Drain,
+            _ => Directive::Leave,
         }
     }
 

@@ -75,7 +75,8 @@ fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {
     let cpu = facts.cpu;
     // A target on this host that is not ours to count would pass for somebody else.
     if cpu.target_cores.is_none() && spec.job.loopback {
-        let words = "the target is another program of this host: what else used it is not known";
+        let words = "the target is another process of this host: other users of the CPU cannot be \
+            told from it";
         return Check::new("H17", "nobody-else", Verdict::Unknown, words);
     }
     verdict::nobody_else(HostUse {
@@ -90,7 +91,7 @@ fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {
 fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
     let check = |verdict, words: &str| Check::new("H05", "data", verdict, words);
     if mismatch {
-        return check(Verdict::Fail, "a read returned other data than were written")
+        return check(Verdict::Fail, "a read returned data that differ from what was written")
             .mend("drumfire run JOB --verify-only (which blocks of the volume differ)");
     }
     let reads = |worker: &&WorkerSpec| worker.workload.access.read_percent() > 0.0;
@@ -102,31 +103,31 @@ fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
     if compared == 0 && written {
         return check(
             Verdict::Unknown,
-            "nothing is read while it runs: what was written is \
-             compared when it is over, and the exit code says what came of it",
+            "no reads during the run: the data are checked afterwards, and the exit code tells the \
+             outcome",
         );
     }
     if compared == 0 {
-        return check(Verdict::Unknown, "reads were not compared with what was written")
+        return check(Verdict::Unknown, "data not checked: add --verify")
             .mend("--verify (compares each)");
     }
     if totals.read.ios == 0 {
-        return check(Verdict::Unknown, "no read ended, so none was compared")
+        return check(Verdict::Unknown, "no read completed, so no data were checked")
             .mend("--seconds 10 or more reads");
     }
     let least = shares.iter().copied().filter(|share| *share > 0.0).fold(100.0, f64::min);
     let whose = match shares.len() - compared {
         0 => String::new(),
-        others => format!(", those of {others} other workers not"),
+        others => format!(", those of {others} other workers were not"),
     };
     let words = match least >= 100.0 && whose.is_empty() {
-        true => "every read was compared with what was written".to_owned(),
+        true => "every read was compared with the data written".to_owned(),
         false if least >= 100.0 => {
-            format!("the reads of {compared} workers were compared and right{whose}")
+            format!("the reads of {compared} workers were compared and correct{whose}")
         }
         false => format!(
-            "about {least} % of the reads were compared and right{whose}; of the rest nothing is \
-             known (sample_percent = 100 compares all)"
+            "about {least} % of the reads were compared and correct{whose}; the rest is unchecked \
+             (sample_percent = 100 compares all)"
         ),
     };
     check(Verdict::Pass, &words)

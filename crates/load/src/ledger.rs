@@ -1,7 +1,7 @@
-//! What a volume should hold: how often each block was changed, and which changes are under way.
+//! What a volume should hold: how often each block was changed, and which changes are in flight.
 //!
 //! All workers of a volume share one ledger, on any thread, without locks. A write claims its
-//! blocks first, so no two writes of a block are ever under way at once and the last one is
+//! blocks first, so no two writes of a block are ever in flight at once and the last one is
 //! known. A read notes what it must find at least; what it may find at most it asks at its end.
 //!
 //! Trims and zeroings count and claim as writes do. Where there are any, a second word for each
@@ -121,7 +121,7 @@ impl Ledger {
         Ledger { words, frame, owner, trim_zeroes: geometry.trim_zeroes, patterned }
     }
 
-    /// Claims a range for a write, a trim or a zeroing; false when a change is under way there.
+    /// Claims a range for a write, a trim or a zeroing; false when a change is in progress there.
     pub(crate) fn claim(&self, op: Op, offset: u64, len: u32) -> bool {
         if !word::claim(self.blocks(offset, len)) {
             return false;
@@ -202,7 +202,7 @@ impl Ledger {
         None
     }
 
-    /// Compares a block that is read when nothing is under way any more, after a crash perhaps.
+    /// Compares a block that is read when nothing is in flight any more, after a crash perhaps.
     pub(crate) fn check_at_rest(&self, data: &[u8], offset: u64) -> Option<Finding> {
         let word = self.block(offset).load(Ordering::Acquire);
         let kind = self.judge(data, offset, acknowledged(word), begun(word))?;

@@ -24,7 +24,7 @@ impl MissedDemands {
         let (worker, missed) = self.0.first()?;
         let also = match self.0.len() - 1 {
             0 => String::new(),
-            others => format!("; {others} more ended likewise"),
+            others => format!("; {others} more workers ended the same way"),
         };
         Some(format!("{} ended: {}{also}", spec.workers[*worker].name, missed.why))
     }
@@ -57,9 +57,9 @@ fn sentence((search, most): (DepthSearch, u32), searched: SearchedDepth) -> Stri
     let target = format!("{percent} % of the I/Os within {latency_us} us");
     match (found, goes_on) {
         (true, _) if depth >= most => {
-            format!("all {depth} I/Os that may be under way keep {target}: a greater depth may too")
+            format!("all {depth} I/Os in flight keep {target}: a greater depth may too")
         }
-        (true, _) => format!("a depth of {depth} is the greatest that keeps {target}"),
+        (true, _) => format!("{depth} is the greatest queue depth that keeps {target}"),
         (false, true) => format!("a depth of {depth} at the end, to keep {target}"),
         (false, false) => format!(
             "the depth that keeps {target} was not found before the end; {depth} was tried last"

@@ -28,7 +28,7 @@ impl Patience {
         Patience { looked: now, waited: Nanos(0), idle: Nanos(0) }
     }
 
-    /// Whether it has an end now. `starved` says whether one of those who are late waits for a
+    /// Whether the wait has timed out. `starved` says whether one of those who are late waits for a
     /// processor; it is asked every [`LOOK`].
     pub(crate) fn is_over(&mut self, now: Nanos, starved: impl FnOnce() -> bool) -> bool {
         let since = now.since(self.looked);

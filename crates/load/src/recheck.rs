@@ -12,7 +12,7 @@ use crate::run::Prepared;
 use crate::runner::{RunError, ledger_path};
 use job::spec::Workload;
 
-/// Reads under way at once.
+/// Reads in flight at once.
 const OUTSTANDING: usize = 32;
 /// Length of each, unless a block is longer.
 const READ_BYTES: u64 = 256 << 10;

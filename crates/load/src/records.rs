@@ -40,7 +40,7 @@ struct Chunk {
     records: Vec<Record>,
     /// All that come after it are of this time or later.
     until: Nanos,
-    /// When the worker ended, in its last chunk. What was under way then may stand in it too.
+    /// When the worker ended, in its last chunk. What was in flight then may stand in it too.
     ended: Option<Nanos>,
 }
 
@@ -129,7 +129,7 @@ impl Recorder {
         true
     }
 
-    /// The last that it hands over: the worker ended at `at`, and nothing is under way any more.
+    /// The last that it hands over: the worker ended at `at`, and nothing is in flight any more.
     pub(crate) fn end(self, at: Nanos) {
         let _ = self.line.full.push(Chunk { records: self.chunk, until: at, ended: Some(at) });
     }

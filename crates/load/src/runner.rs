@@ -3,11 +3,11 @@
 mod check;
 mod crew;
 mod gather;
+mod notes;
 mod read_in;
 mod result;
 mod standstill;
 mod under_way;
-mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use volume::Volume;
 pub(crate) use self::check::check;
 use self::crew::Crew;
 pub(crate) use self::crew::ledgers;
+pub(crate) use self::notes::{steadiness, unanswered_ios};
 use self::under_way::Run;
-pub(crate) use self::words::{steadiness, unanswered_ios};
 use crate::activity::Recording;
 use crate::engine::Stop;
 use crate::records::{Desk, SharedScribe};
@@ -115,7 +115,7 @@ impl Runner for Engine {
     }
 }
 
-/// How long I/Os under way at the end are waited for: a little longer than the volumes wait for
+/// How long I/Os in flight at the end are waited for: a little longer than the volumes wait for
 /// answers, so that these tell what is wrong. The kernel gives a device as long by itself.
 pub(crate) fn patience(run: &Prepared) -> Nanos {
     const OF_DEVICES: Nanos = Nanos::from_secs(30);

@@ -27,7 +27,7 @@ const STARTED: &str = "1970-01-01T00:00:00Z";
 
 /// What goes on between the steps of workers: storage that exists as a model.
 pub trait Storage {
-    /// When something happens next by itself; `None` while nothing is under way.
+    /// When something happens next by itself; `None` while nothing is in flight.
     fn next(&mut self) -> Option<Nanos>;
 
     /// Lets everything happen up to `now`, and appends the workers whose lanes have news, as
@@ -70,15 +70,14 @@ impl Simulation {
         let data = storage.keeps_data();
         let verifies = spec.workers.iter().filter_map(|worker| worker.workload.verify);
         if !data && verifies.clone().count() > 0 {
-            return Err(RunError::Nothing("simulated storage keeps no data to be compared"));
+            return Err(RunError::Nothing("simulated storage keeps no data: remove verify"));
         }
         if verifies.clone().any(|verify| verify.fill) {
-            return Err(RunError::Nothing("simulated storage is not filled before it is read"));
+            return Err(RunError::Nothing("simulated storage keeps no data: remove fill"));
         }
         let ledgers = ledgers(prepared)?;
         if spec.workers.iter().any(|worker| worker.workload.until_full) {
-            let why = "simulated storage has no file system that becomes full: leave until_full \
-                       (fill_device) away";
+            let why = "simulated storage never becomes full: remove until_full (fill_device)";
             return Err(RunError::Nothing(why));
         }
         let mut workers = Vec::new();
@@ -125,7 +124,7 @@ impl Simulation {
     }
 }
 
-/// One run under way.
+/// One run in progress.
 struct Run<'a> {
     prepared: &'a Prepared,
     spec: &'a RunSpec,
@@ -261,7 +260,7 @@ impl Run<'_> {
             }
             self.stuck = if next > self.now { 0 } else { self.stuck + 1 };
             if self.stuck > STUCK {
-                return Err(RunError::Nothing("simulated I/Os take no time: give them some"));
+                return Err(RunError::Nothing("simulated I/Os take no time: add service times"));
             }
             self.now = self.now.max(next);
             storage.advance(self.now, &mut self.awake);
@@ -284,7 +283,7 @@ impl Run<'_> {
         }
     }
 
-    /// The window is over: what is under way comes back, and what was planned in it is begun, as
+    /// The window is over: what is in flight comes back, and what was planned in it is begun, as
     /// long as a real run would wait. What it comes to counts in the window.
     fn drain(&mut self, storage: &mut dyn Storage, live: &mut dyn Live) -> Result<(), RunError> {
         let (end, now) = (self.now + patience(self.prepared), self.now);
@@ -390,7 +389,7 @@ impl Run<'_> {
 /// What is not there that the job asks for.
 fn unlogged(spec: &RunSpec) -> Option<String> {
     let wanted = spec.workers.iter().any(|worker| worker.shift.job.is_some());
-    wanted.then(|| "the job's logs are not written: no single I/O of a simulation is".to_owned())
+    wanted.then(|| "simulations write no logs of single I/Os".to_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A worker: keeps I/Os under way on one volume and records how long each took.
+//! A worker: keeps I/Os in flight on one volume and records how long each took.
 //!
 //! The usual one, a closed loop of a plain pattern without comparison, takes a short way
 //! through [`Worker::start_plain`]; what it does not need costs it one branch.
@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     pattern: Pattern,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Of each slot whether it is under way, when that is looked at.
+    /// Of each slot whether it is in flight, when that is looked at.
     under_way: Vec<bool>,
     batch: VecDeque<Io>,
     done: Vec<Done>,
@@ -93,7 +93,7 @@ struct Plan {
     last_start: Nanos,
     /// When I/Os came back after all slots had been in use.
     freed: Nanos,
-    /// Once all slots were in use, none begins until so many are.
+    /// Low watermark (iodepth_low): once all slots were in use, none starts until this many are.
     refill_at: Option<usize>,
     /// All were in use.
     draining: bool,
@@ -115,7 +115,7 @@ struct Plan {
     unmeasured: bool,
 }
 
-/// One I/O that may be under way.
+/// One I/O that may be in flight.
 pub(crate) struct Slot {
     /// What its latency counts from: in an open loop the planned start.
     start: Nanos,
@@ -147,9 +147,9 @@ impl Trouble {
         match self {
             Trouble::Lost(why) => format!("{name} lost {uri}: {why}"),
             Trouble::Mismatch(finding) => {
-                format!("{name} read other data than were written: {uri}, {finding}")
+                format!("{name} read wrong data: {uri}, {finding}")
             }
-            Trouble::Missed(_) => format!("{name} missed what was demanded of {uri}"),
+            Trouble::Missed(_) => format!("{name} missed the required rate of {uri}"),
         }
     }
 }
@@ -159,9 +159,9 @@ impl Trouble {
 pub(crate) enum Order {
     /// Write everything once, if data are to be compared, and do nothing else.
     Fill,
-    /// Keep I/Os under way.
+    /// Keep I/Os in flight.
     Run,
-    /// Let those under way come back.
+    /// Let those in flight come back.
     Drain,
 }
 
@@ -185,7 +185,7 @@ fn fill(bufs: &mut [Buf], writer: Option<&mut Writer>) {
 }
 
 impl Worker {
-    /// A worker with buffers of its own, as many as it keeps I/Os under way, unless its lane lends
+    /// A worker with buffers of its own, as many as it keeps I/Os in flight, unless its lane lends
     /// all that it moves. All workers of a volume that is verified share its ledger.
     pub(crate) fn new(
         lane: Box<dyn Lane>,
@@ -369,7 +369,7 @@ impl Worker {
         self.interval.connection += counted - std::mem::replace(&mut self.connection, counted);
     }
 
-    /// For how long the I/Os under way are under way by now, all together.
+    /// For how long the I/Os in flight are in flight by now, all together.
     fn ages_ns(&self, now: Nanos) -> i128 {
         let start = |slot: &Slot| i128::from(slot.start.0);
         let free = self.free.iter().map(|index| start(&self.slots[*index as usize]));
@@ -406,7 +406,7 @@ impl Worker {
     }
 
     /// Hands over what it has written down until `now`; the last of it if it is `over`: then what
-    /// was under way when its window ended is back.
+    /// was in flight when its window ended is back.
     #[cold]
     pub(crate) fn hand_over_records(&mut self, now: Nanos, over: bool) {
         let ended = self.plan.ended.or(self.plan.closed.filter(|_| over || self.plan.unmeasured));
@@ -444,7 +444,7 @@ impl Worker {
         self.trouble.clone().or_else(missed)
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way() == 0
     }

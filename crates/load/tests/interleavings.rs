@@ -13,7 +13,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use crate::handover::{Command, Handover, Rest};
+use crate::handover::{Directive, Handover, Rest};
 use crate::word::{acknowledged, begun};
 use crate::worker::Trouble;
 
@@ -117,7 +117,7 @@ fn a_read_finds_what_was_acknowledged_and_nothing_that_was_not_begun() {
         }
         let written = writers.map(|writer| writer.join().expect("it has written"));
         assert!(written.contains(&true), "one of them is the first");
-        // Nothing is under way any more, and all begun writes are counted.
+        // Nothing is in flight any more, and all begun writes are counted.
         let [least, found, most] = volume.read(0);
         assert_eq!(
             (found, most),
@@ -159,7 +159,7 @@ fn work(handover: &Handover, turns: u32) -> (u64, u32) {
     let (mut ios, mut troubles, mut waiting) = (0, 0, [None, None]);
     let mut own = [(); 2].map(|()| Box::new(stats::Interval::new()));
     for turn in 0..turns {
-        if handover.commanded() != Command::Run {
+        if handover.commanded() != Directive::Run {
             break;
         }
         for (worker, interval) in own.iter_mut().enumerate() {
@@ -183,7 +183,7 @@ fn work(handover: &Handover, turns: u32) -> (u64, u32) {
     for (worker, last) in own.into_iter().enumerate() {
         handover.put_trouble(worker, || waiting[worker].take());
         handover.put_last(worker, last);
-        // One that was under way comes back late.
+        // One that was in flight comes back late.
         ios += 1;
         let mut late = Box::new(stats::Interval::new());
         late.read.ios = 1;
@@ -198,7 +198,7 @@ fn work(handover: &Handover, turns: u32) -> (u64, u32) {
 fn no_interval_and_no_trouble_is_lost_however_late_the_collector_is() {
     model(2, || {
         let handover = Arc::new(Handover::new(2, false));
-        handover.command(Command::Run);
+        handover.command(Directive::Run);
         let thread = {
             let handover = Arc::clone(&handover);
             thread::spawn(move || work(&handover, 2))
@@ -218,7 +218,7 @@ fn no_interval_and_no_trouble_is_lost_however_late_the_collector_is() {
             thread::yield_now();
             collect(&handover);
         }
-        handover.command(Command::Drain);
+        handover.command(Directive::Drain);
         let (done, had) = thread.join().expect("it has worked");
         collect(&handover);
         for Rest { late, trouble, .. } in handover.take_rests() {

@@ -19,7 +19,7 @@ const SEEK_S_MAX: f64 = 10.0;
 /// What an arm is too late by and still does not wait a turn for, as a part of a turn: sums of
 /// rounded times are not exact, and a sector has a gap before it.
 const GAP: f64 = 1.0 / 4096.0;
-/// A request is passed over so many times as there are waiting ones, then it is served.
+/// A request is passed over at most this many times per waiting one, then it is served.
 const PASSES: u32 = 4;
 /// Depths for which [`Head::speeds`] lets an arm run; between them it draws lines.
 const DEPTHS: [u32; 15] = [3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512];

@@ -21,7 +21,7 @@ pub fn throughput_per_s(population: f64, response_s: f64) -> f64 {
     population / response_s
 }
 
-/// Requests per second of a device of banks, each request at a bank by chance, with `n` under way:
+/// Requests per second of a device of banks, each request at a bank by chance, with `n` in flight:
 /// of K banks so many work on average, K (1 − (1 − 1/K)^n). K is the rate of all banks at work
 /// times what a lone request takes.
 pub fn banks_per_s(rate_per_s: f64, alone_s: f64, n: u32) -> f64 {

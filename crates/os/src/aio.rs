@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use block::{Buf, Count};
 
-/// I/Os that a core has under way in this manner; others wait in a queue.
+/// I/Os that a core has in flight in this manner; others wait in a queue.
 const LIMIT: usize = 1024;
 /// Answers that are taken at once.
 const EVENTS: usize = 256;
@@ -207,7 +207,7 @@ impl Aio {
 
 impl Drop for Aio {
     fn drop(&mut self) {
-        // SAFETY: the context is ours. The call waits until nothing is under way any more.
+        // SAFETY: the context is ours. The call waits until nothing is in flight any more.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

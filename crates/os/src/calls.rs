@@ -16,7 +16,7 @@ use crate::device::Device;
 /// I/Os that are done in one turn, unless they are long: what is done can be asked for again
 /// while its lines are in the cache.
 const TURN: usize = 16;
-/// After so many bytes a turn ends.
+/// A turn ends after this many bytes.
 const TURN_BYTES: usize = 256 << 10;
 /// I/Os in a batch. Thousands of 4 KiB reads of compressed memory a second, one call for each and
 /// in batches of so many (medians of 9 and 11): 379 and 333 with 1, 404 and 399 with 4, 403 and 405

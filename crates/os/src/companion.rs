@@ -12,7 +12,7 @@ use std::sync::mpsc::Sender;
 
 use block::{Doing, Nanos};
 
-use crate::core::{Core, State};
+use crate::core::{Core, CoreState};
 use crate::waker::Waker;
 
 /// A loop with a core of its own that gets its turns from another core of the same thread.
@@ -59,7 +59,7 @@ impl SharedThread {
         self.cpu
     }
 
-    /// Has it run a job. False, and the job is dropped, if the thread is gone.
+    /// Queues a job on the thread. False, and the job is dropped, if the thread is gone.
     pub fn run(&self, job: Job) -> bool {
         let sent = self.jobs.send(job).is_ok();
         self.waker.wake();
@@ -126,7 +126,7 @@ impl Core {
 
     /// The companion's turn; whether there was something to do.
     #[inline]
-    pub(crate) fn turn_companion(&self, state: &mut State) -> io::Result<bool> {
+    pub(crate) fn turn_companion(&self, state: &mut CoreState) -> io::Result<bool> {
         let Some(company) = &mut state.company else { return Ok(false) };
         let start = self.now();
         let turned = company.companion.borrow_mut().turn()?;
@@ -142,7 +142,7 @@ impl Core {
     }
 }
 
-impl State {
+impl CoreState {
     /// The thread slept or gave way for so long.
     #[inline]
     pub(crate) fn was_away(&mut self, span: Nanos) {

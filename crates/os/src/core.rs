@@ -42,7 +42,7 @@ pub struct Token(pub u32);
 /// The reactor of one thread. A handle: clones are the same reactor.
 #[derive(Clone)]
 pub struct Core {
-    pub(crate) state: Rc<RefCell<State>>,
+    pub(crate) state: Rc<RefCell<CoreState>>,
     clock: Clock,
     pool: Pool,
 }
@@ -55,7 +55,7 @@ impl Core {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
         let mut ring = Ring::open()?;
         let receive = ReceiveBuffers::new(&mut ring)?;
-        let state = State {
+        let state = CoreState {
             ring: Some(ring),
             receive,
             slots: Vec::new(),
@@ -125,9 +125,9 @@ impl Core {
         Ok(())
     }
 
-    /// The same; what has news is in [`State::ready`].
+    /// The same; what has news is in [`CoreState::ready`].
     #[inline]
-    fn take_turn(&self, state: &mut State, until: Option<Nanos>) -> io::Result<()> {
+    fn take_turn(&self, state: &mut CoreState, until: Option<Nanos>) -> io::Result<()> {
         self.turn_companion(state)?;
         state.receive.turn();
         state.refill();
@@ -189,7 +189,7 @@ const KINDS: [Kind; 7] =
     [Kind::Receive, Kind::Send, Kind::Accept, Kind::File, Kind::Wake, Kind::Watch, Kind::Readable];
 
 /// Everything of one core that operations and completions touch.
-pub(crate) struct State {
+pub(crate) struct CoreState {
     /// Present until the drop, in which it goes before the buffers that the kernel knows.
     pub(crate) ring: Option<Ring>,
     pub(crate) receive: ReceiveBuffers,
@@ -215,7 +215,7 @@ pub(crate) struct State {
     pub(crate) in_flight: usize,
     /// Those of wakers, which have one each.
     pub(crate) wakers: usize,
-    /// Others on this processor.
+    /// Whether other threads compete for this CPU.
     pub(crate) crowd: Crowd,
     pub(crate) patience: Patience,
     /// Those of files behind a thread of the kernel.
@@ -239,7 +239,7 @@ pub(crate) struct State {
     pub(crate) pool: Pool,
 }
 
-impl State {
+impl CoreState {
     pub(crate) fn ring(&mut self) -> &mut Ring {
         self.ring.as_mut().expect("the ring lives until the drop")
     }
@@ -382,7 +382,7 @@ impl State {
         self.timed(Doing::Enter, |state| state.ring().submit())
     }
 
-    /// Whether something is under way that no completion of the ring tells of.
+    /// Whether something is in flight that no completion of the ring tells of.
     pub(crate) fn must_look(&self) -> bool {
         let aio = self.aio.as_ref().is_some_and(|aio| aio.pending() > 0);
         let calls = self.calls.pending() + self.batches.pending();
@@ -420,9 +420,9 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for CoreState {
     fn drop(&mut self) {
-        // Waits for what is under way there.
+        // Waits for what is in flight there.
         self.aio = None;
         let quiet = self.drain();
         self.ring = None;

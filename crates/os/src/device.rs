@@ -41,7 +41,7 @@ pub struct DeviceCounters {
     pub merged_writes: u64,
     /// Bytes of all writes.
     pub written_bytes: u64,
-    /// What its writes took, likewise.
+    /// The same for writes.
     pub write_ms: u64,
     /// Time in which it had anything to do, in milliseconds.
     pub busy_ms: u64,

@@ -15,7 +15,7 @@ use block::{Buf, Pool};
 use io_uring::opcode;
 use io_uring::types::Fd;
 
-use crate::core::{Kind, State};
+use crate::core::{CoreState, Kind};
 use crate::socket::End;
 
 /// So many sockets on a core leave room for one that goes direct.
@@ -36,7 +36,7 @@ pub(crate) struct Arrival {
     pub(crate) len: usize,
 }
 
-impl State {
+impl CoreState {
     /// Decides how a new socket gets its data, and takes the ring for one that was alone so far.
     pub(crate) fn begin_receiving(&mut self, index: u32) {
         if let Some(other) = self.direct.take() {

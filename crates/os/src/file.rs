@@ -10,7 +10,7 @@ use io_uring::{opcode, squeue};
 
 use crate::aio::{self, Aio, FileIo};
 use crate::calls;
-use crate::core::{Core, Kind, Slot, State, Token};
+use crate::core::{Core, CoreState, Kind, Slot, Token};
 use crate::device::Device;
 use crate::polled::Polling;
 use crate::ring::OpenRingError;
@@ -187,7 +187,7 @@ pub(crate) struct FileState {
 impl FileState {
     /// The ring that takes an operation, if it is one of those that are polled.
     fn polled_ring(&self, part: u32) -> Option<usize> {
-        let (op, _) = self.ops[part as usize].as_ref().expect("an operation under way");
+        let (op, _) = self.ops[part as usize].as_ref().expect("an operation in flight");
         let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });
         match self.way {
             Way::Polled(which) if moves_data => Some(which),
@@ -200,7 +200,7 @@ impl FileState {
         let registered = self.registered
             && (self.polled_ring(part).is_some() || !matches!(self.way, Way::Polled(_)));
         let fd = Fd(self.fd.as_raw_fd());
-        let (op, sofar) = self.ops[part as usize].as_mut().expect("an operation under way");
+        let (op, sofar) = self.ops[part as usize].as_mut().expect("an operation in flight");
         let (offset, len) = (op.offset + u64::from(*sofar), op.len - *sofar);
         let data = op
             .buf
@@ -256,7 +256,7 @@ impl FileState {
             return None;
         }
         let fd = self.fd.as_raw_fd();
-        let (op, sofar) = self.ops[part as usize].as_mut().expect("an operation under way");
+        let (op, sofar) = self.ops[part as usize].as_mut().expect("an operation in flight");
         let (write, durable) = match op.kind {
             FileOpKind::Read => (false, false),
             FileOpKind::Write { durable } => (true, durable),
@@ -271,13 +271,13 @@ impl FileState {
     }
 
     fn finish(&mut self, part: u32, result: io::Result<()>) {
-        let (op, _) = self.ops[part as usize].take().expect("an operation under way");
+        let (op, _) = self.ops[part as usize].take().expect("an operation in flight");
         self.free.push(part);
         self.done.push(FileDone { tag: op.tag, kind: op.kind, result, buf: op.buf });
     }
 }
 
-impl State {
+impl CoreState {
     fn file(&mut self, index: u32) -> &mut FileState {
         match &mut self.slots[index as usize] {
             Slot::File(file) => file,
@@ -328,7 +328,7 @@ impl State {
         };
         let arena = buf.as_ref().zip(ring).and_then(|(buf, ring)| ring.arena_of(buf));
         let file = self.file(index);
-        file.ops[part as usize].as_mut().expect("an operation under way").0.buf = buf;
+        file.ops[part as usize].as_mut().expect("an operation in flight").0.buf = buf;
         let entry = file.entry(index, part, arena);
         if let Some(which) = polled {
             return self.push_polled(which, entry, index, part);
@@ -367,7 +367,7 @@ impl State {
         let behind_thread = self.file(index).behind_thread;
         self.behind_threads.lower(usize::from(behind_thread));
         let file = self.file(index);
-        let (op, sofar) = file.ops[part as usize].as_mut().expect("an operation under way");
+        let (op, sofar) = file.ops[part as usize].as_mut().expect("an operation in flight");
         let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });
         match result {
             _ if result == -libc::EINTR || result == -libc::EAGAIN => {

@@ -38,7 +38,7 @@ impl FuseChannel {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(FuseChannel { file: fd.into() }) }
     }
 
-    /// Another channel of the same file system, with requests under way of its own.
+    /// Another channel of the same file system, with requests in flight of its own.
     ///
     /// # Errors
     ///

@@ -10,15 +10,15 @@ use std::os::fd::AsRawFd;
 
 use block::Nanos;
 
-use crate::core::{Core, Slot, State};
+use crate::core::{Core, CoreState, Slot};
 use crate::cpu;
 use crate::reference::incoming_cpu;
 
-/// After so long without news a core sleeps as a guest.
+/// Idle time after which a core sleeps as a guest.
 const IDLE: Nanos = Nanos::from_millis(10);
 /// A sleep of this length says that there is little to do.
 const REST: Nanos = Nanos::from_millis(1);
-/// A guest that did not rest for so long goes home.
+/// A guest that did not rest for this long goes home.
 const STAY: Nanos = Nanos::from_millis(1);
 
 /// Where a core is, of one that may be a guest elsewhere.
@@ -66,7 +66,7 @@ impl Core {
 
     /// Ends a visit that has become work.
     #[inline]
-    pub(crate) fn end_visit(&self, state: &mut State) {
+    pub(crate) fn end_visit(&self, state: &mut CoreState) {
         let Some(guest) = &mut state.guest else { return };
         if let Some(last) = state.ready.last() {
             (guest.heard, guest.settled) = (*last, false);
@@ -78,7 +78,7 @@ impl Core {
     }
 }
 
-impl State {
+impl CoreState {
     /// Whether this core is on another's processor, which it must not keep busy by waiting.
     pub(crate) fn is_guest(&self) -> bool {
         self.guest.as_ref().is_some_and(Guest::is_away)

@@ -8,7 +8,7 @@ use io_uring::opcode;
 use io_uring::types::Fd;
 use socket2::{Domain, Type};
 
-use crate::core::{Core, Kind, Slot, State, Token};
+use crate::core::{Core, CoreState, Kind, Slot, Token};
 use crate::socket::avoid_pacing;
 
 /// Connections that may wait to be accepted.
@@ -102,7 +102,7 @@ pub(crate) struct ListenerState {
     dropped: bool,
 }
 
-impl State {
+impl CoreState {
     fn listener(&mut self, index: u32) -> &mut ListenerState {
         match &mut self.slots[index as usize] {
             Slot::Listener(listener) => listener,

@@ -6,7 +6,7 @@
 use block::{Count, Nanos};
 
 use crate::clock::Clock;
-use crate::core::State;
+use crate::core::CoreState;
 use crate::ring::{OpenRingError, Ring};
 use crate::sample;
 
@@ -65,7 +65,7 @@ impl PolledRing {
     }
 }
 
-impl State {
+impl CoreState {
     /// The ring for a manner of polling, made when it is first asked for.
     pub(crate) fn open_polled(&mut self, polling: Polling) -> Result<usize, OpenRingError> {
         if let Some(known) = self.polled.iter().position(|polled| polled.polling == polling) {
@@ -83,7 +83,7 @@ impl State {
         Ok(self.polled.len() - 1)
     }
 
-    /// I/Os under way in rings that are polled.
+    /// I/Os in flight in rings that are polled.
     pub(crate) fn polled_in_flight(&self) -> usize {
         self.polled.iter().map(|polled| polled.in_flight).sum()
     }

@@ -15,7 +15,7 @@ const BUFFERS: u16 = 64;
 /// So many the kernel has at least: 1 MiB, as much as a core's second level cache. It fills them in
 /// turn, so with more of them each has left the cache when it is filled again.
 const OFFERED_LEAST: u16 = 8;
-/// After so many turns without want the kernel is offered half as many.
+/// After this many turns without demand the kernel is offered half as many buffers.
 const TURNS_WITHOUT_WANT: u32 = 1024;
 /// The one group of provided buffers of a ring.
 pub(crate) const GROUP: u16 = 0;
@@ -46,7 +46,7 @@ impl ReceiveBuffers {
             let entries = Buf::new(usize::from(BUFFERS) * size_of::<BufRingEntry>())?;
             let address = entries.address().as_ptr() as u64;
             // SAFETY: `entries` is page-aligned, of the right length, and lives as long as the
-            // ring, because `State` drops the ring before the buffers.
+            // ring, because `CoreState` drops the ring before the buffers.
             let registered = unsafe {
                 ring.submitter().register_buf_ring_with_flags(address, BUFFERS, GROUP, 0)
             };
@@ -138,11 +138,11 @@ impl Offered {
 
 /// How many buffers the kernel is to have: as few as will do.
 struct Demand {
-    /// It should have so many.
+    /// Wanted buffers.
     wanted: u16,
-    /// It has so many.
+    /// Buffers at hand.
     offered: u16,
-    /// It had at least so many since the last review.
+    /// Fewest buffers at hand since the last review.
     least: u16,
     /// Turns since then.
     turns: u32,

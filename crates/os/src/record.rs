@@ -6,7 +6,7 @@
 use block::{Activity, Doing, Nanos, Stretch};
 
 use crate::clock::Clock;
-use crate::core::{Core, State};
+use crate::core::{Core, CoreState};
 
 /// Where a core writes down what it does.
 #[derive(Debug)]
@@ -42,12 +42,12 @@ impl Core {
     }
 }
 
-impl State {
+impl CoreState {
     /// Takes what has arrived on the lone socket, if there is one.
     #[inline]
     pub(crate) fn receive_direct_timed(&mut self) {
         if self.direct.is_some() {
-            self.timed(Doing::Reap, State::receive_direct);
+            self.timed(Doing::Reap, CoreState::receive_direct);
         }
     }
 
@@ -61,7 +61,7 @@ impl State {
 
     /// Does `work`, and writes it down if somebody wants to know.
     #[inline]
-    pub(crate) fn timed<R>(&mut self, doing: Doing, work: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn timed<R>(&mut self, doing: Doing, work: impl FnOnce(&mut CoreState) -> R) -> R {
         let Some(record) = &self.record else { return work(self) };
         let start = record.clock.now();
         let done = work(self);

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use block::Chain;
 
-use crate::core::State;
+use crate::core::CoreState;
 use crate::cpu;
 use crate::pipe::Pipe;
 use crate::socket::Socket;
@@ -63,7 +63,7 @@ pub(crate) fn incoming_cpu(socket: RawFd) -> Option<usize> {
     usize::try_from(cpu).ok().filter(|_| result == 0)
 }
 
-impl State {
+impl CoreState {
     /// Sends by reference what the socket takes now. True when that was all; the rest is to be
     /// copied.
     pub(crate) fn send_by_reference(&mut self, index: u32) -> bool {

@@ -18,7 +18,7 @@ const SUBMISSIONS: u32 = 512;
 const COMPLETIONS: u32 = 4096;
 /// Descriptors that can be registered; beyond, plain ones are used.
 const REGISTERED_FILES: u32 = 4096;
-/// After so many milliseconds without work a thread that polls for submissions sleeps.
+/// Idle time in milliseconds after which the kernel's SQPOLL thread sleeps.
 const POLL_IDLE_MS: u32 = 100;
 
 /// Arenas of buffers that can be registered; beyond, buffers are used plain.
@@ -191,7 +191,7 @@ impl Ring {
     }
 
     /// Lets go of all registered arenas, so that their memory can be given back. They are
-    /// registered again with the next I/O. No I/O may be under way that names one.
+    /// registered again with the next I/O. No I/O may be in flight that names one.
     pub(crate) fn forget_arenas(&mut self) {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         while let Some(index) = self.arenas.len().checked_sub(1) {
@@ -342,7 +342,7 @@ fn descriptor_limit() -> u32 {
 }
 impl Core {
     /// Has the kernel let go of the buffers that it knows, so that a pool can
-    /// [give them back](block::Pool::review). Only while no I/O of a file is under way.
+    /// [give them back](block::Pool::review). Only while no I/O of a file is in flight.
     pub fn forget_arenas(&self) {
         self.state.borrow_mut().ring().forget_arenas();
     }

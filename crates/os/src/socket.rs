@@ -12,13 +12,13 @@ use io_uring::types::{Fd, Fixed};
 use io_uring::{cqueue, opcode, squeue};
 use socket2::{Domain, Protocol, Type};
 
-use crate::core::{Core, Kind, Slot, State, Token};
+use crate::core::{Core, CoreState, Kind, Slot, Token};
 use crate::direct::{Arrival, Mode};
 use crate::receive::{BUFFER_BYTES, GROUP};
 use crate::reference;
 use crate::refill::Arming;
 
-/// One send takes at most so many pieces: the kernel's limit for a message.
+/// Most pieces of one send: the kernel's limit for a message.
 const PIECES_PER_SEND: usize = 1024;
 
 /// A connected TCP socket. Dropping it closes the connection at once.
@@ -234,7 +234,7 @@ pub(crate) struct SocketState {
     pub(crate) receive_max: usize,
     /// How many long chains were sent, while it is not known where the peer is.
     pub(crate) long_chains: u32,
-    /// The message and its parts, where the kernel reads them while a send is under way.
+    /// The message and its parts, where the kernel reads them while a send is in flight.
     message: Box<libc::msghdr>,
     pub(crate) parts: Vec<libc::iovec>,
     pub(crate) ended: Option<End>,
@@ -274,7 +274,7 @@ impl SocketState {
     }
 }
 
-impl State {
+impl CoreState {
     pub(crate) fn socket(&mut self, index: u32) -> &mut SocketState {
         match &mut self.slots[index as usize] {
             Slot::Socket(socket) => socket,
@@ -304,7 +304,7 @@ impl State {
         }
     }
 
-    /// Gives the kernel a receive for this socket, for which there is a buffer.
+    /// Arms a receive on this socket, for which there is a buffer.
     pub(crate) fn arm_receive(&mut self, index: u32, arming: Arming) {
         let multishot = self.ring().features.multishot_receive;
         let socket = self.socket(index);

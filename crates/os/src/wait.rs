@@ -4,7 +4,7 @@ use std::io;
 
 use block::{Doing, Nanos};
 
-use crate::core::{Core, State};
+use crate::core::{Core, CoreState};
 
 /// How long an idle loop spins at least before it sleeps. Waking a sleeping virtual processor takes
 /// 24 to 130 µs, more than an exchange; an idle loop costs one such span after its last message.
@@ -12,7 +12,7 @@ const SPIN: Nanos = Nanos(50_000);
 /// How long at most, if it worked as long before. Whoever wakes a sleeper pays, too: `nvmf_tgt`,
 /// whose core was the limit, 70 to 100 ns of 2.3 µs a write while our initiator slept between.
 const LONG_SPIN: Nanos = Nanos(400_000);
-/// Of so many pauses of a spin one yields, so that two loops can share a core.
+/// One of this many pauses of a spin yields, so that two loops can share a core.
 const PAUSES_PER_YIELD: u32 = 16;
 /// So long after a rest of as much a core yields at its first pause: an idle target that it has
 /// asked sleeps on this processor, and the pauses take 20 µs to 45 µs with nothing in the caches.
@@ -27,22 +27,22 @@ const CROWDED_PRECISION: Nanos = Nanos(20_000);
 /// 100 ms took 10 µs less so.
 const LONG: Nanos = Nanos::from_millis(10);
 const LONG_LEAD: Nanos = Nanos(200_000);
-/// While so many I/Os are under way with files behind a thread of the kernel (loop devices), the
+/// While so many I/Os are in flight with files behind a thread of the kernel (loop devices), the
 /// core sleeps at once: that thread is the limit, and a spinning neighbour slows the processor it
 /// works on. With fewer the thread runs out of work while we sleep. Of a core that changed its
 /// manner every 30 ms, thousands of 4 KiB reads a second, medians of 90 such spans and more,
-/// spinning and asleep: 172 and 146 with 16 under way, 174 and 170 with 32, 189 and 253 with 64
+/// spinning and asleep: 172 and 146 with 16 in flight, 174 and 170 with 32, 189 and 253 with 64
 /// (2 vCPUs, AMD EPYC, Linux 6.18).
 const UNDER_WAY: usize = 40;
 /// With so many connections a yield that takes long was no other end's turn.
 const FEW_SOCKETS: usize = 4;
 
 impl Core {
-    /// Waits until there is something in [`State::ready`], or until then; what is [`LONG`] ends
+    /// Waits until there is something in [`CoreState::ready`], or until then; what is [`LONG`] ends
     /// before.
     pub(crate) fn wait(
         &self,
-        state: &mut State,
+        state: &mut CoreState,
         start: Nanos,
         until: Option<Nanos>,
     ) -> io::Result<()> {
@@ -63,7 +63,7 @@ impl Core {
     /// The same; returns the time after it, as far as it was looked at.
     fn wait_for_news(
         &self,
-        state: &mut State,
+        state: &mut CoreState,
         mut start: Nanos,
         until: Option<Nanos>,
     ) -> io::Result<Nanos> {
@@ -122,7 +122,7 @@ impl Core {
     /// Lets whoever was answered just now go on, if that one may be on this processor: this core
     /// is its guest, or was woken by it from a rest. Who asks looks for an answer before it yields.
     #[inline]
-    pub(crate) fn give_way_to_peer(&self, state: &mut State) {
+    pub(crate) fn give_way_to_peer(&self, state: &mut CoreState) {
         if !state.is_guest() && !state.patience.was_called {
             return;
         }
@@ -134,7 +134,7 @@ impl Core {
     }
 
     /// Lets others on this processor go first; the time after it.
-    fn give_way(&self, state: &mut State) -> Nanos {
+    fn give_way(&self, state: &mut CoreState) -> Nanos {
         let from = self.now();
         state.timed(Doing::Yield, |_| std::thread::yield_now());
         let now = self.now();
@@ -143,10 +143,10 @@ impl Core {
         now
     }
 
-    /// Sleeps until something comes, or for so long and no more; the time after it.
+    /// Sleeps until an event or a timeout; returns the time after it.
     fn sleep(
         &self,
-        state: &mut State,
+        state: &mut CoreState,
         now: Nanos,
         left: Option<Nanos>,
         precision: Nanos,
@@ -222,7 +222,7 @@ impl Patience {
     }
 }
 
-impl State {
+impl CoreState {
     /// Looks everywhere once.
     #[inline]
     fn has_news(&mut self) -> io::Result<bool> {

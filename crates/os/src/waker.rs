@@ -8,7 +8,7 @@ use std::sync::Arc;
 use io_uring::opcode;
 use io_uring::types::Fd;
 
-use crate::core::{Core, Kind, Slot, State, Token};
+use crate::core::{Core, CoreState, Kind, Slot, Token};
 
 /// Ends the wait of a core's turn, from any thread.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl WakerState {
     }
 }
 
-impl State {
+impl CoreState {
     fn arm_waker(&mut self, index: u32) -> io::Result<()> {
         let Slot::Waker(waker) = &mut self.slots[index as usize] else {
             unreachable!("a waker's slot holds a waker")

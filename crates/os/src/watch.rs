@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use io_uring::opcode;
 use io_uring::types::Fd;
 
-use crate::core::{Core, Kind, Slot, State, Token};
+use crate::core::{Core, CoreState, Kind, Slot, Token};
 
 /// The completion of a cancellation says nothing of the descriptor.
 const CANCEL: u32 = 1;
@@ -43,7 +43,7 @@ pub(crate) struct WatchState {
     dropped: bool,
 }
 
-impl State {
+impl CoreState {
     fn arm_watch(&mut self, index: u32) -> io::Result<()> {
         let Slot::Watched(watch) = &mut self.slots[index as usize] else {
             unreachable!("a watched descriptor stays in its slot")

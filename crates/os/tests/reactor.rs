@@ -261,7 +261,7 @@ fn a_port_is_shared_by_the_sockets_of_one_call_and_by_no_others() {
 }
 
 /// Peers that all send more than the core has buffers for: how many bytes each socket had when the
-/// first had `enough`. Each peer has data under way before each turn of the core.
+/// first had `enough`. Each peer has data in flight before each turn of the core.
 fn race_of_floods(count: usize, enough: usize) -> Vec<usize> {
     let core = core();
     let mut pairs: Vec<_> = (0..count).map(|_| pair(&core)).collect();
@@ -272,7 +272,7 @@ fn race_of_floods(count: usize, enough: usize) -> Vec<usize> {
             while let Some(chunk) = socket.receive() {
                 *had += chunk.len();
             }
-            // An error says that the socket is full: data are under way.
+            // An error says that the socket is full: data are in flight.
             let _ = peer.write(&[7; 64 << 10]);
         }
         had.iter().any(|had| *had >= enough)

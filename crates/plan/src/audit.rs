@@ -138,7 +138,7 @@ const WINDOWS: f64 = 0.02;
 /// Below this share of a queue depth, somebody did not keep the queue full.
 const KEPT_FULL: f64 = 0.75;
 
-/// Little's law: IOPS × latency are under way. A queue depth is the most that can be: more breaks
+/// Little's law: IOPS × latency are in flight. A queue depth is the most that can be: more breaks
 /// the law, less is what a submitter does that is not always quick enough.
 fn little(claim: &Claim) -> Option<Finding> {
     let (iops, latency) = (claim.amount("iops")?, claim.amount("latency")?);
@@ -150,7 +150,7 @@ fn little(claim: &Claim) -> Option<Finding> {
     let (depth_low, depth_high) = outstanding.interval();
     let (outcome, note) = match () {
         () if least > depth_high * (1.0 + WINDOWS) => {
-            (Outcome::Breaks, ": more under way than the depth allows")
+            (Outcome::Breaks, ": more in flight than the depth allows")
         }
         () if most < depth_low * KEPT_FULL => {
             (Outcome::Unclear, ": far below the depth; was the queue kept full?")
@@ -167,7 +167,7 @@ fn little(claim: &Claim) -> Option<Finding> {
     Some(finding("little", outcome, line))
 }
 
-/// What is under way has to fit into the drives' queues.
+/// What is in flight has to fit into the drives' queues.
 fn queue(claim: &Claim) -> Option<Finding> {
     let (drive, drives) = (claim.drive?, claim.count("drives")?);
     let known = drive.known("queue_depth")?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use catalogue::Catalogue;
 
-pub use setup::{Cache, Down, HOSTS_MAX, Raid, Setup, State, Target};
+pub use setup::{Cache, Down, FlashState, HOSTS_MAX, Raid, Setup, Target};
 
 /// Bills that come along: name and text.
 const SHIPPED: [(&str, &str); 5] = [
@@ -61,7 +61,7 @@ pub struct Work {
     pub size_bytes: f64,
     /// Share of reads, 0 to 1.
     pub read_share: f64,
-    /// I/Os under way for each drive, or for each port where there are no drives.
+    /// I/Os in flight for each drive, or for each port where there are no drives.
     pub outstanding: u32,
 }
 
@@ -93,7 +93,7 @@ pub struct Group {
     pub view: View,
     /// Share of the work of all devices of the group that they do one after the other.
     pub contention: f64,
-    /// Transfers that an engine of a port has under way at once.
+    /// Transfers that an engine of a port has in flight at once.
     pub contexts: u32,
     /// Most payload of a packet of PCI Express.
     pub payload_max: u32,

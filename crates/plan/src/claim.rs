@@ -39,7 +39,7 @@ pub struct ClaimText {
     /// Mean response time: `0.88 ms`.
     #[serde(deserialize_with = "text")]
     pub latency: Option<String>,
-    /// I/Os under way.
+    /// I/Os in flight.
     #[serde(deserialize_with = "text")]
     pub outstanding: Option<String>,
     /// Payload per second: `4 GB/s`.

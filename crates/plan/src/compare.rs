@@ -143,7 +143,7 @@ pub fn compare(
     Ok(Comparison { equal, work, alternatives })
 }
 
-/// An I/O here must be an I/O there. How many are under way is part of each bill.
+/// An I/O here must be an I/O there. How many are in flight is part of each bill.
 fn same_work(bills: &[Bill]) -> Result<Work, CompareError> {
     let Some(first) = bills.first() else {
         return Err(CompareError::Work("nothing to compare".to_owned()));

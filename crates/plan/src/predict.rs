@@ -16,7 +16,7 @@ pub struct Prediction {
     pub bytes_per_s: f64,
     /// Mean time from issue to done, in seconds.
     pub latency_s: f64,
-    /// Mean I/Os under way.
+    /// Mean I/Os in flight.
     pub outstanding: f64,
     /// Share of all cores in use; `None` if no software is named.
     pub processor: Option<f64>,
@@ -56,7 +56,7 @@ impl Prediction {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Too few I/Os are under way to keep any part busy.
+    /// Too few I/Os are in flight to keep any part busy.
     QueueDepth {
         /// How many on each drive or port would keep the busiest part at work for nine tenths of
         /// the time; `None` if none would, as where a drive takes no more commands at once.
@@ -74,7 +74,7 @@ impl Limit {
     pub fn words(&self) -> String {
         match self {
             Limit::QueueDepth { lifts: Some(depth) } => {
-                format!("queue depth: {depth} under way on each would lift it")
+                format!("queue depth: {depth} in flight on each would lift it")
             }
             Limit::QueueDepth { lifts: None } => {
                 "queue depth, and the drives take no more commands at once".to_owned()
@@ -200,14 +200,14 @@ fn caveat(caveat: &Caveat) -> Option<&'static str> {
     }
 }
 
-/// What a system does with I/Os that arrive at a rate, whatever is under way.
+/// What a system does with I/Os that arrive at a rate, whatever is in flight.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Arriving {
     /// I/Os that arrive per second, at random.
     pub rate: f64,
     /// Mean time from arrival to done, in seconds.
     pub response_s: f64,
-    /// Mean I/Os under way.
+    /// Mean I/Os in flight.
     pub outstanding: f64,
     /// How busy everything is, the busiest first.
     pub uses: Vec<Use>,

@@ -17,7 +17,7 @@ pub struct Goal {
     pub work: Work,
     /// The server to build in, with its slots and cores.
     pub server: Option<String>,
-    /// What an I/O costs in processor time.
+    /// Software stack, which sets the CPU time of an I/O.
     pub software: Option<String>,
     /// The adapter for drives that need one.
     pub adapter: Option<String>,

@@ -41,7 +41,7 @@ pub struct Need {
     pub drives_max: u32,
     /// Each host, with its lanes, bays and cores.
     pub server: Option<String>,
-    /// What an I/O costs in processor time.
+    /// Software stack, which sets the CPU time of an I/O.
     pub software: Option<String>,
     /// What drives hang on that need an adapter.
     pub adapter: Option<String>,

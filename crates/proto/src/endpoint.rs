@@ -47,7 +47,7 @@ pub trait Initiator: Endpoint {
     /// Asks for an orderly end. The phase becomes [`Phase::Closed`] when the peer agreed.
     fn close(&mut self, now: Nanos, out: &mut Outbox);
 
-    /// The connection is gone: every I/O under way is answered in [`done`](Self::done), those that
+    /// The connection is gone: every I/O in flight is answered in [`done`](Self::done), those that
     /// were not answered in time with [`Fault::Unanswered`](block::Fault::Unanswered), all others
     /// with [`Fault::Disconnected`](block::Fault::Disconnected).
     fn abandon(&mut self);

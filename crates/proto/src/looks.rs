@@ -1,8 +1,8 @@
 //! A time-out for each command that costs it one byte: no clock, no list, no timer of its own.
 //!
-//! Now and then an initiator looks at all commands under way and counts, for each, how many of
+//! Now and then an initiator looks at all commands in flight and counts, for each, how many of
 //! these looks it has lived to see. Between two of them lies a pause at least, so what has seen so
-//! many was under way for one pause less, and a process that stood still, which looks late and only
+//! many was in flight for one pause less, and a process that stood still, which looks late and only
 //! once, finds what was answered meanwhile before it gives anything up.
 
 use block::Nanos;
@@ -19,18 +19,18 @@ const STOOD_STILL: Nanos = Nanos::from_secs(1);
 /// So long it then waits for what may lie in a queue before it.
 const GRACE: Nanos = Nanos::from_secs(1);
 
-/// Whether a command is under way, and how many looks it has seen: all that the time-out takes of
+/// Whether a command is in flight, and how many looks it has seen: all that the time-out takes of
 /// its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Age(u8);
 
 impl Age {
-    /// None is under way.
+    /// None is in flight.
     pub(crate) const NONE: Age = Age(0);
     /// It has seen no look yet.
     pub(crate) const NEW: Age = Age(1);
 
-    /// Whether a command is under way.
+    /// Whether a command is in flight.
     #[inline(always)]
     pub(crate) fn is_some(self) -> bool {
         self != Age::NONE
@@ -94,7 +94,7 @@ fn pause(limit: Nanos) -> Nanos {
 }
 
 /// How long a peer may leave a ping unanswered, `least` at least: as long as a command that may
-/// take `limit` can be under way, so that no ping decides sooner than a command would. Without a
+/// take `limit` can be in flight, so that no ping decides sooner than a command would. Without a
 /// limit, `least`.
 pub(crate) fn ping_limit(limit: Nanos, least: Nanos) -> Nanos {
     if limit == Nanos(0) {
@@ -158,7 +158,7 @@ mod test {
         assert_eq!(ping_limit(Nanos(0), Nanos(7)), Nanos(7));
     }
 
-    /// How long a command is under way that begins `after` a look, until it is late.
+    /// How long a command is in flight that begins `after` a look, until it is late.
     fn lasts(limit: Nanos, after: Nanos) -> Nanos {
         let mut looks = Looks::new(limit, Nanos(0));
         let began = looks.due() + after;

@@ -195,7 +195,7 @@ impl Outbox {
         self.account.affordable(len_bytes)
     }
 
-    /// Whether there is no memory for so much more.
+    /// Whether the budget has no room for this many more bytes.
     #[inline]
     pub fn is_short(&self, wanted_bytes: usize) -> bool {
         !self.account.has_share(wanted_bytes)
@@ -319,7 +319,7 @@ impl Outbox {
         // so in one turn. What is more, or was more last time, lies in a row.
         let little = self.last_bytes <= Pool::SMALL_BYTES && self.chain.is_empty();
         let row = if little { len } else { Pool::LARGE_BYTES };
-        // What waits here is bounded by the commands that the peer may have under way, and a
+        // What waits here is bounded by the commands that the peer may have in flight, and a
         // PDU must not stay half written.
         self.current = lent.or_else(|| self.account.take_row(row));
         if self.current.is_none() {

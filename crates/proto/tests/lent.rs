@@ -18,7 +18,7 @@ use proto::{Endpoint, Initiator, Outbox, Target};
 
 const BLOCK: u64 = 4096;
 const DISK: u64 = 4 << 20;
-/// Shorter than what is under way: a buffer that comes free too early is used again too early.
+/// Shorter than what is in flight: a buffer that comes free too early is used again too early.
 const LAP: usize = 96 << 10;
 
 /// One direction of a connection. What is sent lies where the sender put it until it is read.
@@ -98,7 +98,7 @@ fn content(block: u64) -> u8 {
     (block * 37 % 251) as u8
 }
 
-/// Random reads and writes, up to `depth` under way, over two lines that are read in random parts.
+/// Random reads and writes, up to `depth` in flight, over two lines that are read in random parts.
 /// Returns how many bytes went by reference, up and down.
 fn exercise<I: Initiator, T: Target>(
     (host, host_out): (&mut I, &mut Outbox),

@@ -62,12 +62,12 @@ pub struct Limits {
     pub connections: usize,
     /// Connections at once that have not said who they are; one more ends the oldest of them.
     pub half_open: usize,
-    /// Commands under way on one connection.
+    /// Commands in flight on one connection.
     pub commands: u16,
     /// Bytes that a peer may leave unread before it is cut off, beyond what its commands answer.
     pub unread_bytes: usize,
     /// A connection that has sent so many bytes is served again when the others were. By default
-    /// two receive buffers of a core: what a peer with 64 writes of 4 KiB under way sends.
+    /// two receive buffers of a core: what a peer with 64 writes of 4 KiB in flight sends.
     pub share_bytes: usize,
     /// How long a login may take.
     pub login_timeout: Nanos,

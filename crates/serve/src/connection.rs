@@ -10,7 +10,7 @@ use crate::hosts::Seat;
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
 /// Why a connection ends whose answers found no room.
-const NO_MEMORY: &str = "no memory for its answers: raise --memory";
+const NO_MEMORY: &str = "out of memory for its responses: raise --memory";
 
 /// A connection of one core.
 pub(crate) struct Connection<S> {
@@ -109,7 +109,7 @@ impl<S: ReactorSocket> Connection<S> {
         }
         self.say_farewell(now);
         self.leave();
-        self.why.get_or_insert_with(|| "a fault of the volume ends it".to_owned());
+        self.why.get_or_insert_with(|| "a volume fault ended it".to_owned());
     }
 
     /// No further word of the peer counts; what was said to it is still sent.
@@ -140,7 +140,7 @@ impl<S: ReactorSocket> Connection<S> {
         let unread = self.out.len_bytes() > unread_limit;
         if unread || self.out.failed() {
             self.leave();
-            let why = if unread { "it does not read its answers" } else { NO_MEMORY };
+            let why = if unread { "the peer stopped reading its responses" } else { NO_MEMORY };
             return self.over(Some(why.to_owned()));
         }
         if self.end.finished() {

@@ -39,7 +39,7 @@ impl std::fmt::Display for Full {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Full::All(count) => write!(f, "{count} connections already"),
-            Full::Host(count) => write!(f, "its host has {count} connections already"),
+            Full::Host(count) => write!(f, "its host already has {count} connections"),
         }
     }
 }

@@ -10,11 +10,11 @@ const LINES_PER_SECOND: u32 = 10;
 /// Takes lines for people and passes them on, at most ten a second.
 pub struct Log {
     write: Box<dyn Fn(&str) + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     second: u64,
     lines: u32,
     dropped: u64,
@@ -34,7 +34,7 @@ impl Log {
             if state.dropped > 0 {
                 (self.write)(&format!("{} more lines like these were left out", state.dropped));
             }
-            *state = State { second, lines: 0, dropped: 0 };
+            *state = LogState { second, lines: 0, dropped: 0 };
         }
         if state.lines < LINES_PER_SECOND {
             state.lines += 1;

@@ -217,7 +217,7 @@ impl<R: Reactor> Portal<R> {
         };
         let Some(account) = memory::account(self.core.pool()) else {
             let limit = print_size(self.shared.budget.limit_bytes());
-            return refuse(&format!("the {limit} of memory that connections may have are used up"));
+            return refuse(&format!("the connections' {limit} of memory are used up"));
         };
         if let Some(slot) = self.connections.oldest_half_open(limits.half_open) {
             self.close(slot, Some("too many connections without a login".to_owned()), now);
@@ -269,14 +269,14 @@ impl<R: Reactor> Portal<R> {
         moved_bytes
     }
 
-    /// Has all connections learn what one of this core did: here at once, elsewhere in the next
+    /// Broadcasts to all connections what one of this core did: here at once, elsewhere in the next
     /// turn.
     #[cold]
     fn spread(&mut self, notice: &Notice, from: usize, now: Nanos) {
         self.tell(notice, Some(from), now);
         for (core, mailbox) in self.shared.mailboxes.iter().enumerate() {
             if core != self.index && !mailbox.put(notice) {
-                let line = format!("too much was told to core {core}: it will not hear of all");
+                let line = format!("the mailbox of core {core} is full: some notices are lost");
                 self.shared.log.say(now, &line);
             }
         }
@@ -292,7 +292,8 @@ impl<R: Reactor> Portal<R> {
             }
             connection.end.notice(notice, &mut connection.out);
             if connection.end.finished() {
-                let line = format!("ended {}: its session was logged in anew", connection.peer);
+                let line =
+                    format!("ended {}: session reinstatement by a new login", connection.peer);
                 self.shared.log.say(now, &line);
             }
             self.unflushed.push(slot);
@@ -361,7 +362,7 @@ impl<R: Reactor> Portal<R> {
         self.faults.note(now, &self.shared.log, unit, (fault, done.cause), words);
     }
 
-    /// Polls the units that have something under way, each once.
+    /// Polls the units that have something in flight, each once.
     fn poll_busy(&mut self, now: Nanos) {
         for _ in 0..self.units.busy_count() {
             let Some(unit) = self.units.next_busy() else { return };

@@ -29,7 +29,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The port is in use.
-    #[error("{0} is in use by another program: choose another port, or port 0 for a free one")]
+    #[error("{0} is in use: choose another port, or port 0 for a free one")]
     Taken(SocketAddr),
     /// The address cannot be listened on.
     #[error("cannot listen on {0}")]
@@ -44,21 +44,20 @@ pub enum ServeError {
     #[error(transparent)]
     Exports(#[from] NbdExportsError),
     /// Hosts are listed for a subsystem that is not there.
-    #[error("hosts are listed for '{0}', which is not served over NVMe/TCP")]
+    #[error("hosts are listed for '{0}', but it is not served over NVMe/TCP")]
     HostsOfNothing(String),
     /// A host's name that no host can have.
     #[error("host '{0}'")]
     HostName(String, #[source] NqnError),
     /// NVMe counts from one.
-    #[error("unit 0 of '{0}' cannot be an NVMe namespace: they count from 1")]
+    #[error("LUN 0 of '{0}' cannot be an NVMe namespace: NSIDs start at 1")]
     NamespaceZero(String),
     /// A LUN was given twice.
-    #[error("LUN {1} of target '{0}' was given twice")]
+    #[error("LUN {1} of target '{0}' is given twice")]
     DoubleLun(String, u8),
     /// The budget is too small to begin with.
     #[error(
-        "{bytes} of memory are too little for a server on this many cores: give it {least} at \
-         least",
+        "{bytes} of memory are too little for this many cores: give {least} or more",
         bytes = print_size(*bytes),
         least = print_size(*least)
     )]

@@ -49,7 +49,7 @@ pub(crate) struct Units<R> {
     source: Box<dyn LaneSource<R>>,
     units: Vec<Unit>,
     gates: Vec<(UnitId, Arc<dyn Gate>)>,
-    /// Units with I/Os under way, in the order in which they are polled next.
+    /// Units with I/Os in flight, in the order in which they are polled next.
     busy: VecDeque<usize>,
     /// What is finished, until the caller has taken it.
     pub(crate) done: Vec<Done>,
@@ -116,7 +116,7 @@ impl<R> Units<R> {
         unit.under_way += 1;
     }
 
-    /// Whether a unit has I/Os under way.
+    /// Whether a unit has I/Os in flight.
     pub(crate) fn has_busy(&self) -> bool {
         !self.busy.is_empty()
     }
@@ -218,8 +218,7 @@ impl<R> Units<R> {
         let pause = unit.pause;
         unit.way = Way::Failed(now + pause);
         unit.pause = Nanos(pause.0 * 2).min(LONGEST_PAUSE);
-        let line =
-            format!("{why}; I/Os fail for {} s, then it is tried again", pause.as_secs_f64());
+        let line = format!("{why}; I/Os fail, retry in {} s", pause.as_secs_f64());
         self.troubles.push((index, line));
         self.answer_batch(index);
     }
@@ -341,7 +340,7 @@ mod test {
         assert_eq!(script.0.borrow().begun, 3, "at 0, 250 and 750 ms");
         assert_eq!(units.troubles.len(), 3);
         let second = &units.troubles[1].1;
-        assert!(second.starts_with("refused; I/Os fail for 0.5 s"), "{second}");
+        assert!(second.starts_with("refused; I/Os fail, retry in 0.5 s"), "{second}");
         assert!(!units.has_busy());
     }
 

@@ -26,7 +26,7 @@ pub(crate) enum Mischief {
     Deaf(u64),
     /// Sends nothing after so many bytes.
     Mute(u64),
-    /// Has as much under way as it can.
+    /// Has as much in flight as it can.
     Flood,
     /// Has data asked for of as many writes as it can, and sends none.
     Hoard,
@@ -53,7 +53,7 @@ pub(crate) struct Client {
     /// I/Os in a burst.
     burst: usize,
     next_burst: Nanos,
-    state: State,
+    state: ClientState,
     /// Something has happened to it or its connections.
     pub(crate) disturbed: bool,
     /// It stands still until then.
@@ -72,7 +72,7 @@ pub(crate) struct Client {
     pub(crate) last_loss: String,
 }
 
-enum State {
+enum ClientState {
     Away(Nanos),
     Iscsi(Box<Link<IscsiInitiator>>),
     Nvme(Box<Link<NvmeAdmin>>, Option<Box<Link<NvmeQueue>>>),
@@ -117,7 +117,7 @@ impl Client {
             pace: Nanos(0),
             burst: shape.depth,
             next_burst: Nanos(0),
-            state: State::Away(begins),
+            state: ClientState::Away(begins),
             disturbed: false,
             stopped: Nanos(0),
             ios: (0..shape.depth).map(|_| None).collect(),
@@ -148,9 +148,9 @@ impl Client {
     /// When it wants to do something without news.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         let ends = match &self.state {
-            State::Away(until) => return Some((*until).max(self.stopped)),
-            State::Iscsi(link) => link.wake(),
-            State::Nvme(admin, queue) => {
+            ClientState::Away(until) => return Some((*until).max(self.stopped)),
+            ClientState::Iscsi(link) => link.wake(),
+            ClientState::Nvme(admin, queue) => {
                 let queue = queue.as_ref().and_then(|queue| queue.wake());
                 admin.wake().into_iter().chain(queue).min()
             }
@@ -166,9 +166,9 @@ impl Client {
     /// The connections that it has.
     pub(crate) fn conns(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
         let conns = match &self.state {
-            State::Away(_) => [None, None],
-            State::Iscsi(link) => [Some(link.conn), None],
-            State::Nvme(admin, queue) => [Some(admin.conn), queue.as_ref().map(|it| it.conn)],
+            ClientState::Away(_) => [None, None],
+            ClientState::Iscsi(link) => [Some(link.conn), None],
+            ClientState::Nvme(admin, queue) => [Some(admin.conn), queue.as_ref().map(|it| it.conn)],
         };
         conns.into_iter().flatten()
     }
@@ -184,7 +184,7 @@ impl Client {
         waits.max().unwrap_or_default()
     }
 
-    /// Whether an I/O of it is under way.
+    /// Whether an I/O of it is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         self.ios.iter().any(Option::is_some)
     }
@@ -192,9 +192,9 @@ impl Client {
     /// Whether I/Os may flow.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.state {
-            State::Away(_) => false,
-            State::Iscsi(link) => matches!(link.end.phase(), Phase::Ready(_)),
-            State::Nvme(_, queue) => {
+            ClientState::Away(_) => false,
+            ClientState::Iscsi(link) => matches!(link.end.phase(), Phase::Ready(_)),
+            ClientState::Nvme(_, queue) => {
                 queue.as_ref().is_some_and(|queue| matches!(queue.end.phase(), Phase::Ready(_)))
             }
         }
@@ -211,7 +211,7 @@ impl Client {
     /// Does what is due. What was wrong with an answer, if anything was.
     pub(crate) fn step(&mut self, dialer: &Dialer) -> Result<(), String> {
         let now = dialer.machine.borrow().net.now;
-        if let State::Away(until) = self.state {
+        if let ClientState::Away(until) = self.state {
             if now >= until {
                 self.begin(dialer, now);
             }
@@ -232,7 +232,7 @@ impl Client {
 
     fn begin(&mut self, dialer: &Dialer, now: Nanos) {
         let Some(conn) = dialer.dial(self.protocol, self.host, Some(self.index)) else {
-            self.state = State::Away(now + Nanos(BACK_OFF.1));
+            self.state = ClientState::Away(now + Nanos(BACK_OFF.1));
             return;
         };
         (self.sent_bytes, self.is_mute) = (0, false);
@@ -240,11 +240,11 @@ impl Client {
         self.state = match self.protocol {
             Protocol::Iscsi => {
                 let end = IscsiInitiator::new(self.iscsi_config(), now);
-                State::Iscsi(Box::new(Link::new(end, &self.pool, conn)))
+                ClientState::Iscsi(Box::new(Link::new(end, &self.pool, conn)))
             }
             Protocol::NvmeTcp => {
                 let end = NvmeAdmin::new(&self.nvme_config(), now);
-                State::Nvme(Box::new(Link::new(end, &self.pool, conn)), None)
+                ClientState::Nvme(Box::new(Link::new(end, &self.pool, conn)), None)
             }
             Protocol::Nbd => unreachable!("no client of these worlds speaks NBD"),
         };
@@ -285,11 +285,11 @@ impl Client {
             let over = self.conns().any(|it| net.ended(it, Side::Client).is_some());
             return if over { Err("the server gave up".to_owned()) } else { Ok(()) };
         }
-        let config = matches!(self.state, State::Nvme(_, None)).then(|| self.nvme_config());
+        let config = matches!(self.state, ClientState::Nvme(_, None)).then(|| self.nvme_config());
         match &mut self.state {
-            State::Away(_) => Ok(()),
-            State::Iscsi(link) => link.take(&mut dialer.machine.borrow_mut().net),
-            State::Nvme(admin, queue) => {
+            ClientState::Away(_) => Ok(()),
+            ClientState::Iscsi(link) => link.take(&mut dialer.machine.borrow_mut().net),
+            ClientState::Nvme(admin, queue) => {
                 admin.take(&mut dialer.machine.borrow_mut().net)?;
                 if let Some(queue) = queue {
                     return queue.take(&mut dialer.machine.borrow_mut().net);
@@ -312,9 +312,9 @@ impl Client {
     /// The end that carries I/Os.
     fn io_end(&mut self) -> Option<(&mut dyn Initiator, &mut proto::Outbox)> {
         match &mut self.state {
-            State::Away(_) | State::Nvme(_, None) => None,
-            State::Iscsi(link) => Some((&mut link.end, &mut link.out)),
-            State::Nvme(_, Some(queue)) => Some((&mut queue.end, &mut queue.out)),
+            ClientState::Away(_) | ClientState::Nvme(_, None) => None,
+            ClientState::Iscsi(link) => Some((&mut link.end, &mut link.out)),
+            ClientState::Nvme(_, Some(queue)) => Some((&mut queue.end, &mut queue.out)),
         }
     }
 
@@ -399,9 +399,9 @@ impl Client {
             bytes
         };
         match &mut self.state {
-            State::Away(_) => {}
-            State::Iscsi(link) => link.flush(net, &mut change),
-            State::Nvme(admin, queue) => {
+            ClientState::Away(_) => {}
+            ClientState::Iscsi(link) => link.flush(net, &mut change),
+            ClientState::Nvme(admin, queue) => {
                 admin.flush(net, &mut change);
                 if let Some(queue) = queue {
                     queue.flush(net, &mut change);
@@ -481,7 +481,7 @@ impl Client {
         // A crowd would cost more than it tells if it knocked all the time.
         let times = if self.mischief == Mischief::Crowd { 100 } else { 1 };
         let pause = Nanos(times * (least + self.rng.below(most - least)));
-        self.state = State::Away(now + away + pause);
+        self.state = ClientState::Away(now + away + pause);
         Ok(())
     }
 

@@ -59,7 +59,7 @@ struct Conn {
 struct Pipe {
     /// What the sender's kernel could not send yet.
     unsent: Stream,
-    /// Pieces under way, with their times of arrival.
+    /// Pieces in flight, with their times of arrival.
     flight: VecDeque<(Nanos, Vec<u8>)>,
     flight_bytes: usize,
     /// What has arrived.

@@ -22,7 +22,7 @@ pub struct Plan {
     pub nvme: u64,
     /// Peers that do not mean well.
     pub hostile: u64,
-    /// I/Os that a client keeps under way.
+    /// I/Os that a client keeps in flight.
     pub depth: u64,
     /// Blocks of 512 bytes in the longest I/O.
     pub blocks: u64,

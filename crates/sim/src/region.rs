@@ -29,7 +29,7 @@ impl Region {
         Region { first, blocks: vec![Block::default(); count as usize], next: values }
     }
 
-    /// A run of at most `most` blocks that no I/O is under way with: place and length, or nothing.
+    /// A run of at most `most` blocks that no I/O is in flight with: place and length, or nothing.
     pub(crate) fn pick(&mut self, rng: &mut Rng, most: u64) -> Option<(usize, usize)> {
         let at = rng.below(self.blocks.len() as u64) as usize;
         let want = 1 + rng.below(most) as usize;

@@ -333,7 +333,7 @@ impl World {
     /// Everybody leaves: nothing stays behind, and what was acknowledged is there.
     fn finish(&mut self) -> Result<(), String> {
         let forever = Nanos::from_secs(1 << 30);
-        // What is under way comes back first.
+        // What is in flight comes back first.
         self.set_pace(forever, 0);
         let quiet = self.now() + Nanos::from_secs(2);
         self.run_until(quiet)?;

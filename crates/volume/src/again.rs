@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
 const OPENING: Nanos = Nanos::from_secs(20);
 
 /// How far a lane is that comes back.
-enum State {
+enum LinkState {
     /// The connection works.
     Up,
     /// The next attempt is due then.
@@ -40,7 +40,7 @@ pub(crate) enum Step {
 pub(crate) struct Again {
     /// After so long the lane gives up.
     patience: Nanos,
-    state: State,
+    state: LinkState,
     /// When the connection broke, and the pause after the next failure.
     since: Nanos,
     pause: Nanos,
@@ -51,23 +51,23 @@ pub(crate) struct Again {
 
 impl Again {
     pub(crate) fn new(patience: Nanos) -> Again {
-        let (state, ledger, waiting) = (State::Up, Ledger::default(), VecDeque::new());
+        let (state, ledger, waiting) = (LinkState::Up, Ledger::default(), VecDeque::new());
         Again { patience, state, since: Nanos(0), pause: FIRST_PAUSE, ledger, waiting }
     }
 
     /// Whether I/Os flow.
     pub(crate) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up)
+        matches!(self.state, LinkState::Up)
     }
 
     /// Whether the other end is about to let us in.
     pub(crate) fn is_opening(&self) -> bool {
-        matches!(self.state, State::Opening(_))
+        matches!(self.state, LinkState::Opening(_))
     }
 
     /// The other end let us in.
     pub(crate) fn opened(&mut self) {
-        self.state = State::Up;
+        self.state = LinkState::Up;
     }
 
     /// Takes I/Os, to be sent when that is possible.
@@ -92,10 +92,10 @@ impl Again {
         if self.is_up() {
             (self.since, self.pause) = (now, FIRST_PAUSE);
             // At once: the other end may be there, and only the connection gone.
-            self.state = State::Pausing(now);
+            self.state = LinkState::Pausing(now);
             return true;
         }
-        self.state = State::Pausing(now + self.pause);
+        self.state = LinkState::Pausing(now + self.pause);
         self.pause = Nanos(self.pause.0 * 2).min(LONGEST_PAUSE);
         now.since(self.since) < self.patience
     }
@@ -103,29 +103,31 @@ impl Again {
     /// Does what is due.
     pub(crate) fn step<D: Dial>(&mut self, now: Nanos, dial: &D) -> Step {
         match &mut self.state {
-            State::Pausing(until) if now >= *until => {
-                self.state = State::Dialling(Attempt::begin(dial, now));
+            LinkState::Pausing(until) if now >= *until => {
+                self.state = LinkState::Dialling(Attempt::begin(dial, now));
                 Step::None
             }
-            State::Dialling(attempt) => match attempt.look(now, dial) {
+            LinkState::Dialling(attempt) => match attempt.look(now, dial) {
                 Some(Ok(stream)) => {
-                    self.state = State::Opening(now + OPENING);
+                    self.state = LinkState::Opening(now + OPENING);
                     Step::Begin(stream)
                 }
                 Some(Err(error)) => Step::Failed(error),
                 None => Step::None,
             },
-            State::Opening(until) if now >= *until => Step::Failed("no answer in time".to_owned()),
-            State::Up | State::Pausing(_) | State::Opening(_) => Step::None,
+            LinkState::Opening(until) if now >= *until => {
+                Step::Failed("no answer in time".to_owned())
+            }
+            LinkState::Up | LinkState::Pausing(_) | LinkState::Opening(_) => Step::None,
         }
     }
 
     /// When [`step`](Self::step) has something to do.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         match &self.state {
-            State::Up => None,
-            State::Pausing(until) | State::Opening(until) => Some(*until),
-            State::Dialling(attempt) => Some(attempt.wake()),
+            LinkState::Up => None,
+            LinkState::Pausing(until) | LinkState::Opening(until) => Some(*until),
+            LinkState::Dialling(attempt) => Some(attempt.wake()),
         }
     }
 

@@ -37,8 +37,8 @@ use self::map::Map;
 pub use self::map::{MAP_OFFSET, PAGE_BYTES, Page, Region};
 use self::shared::Shared;
 pub use self::superblock::{
-    DATA_OFFSET, Damage, Generation, MEMBERS_MAX, Member, NAME_MAX_BYTES, SUPERBLOCK_BYTES, State,
-    Superblock, TAIL_BYTES, data_bytes, second_copy,
+    DATA_OFFSET, Damage, Generation, LegState, MEMBERS_MAX, Member, NAME_MAX_BYTES,
+    SUPERBLOCK_BYTES, Superblock, TAIL_BYTES, data_bytes, second_copy,
 };
 pub(crate) use self::volume::ArrayVolume;
 pub use crate::mirror::Ways;
@@ -88,7 +88,7 @@ impl Array {
         let block = &assembly.newest;
         let map = Map::read(block.bytes, maps);
         map.opened();
-        let (claims, legs) = (Claims::new(block.bytes), block.in_state(State::In));
+        let (claims, legs) = (Claims::new(block.bytes), block.in_state(LegState::In));
         let legs = (legs, assembly.missing);
         let shared = Shared::new(block.name.clone(), names, map, claims, legs);
         Array { shared: Arc::new(shared), geometry }

@@ -36,7 +36,7 @@ pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::fault::try_schedule;
 pub use crate::ground::{FileGround, Ground, Leaf, Looked, SAMPLES, Several};
 pub use crate::guard::{is_named, may_destroy};
-pub use crate::lifetime::{Lifetime, Place};
+pub use crate::lifetime::{DataLocation, Lifetime};
 pub use crate::many::{await_open, open_all};
 pub use crate::uri::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri, UriError};
 
@@ -123,7 +123,7 @@ pub trait Volume: Send + Sync {
 /// What the kernel is told when a lane of a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// What of it is cached is to be forgotten.
+    /// Drop its cached pages first.
     pub drop_cached: bool,
     /// It will be used at random (true), or forward (false).
     pub random: Option<bool>,
@@ -188,9 +188,9 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
 
 /// Refuses the same data twice in one volume: what is written to one part would be in the other.
 fn all_differ(parts: &[Uri]) -> Result<(), OpenError> {
-    let places: Vec<_> = parts.iter().map(|part| (part, Place::of(part))).collect();
+    let places: Vec<_> = parts.iter().map(|part| (part, DataLocation::of(part))).collect();
     for (index, (part, place)) in places.iter().enumerate() {
-        let same = |(_, other): &&(&Uri, Option<Place>)| match (place, other) {
+        let same = |(_, other): &&(&Uri, Option<DataLocation>)| match (place, other) {
             (Some(place), Some(other)) => place.overlaps(other),
             _ => false,
         };

@@ -78,7 +78,7 @@ fn block_device(path: &Path) -> Option<Device> {
 
 /// Where a volume's data lie, to find out whether two volumes have the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DataLocation {
     /// In a file of this device and number, or on a device, or both: a loop device is its file.
     Here {
         /// Numbers of file system and file.
@@ -89,36 +89,44 @@ pub enum Place {
     /// On another host, by how it is reached.
     There(String),
     /// In several places.
-    Several(Vec<Place>),
+    Several(Vec<DataLocation>),
 }
 
-impl Place {
+impl DataLocation {
     /// Of the volume that `uri` names; `None` for memory of this process, and for a file that is
     /// not there.
-    pub fn of(uri: &Uri) -> Option<Place> {
+    pub fn of(uri: &Uri) -> Option<DataLocation> {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,
-            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return Place::of(inner),
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return DataLocation::of(inner),
             Uri::Stripe { parts: legs, .. }
             | Uri::Mirror { legs }
             | Uri::Array(ArrayUri { legs, .. }) => {
-                return Some(Place::Several(legs.iter().filter_map(Place::of).collect()));
+                return Some(DataLocation::Several(
+                    legs.iter().filter_map(DataLocation::of).collect(),
+                ));
             }
             Uri::File(file) => &file.path,
             Uri::Iscsi(far) => {
-                return Some(Place::There(format!("{}/{}/{}", far.address, far.target, far.lun)));
+                return Some(DataLocation::There(format!(
+                    "{}/{}/{}",
+                    far.address, far.target, far.lun
+                )));
             }
             Uri::Nbd(far) => {
-                return Some(Place::There(format!("{}/{}", far.address, far.export)));
+                return Some(DataLocation::There(format!("{}/{}", far.address, far.export)));
             }
             Uri::Nvme(far) => {
                 let name = format!("{}/{}/{}", far.address, far.subsystem, far.nsid);
-                return Some(Place::There(name));
+                return Some(DataLocation::There(name));
             }
         };
         let about = fs::metadata(path).ok()?;
         if !about.file_type().is_block_device() {
-            return Some(Place::Here { file: Some((about.dev(), about.ino())), device: None });
+            return Some(DataLocation::Here {
+                file: Some((about.dev(), about.ino())),
+                device: None,
+            });
         }
         let found = block_device(path);
         let backing = found.as_ref().and_then(Device::backing_file);
@@ -126,16 +134,20 @@ impl Place {
         let number = about.rdev().to_string();
         let device = found.map_or((number.clone(), number), |found| (found.name, found.disk));
         let file = file.map(|about| (about.dev(), about.ino()));
-        Some(Place::Here { file, device: Some(device) })
+        Some(DataLocation::Here { file, device: Some(device) })
     }
 
     /// Whether what is written to one of them is, or may be, in the other.
-    pub fn overlaps(&self, other: &Place) -> bool {
-        if let (Place::Several(parts), one) | (one, Place::Several(parts)) = (self, other) {
+    pub fn overlaps(&self, other: &DataLocation) -> bool {
+        if let (DataLocation::Several(parts), one) | (one, DataLocation::Several(parts)) =
+            (self, other)
+        {
             return parts.iter().any(|part| part.overlaps(one));
         }
-        let (Place::Here { file, device }, Place::Here { file: other_file, device: other_device }) =
-            (self, other)
+        let (
+            DataLocation::Here { file, device },
+            DataLocation::Here { file: other_file, device: other_device },
+        ) = (self, other)
         else {
             return self == other;
         };
@@ -189,7 +201,7 @@ mod test {
             assert_eq!(lifetime(&folder.uri(same)), known, "{same}");
         }
         let delayed = format!("delay:x25-m({})", folder.uri("a.img")).parse().unwrap();
-        assert_eq!((lifetime(&delayed), Place::of(&delayed)), (known, Place::of(&a)));
+        assert_eq!((lifetime(&delayed), DataLocation::of(&delayed)), (known, DataLocation::of(&a)));
         for uri in ["ram:1m", "null:1m"] {
             assert_eq!(lifetime(&uri.parse().unwrap()), Lifetime::Process);
         }
@@ -198,19 +210,19 @@ mod test {
     #[test]
     fn the_same_data_are_found_by_any_name() {
         let folder = Scratch::new("place");
-        assert_eq!(Place::of(&folder.uri("a.img?size=1m")), None, "not made yet");
+        assert_eq!(DataLocation::of(&folder.uri("a.img?size=1m")), None, "not made yet");
         for name in ["a.img", "b.img"] {
             fs::write(folder.0.join(name), [0; 512]).unwrap();
         }
         fs::hard_link(folder.0.join("a.img"), folder.0.join("hard")).unwrap();
         std::os::unix::fs::symlink("hard", folder.0.join("soft")).unwrap();
-        let place = |name: &str| Place::of(&folder.uri(name)).unwrap();
+        let place = |name: &str| DataLocation::of(&folder.uri(name)).unwrap();
         for same in ["a.img", "hard", "soft", "./soft", "x/../a.img"] {
             fs::create_dir_all(folder.0.join("x")).unwrap();
             assert!(place("a.img").overlaps(&place(same)), "{same}");
         }
         assert!(!place("a.img").overlaps(&place("b.img")));
-        let far = |uri: &str| Place::of(&uri.parse().unwrap()).unwrap();
+        let far = |uri: &str| DataLocation::of(&uri.parse().unwrap()).unwrap();
         let there = far("iscsi://h/iqn.2026-11.io.drumfire:a/1");
         assert!(there.overlaps(&far("iscsi://h:3260/iqn.2026-11.io.drumfire:a/1?reconnect=3s")));
         assert!(!there.overlaps(&far("iscsi://h/iqn.2026-11.io.drumfire:a/2")));
@@ -219,7 +231,7 @@ mod test {
 
     #[test]
     fn partitions_lie_side_by_side_on_their_disk() {
-        let device = |name: &str, disk: &str, file: Option<(u64, u64)>| Place::Here {
+        let device = |name: &str, disk: &str, file: Option<(u64, u64)>| DataLocation::Here {
             file,
             device: Some((name.to_owned(), disk.to_owned())),
         };
@@ -230,7 +242,7 @@ mod test {
         assert!(!disk.overlaps(&device("sdb", "sdb", None)));
         // Loop devices are their files; partitions of one still lie side by side.
         let file = Some((1, 2));
-        let image = Place::Here { file, device: None };
+        let image = DataLocation::Here { file, device: None };
         let (loop0, loop1) = (device("loop0", "loop0", file), device("loop1", "loop1", file));
         assert!(loop0.overlaps(&image) && image.overlaps(&loop1) && loop0.overlaps(&loop1));
         let parts = ["loop0p1", "loop0p2"].map(|name| device(name, "loop0", file));

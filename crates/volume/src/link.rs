@@ -7,9 +7,9 @@ use os::{Core, Socket};
 use proto::{Ending, Endpoint, Initiator, Outbox};
 
 /// A lone connection takes its answers in two parts, so that the target works on the I/Os that
-/// follow the first while the second is worked on here: with 128 reads of 512 bytes under way
+/// follow the first while the second is worked on here: with 128 reads of 512 bytes in flight
 /// 1.5 times as many a second, with 64 1.1 to 1.2 times. A part is no shorter than so many answers:
-/// with 16 under way, 0.85 times.
+/// with 16 in flight, 0.85 times.
 const HALF_LEAST: usize = 32;
 /// What is longer comes in parts anyway.
 const HALF_MOST_BYTES: usize = 64 << 10;

@@ -237,7 +237,7 @@ impl<D: Dial> RemoteLane<D> {
         }
     }
 
-    /// Where nothing is under way, no time-out of an I/O tells that the other end is gone.
+    /// Where nothing is in flight, no time-out of an I/O tells that the other end is gone.
     #[cold]
     fn look(&mut self, now: Nanos) {
         self.look = now + LOOK;
@@ -282,7 +282,7 @@ impl<D: Dial> RemoteLane<D> {
 const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Reconnecting helps no more.
-const CHANGED: &str = "the volume has changed its shape";
+const CHANGED: &str = "capacity or block size of the volume changed";
 
 impl<D: Dial> Lane for RemoteLane<D> {
     fn geometry(&self) -> Geometry {

@@ -100,7 +100,7 @@ enum Compress {
 
 /// What a source or a target is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Medium {
     Null,
     Path(PathBuf),
     Volume(Uri),
@@ -151,11 +151,11 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
 
 fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
     let target = match place(from)? {
-        Place::Null => {
+        Medium::Null => {
             return Err(UsageError("null keeps no data to read".to_owned()).into());
         }
-        Place::Path(path) => Target::open(&path)?,
-        Place::Volume(uri) => Target::volume(from, volume::open(&uri, Purpose::Read)?),
+        Medium::Path(path) => Target::open(&path)?,
+        Medium::Volume(uri) => Target::volume(from, volume::open(&uri, Purpose::Read)?),
     };
     let checked = match restore(&target, args.into.as_deref(), &|| stop.asked() > 0) {
         Err(::backup::BackupError::Stopped) => return interrupted(),
@@ -216,19 +216,20 @@ fn size(flag: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> Result<
 fn target(args: &Args) -> Result<(Target, bool)> {
     let name = args.to.as_deref().expect("required without --from");
     Ok(match place(name)? {
-        Place::Null => (Target::null(), false),
-        Place::Path(path) => (Target::create(&path, args.replace, args.direct)?, false),
-        Place::Volume(uri) => {
+        Medium::Null => (Target::null(), false),
+        Medium::Path(path) => (Target::create(&path, args.replace, args.direct)?, false),
+        Medium::Volume(uri) => {
             let purpose = match volume::may_destroy(&uri, &args.destroy) {
                 true => Purpose::Destroy,
                 false => Purpose::Write,
             };
             let of = |source: &String| match place(source) {
-                Ok(Place::Volume(source)) => volume::Place::of(&source),
+                Ok(Medium::Volume(source)) => volume::DataLocation::of(&source),
                 _ => None,
             };
-            let own = volume::Place::of(&uri);
-            let same = |other: &volume::Place| own.as_ref().is_some_and(|own| own.overlaps(other));
+            let own = volume::DataLocation::of(&uri);
+            let same =
+                |other: &volume::DataLocation| own.as_ref().is_some_and(|own| own.overlaps(other));
             if args.sources.iter().filter_map(of).any(|source| same(&source)) {
                 return Err(UsageError(format!("{name} is also a source")).into());
             }
@@ -247,18 +248,18 @@ fn sources(args: &Args, target: &Target) -> Result<(Vec<Entry>, bool)> {
     let mut volumes: Vec<(Uri, Purpose)> = Vec::new();
     for (source, place) in places {
         match place {
-            Place::Null => {
+            Medium::Null => {
                 return Err(UsageError(format!("{source}: null holds no data to back up")).into());
             }
-            Place::Path(path) => {
+            Medium::Path(path) => {
                 fs::metadata(&path).map_err(|error| crate::exit::of_file(source, error))?;
                 paths.push(path);
             }
-            Place::Volume(uri) => volumes.push((uri, Purpose::Read)),
+            Medium::Volume(uri) => volumes.push((uri, Purpose::Read)),
         }
     }
     let own = target.file_id().or_else(|| match args.to.as_deref().map(place)? {
-        Ok(Place::Volume(Uri::File(file))) => {
+        Ok(Medium::Volume(Uri::File(file))) => {
             fs::metadata(file.path).ok().map(|about| (about.dev(), about.ino()))
         }
         _ => None,
@@ -278,20 +279,20 @@ fn sources(args: &Args, target: &Target) -> Result<(Vec<Entry>, bool)> {
 
 /// What is there by this name is a file, folder or device; anything else with a colon in it is a
 /// volume.
-fn place(text: &str) -> Result<Place> {
+fn place(text: &str) -> Result<Medium> {
     if text == "null" {
-        return Ok(Place::Null);
+        return Ok(Medium::Null);
     }
     let path = PathBuf::from(text);
     let about = fs::metadata(&path);
     if about.as_ref().is_ok_and(|about| about.file_type().is_block_device()) {
-        return Ok(Place::Volume(Uri::File(FileUri { path, ..FileUri::default() })));
+        return Ok(Medium::Volume(Uri::File(FileUri { path, ..FileUri::default() })));
     }
     let is_volume = text.contains(':') || text.starts_with("mirror(");
     if about.is_ok() || text.starts_with(['/', '.']) || !is_volume {
-        return Ok(Place::Path(path));
+        return Ok(Medium::Path(path));
     }
-    Ok(Place::Volume(text.parse()?))
+    Ok(Medium::Volume(text.parse()?))
 }
 
 #[cfg(test)]
@@ -313,13 +314,13 @@ mod test {
 
     #[test]
     fn names_are_paths_unless_they_are_volumes() {
-        let path = |text: &str| Place::Path(PathBuf::from(text));
-        assert_eq!(place("null").unwrap(), Place::Null);
+        let path = |text: &str| Medium::Path(PathBuf::from(text));
+        assert_eq!(place("null").unwrap(), Medium::Null);
         for text in ["data", "/no/such", "./a:b", "/"] {
             assert_eq!(place(text).unwrap(), path(text), "{text}");
         }
         for text in ["ram:4m", "null:1t", "file:x", "mirror(ram:1m,ram:2m)"] {
-            assert!(matches!(place(text).unwrap(), Place::Volume(_)), "{text}");
+            assert!(matches!(place(text).unwrap(), Medium::Volume(_)), "{text}");
         }
         assert!(place("rm:4m").is_err());
     }

@@ -12,7 +12,7 @@ use super::{Args, blame, percent};
 use crate::exit::{Exit, UsageError};
 use crate::output::print;
 
-/// Says how long an I/O takes where so many arrive.
+/// Response time at an arrival rate.
 pub fn arriving(args: &Args, rate: f64, bill: &Bill) -> Result<Exit> {
     if args.html.is_some() {
         return Err(UsageError("--html: not available with --rate".to_owned()).into());
@@ -59,7 +59,7 @@ fn text(bill: &Bill, found: &Arriving, most: f64) -> Result<String> {
         "  response   {:.1} us on average; no published results of such load: no interval",
         found.response_s * 1e6
     )?;
-    writeln!(text, "  under way  {:.1} on average", found.outstanding)?;
+    writeln!(text, "  in flight  {:.1} on average", found.outstanding)?;
     for used in &found.uses {
         writeln!(text, "  busy       {:>5.1} %  {}", used.utilisation * 100.0, used.name)?;
     }

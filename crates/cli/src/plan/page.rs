@@ -54,7 +54,7 @@ pub fn prediction(answer: &Answer) -> Page {
 fn asked(bill: &Bill) -> Section {
     let work = bill.work;
     let asked = format!(
-        "I/Os of {} B, {} % reads, {} under way on each drive or port.",
+        "I/Os of {} B, {} % reads, {} in flight on each drive or port.",
         work.size_bytes,
         percent(work.read_share),
         work.outstanding

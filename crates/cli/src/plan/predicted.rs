@@ -128,7 +128,7 @@ fn summary(text: &mut String, answer: &Answer) -> Result<()> {
     let reads = percent(read_share);
     writeln!(
         text,
-        "{}: {size_bytes} B, {reads} % reads, {outstanding} under way on each; predicted",
+        "{}: {size_bytes} B, {reads} % reads, {outstanding} in flight on each; predicted",
         bill.name
     )?;
     let middle = evidence.middle;

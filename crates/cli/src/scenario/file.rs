@@ -95,10 +95,10 @@ pub struct Row {
     pub unit: String,
     /// Where the model's stands.
     #[serde(default)]
-    pub modelled: Option<Place>,
+    pub modelled: Option<FigureSource>,
     /// Where the live one stands.
     #[serde(default)]
-    pub live: Option<Place>,
+    pub live: Option<FigureSource>,
     /// The live figure times this is held against the published one.
     #[serde(default = "unscaled")]
     pub scale: f64,
@@ -117,7 +117,7 @@ pub struct Row {
 /// Where a figure stands.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct FigureSource {
     /// Case and figure of `plan verify`.
     #[serde(default)]
     pub verify: Option<[String; 2]>,

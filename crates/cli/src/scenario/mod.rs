@@ -32,12 +32,12 @@ use steps::Session;
 pub struct Args {
     #[command(subcommand)]
     #[allow(missing_docs)]
-    pub command: Command,
+    pub command: Action,
 }
 
 /// What can be done with one.
 #[derive(Subcommand, Debug)]
-pub enum Command {
+pub enum Action {
     /// Name those that come along.
     List,
     /// Print the file of one, to be copied and changed.
@@ -83,7 +83,7 @@ pub struct Run {
 /// Lists, shows or runs.
 pub fn main(args: &Args) -> Result<Exit> {
     match &args.command {
-        Command::List => {
+        Action::List => {
             let all = file::shipped()?;
             let mut text = String::new();
             for one in all {
@@ -92,11 +92,11 @@ pub fn main(args: &Args) -> Result<Exit> {
             output::print(&text)?;
             Ok(Exit::Good)
         }
-        Command::Show { name } => {
+        Action::Show { name } => {
             output::print(&file::text(name)?)?;
             Ok(Exit::Good)
         }
-        Command::Run(args) => run(args),
+        Action::Run(args) => run(args),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::file::{Place, Row, Scenario, Way};
+use super::file::{FigureSource, Row, Scenario, Way};
 
 /// Differences up to this need no words, in percent.
 const CLOSE_PERCENT: f64 = 5.0;
@@ -270,7 +270,7 @@ fn no_model<'a>(row: &'a Row, found: &'a Found) -> &'a str {
     }
 }
 
-fn no_live<'a>(place: &Place, found: &'a Found) -> &'a str {
+fn no_live<'a>(place: &FigureSource, found: &'a Found) -> &'a str {
     let steps = place.step.iter().chain(&place.over);
     let why = steps.filter_map(|step| found.failed.get(step)).next();
     why.map_or("its step did not finish, or has no such figure", String::as_str)
@@ -336,7 +336,7 @@ fn origin(result: &Value) -> &str {
 }
 
 /// A figure, and what kind it is.
-fn figure(place: &Place, found: &Found) -> Option<(f64, String)> {
+fn figure(place: &FigureSource, found: &Found) -> Option<(f64, String)> {
     if let Some([case, name]) = &place.verify {
         let rows = found.verified.pointer("/report/rows")?.as_array()?;
         let is_it = |row: &&Value| row["case"] == **case && row["figure"] == **name;

@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 32;
 const REQUEST_MAX: usize = 8 << 10;
 /// Most pieces that a request comes in: who sends a byte at a time is not waited for.
 const PARTS_MAX: usize = 64;
-/// Who says nothing, or takes nothing, for so long is gone.
+/// A client that sends or reads nothing for this long is dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a stream says that it is there when nothing is new.
 const STILL: Duration = Duration::from_secs(1);

@@ -9,6 +9,6 @@ mod note;
 mod reading;
 mod surroundings;
 
-pub use note::{FormatError, Note, Place, Treatment};
+pub use note::{FormatError, Location, Note, Treatment};
 pub use reading::{Reading, Remote, Storage};
 pub use surroundings::{FILE_MAX_BYTES, Surroundings, read_old_text, read_text};

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Location {
     /// The file as it was named.
     pub file: Arc<str>,
     /// Counted from 1.
     pub line: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -24,7 +24,7 @@ impl fmt::Display for Place {
 #[error("{at}: {}{why}", quoted(.text))]
 pub struct FormatError {
     /// Where.
-    pub at: Place,
+    pub at: Location,
     /// The text that is to blame, at most [`SHOWN_CHARS`] of it.
     pub text: String,
     /// What is wrong, and the remedy.
@@ -36,7 +36,7 @@ pub const SHOWN_CHARS: usize = 80;
 
 impl FormatError {
     /// An error at `at` about `text`.
-    pub fn new(at: &Place, text: &str, why: impl Into<String>) -> FormatError {
+    pub fn new(at: &Location, text: &str, why: impl Into<String>) -> FormatError {
         FormatError { at: at.clone(), text: shown(text), why: why.into() }
     }
 }
@@ -67,7 +67,7 @@ impl Treatment {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
     /// Where it stands.
-    pub at: Place,
+    pub at: Location,
     /// The setting.
     pub text: String,
     /// What becomes of it.
@@ -78,7 +78,7 @@ pub struct Note {
 
 impl Note {
     /// A note about `text` at `at`.
-    pub fn new(at: &Place, text: &str, treatment: Treatment, why: impl Into<String>) -> Note {
+    pub fn new(at: &Location, text: &str, treatment: Treatment, why: impl Into<String>) -> Note {
         Note { at: at.clone(), text: shown(text), treatment, why: why.into() }
     }
 

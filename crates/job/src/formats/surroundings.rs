@@ -10,7 +10,7 @@ pub const FILE_MAX_BYTES: usize = 1 << 20;
 
 /// Reads a file that another names.
 type ReadFile<'a> = Box<dyn Fn(&Path) -> io::Result<String> + 'a>;
-/// Reads the beginning of a file, at most so many bytes of it.
+/// Reads at most this many bytes of a file, from its start.
 type ReadBytes<'a> = Box<dyn Fn(&Path, usize) -> io::Result<Vec<u8>> + 'a>;
 /// Looks up a variable.
 type Lookup<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;

@@ -43,7 +43,7 @@ pub struct Access {
     /// All I/Os of a run go to the place of the first, not one behind the other.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run_stays: bool,
-    /// A flush after so many writes; 0 for none.
+    /// A flush after this many writes; 0 for none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush_every: u32,
     /// Before each write a trim of the same place. Nobody waits for it before the write, unless
@@ -117,7 +117,7 @@ impl Access {
             return Err(AccessError::OutOfRange { what, range, value: 0.0 });
         }
         if self.random == Places::Once && !self.is_uniform() {
-            let words = "places can be visited once only by I/Os of one size and alignment";
+            let words = "`once` needs I/Os of one size and alignment";
             return Err(AccessError::Conflict(words));
         }
         self.zones.map_or(Ok(()), |zones| zones.check(self))?;

@@ -60,7 +60,7 @@ impl SpecError {
 
 /// Most workers of a step.
 const MAX_WORKERS: u64 = 65536;
-/// Most I/Os of one worker under way.
+/// Most I/Os of one worker in flight.
 const MAX_OUTSTANDING: u32 = 65536;
 /// Longest window: a year.
 const MAX_SECONDS: f64 = 366.0 * 86400.0;
@@ -112,7 +112,7 @@ impl Step {
             group.check_when(&at, &self.groups[..index])?;
             group.check_stripes(&at)?;
             if group.when.ramp_seconds > 0.0 && self.ramp_seconds > 0.0 {
-                let what = "a ramp is that of the step or of its groups: leave one of them away";
+                let what = "ramp: set it for the step or for its groups, not for both";
                 return Err(SpecError::Conflict { at, what });
             }
             group.check_places(&at)?;
@@ -122,7 +122,7 @@ impl Step {
             let (ms, most) = (group.logs.window_ms, (MAX_SECONDS * 1e3) as u64);
             within(&at, "logs.window_ms", "at most a year", ms as f64, ms <= most)?;
             if group.logs.trace.is_some() && group.workload.access.trace.is_some() {
-                let what = "a group that replays a trace writes none: leave logs.trace away";
+                let what = "a group that replays a trace cannot record one: remove logs.trace";
                 return Err(SpecError::Conflict { at, what });
             }
             if let Some(log) = &group.logs.histograms {
@@ -133,7 +133,7 @@ impl Step {
                 within(&at, what, "0 to 6", f64::from(coarseness), coarseness <= 6)?;
             }
             if group.cache.drop && group.cache.read {
-                let what = "cache.drop takes away what cache.read brings: leave one of them away";
+                let what = "cache.drop and cache.read contradict each other: remove one";
                 return Err(SpecError::Conflict { at, what });
             }
             if let Some(what) = group.figures.fault() {
@@ -175,10 +175,10 @@ impl Group {
             return conflict("stripes want volumes");
         }
         if self.workload.access.trace.is_some() {
-            return conflict("a trace goes to volumes of its own, not to stripes");
+            return conflict("a trace cannot be replayed on stripes: give volumes");
         }
         if self.workload.access.zones.is_some() {
-            return conflict("zones are those of one volume: leave stripes away");
+            return conflict("zones need a single volume: remove stripes");
         }
         match stripes.bytes > 0 && self.workload.access.lines.iter().all(inside) {
             true => Ok(()),
@@ -248,11 +248,11 @@ impl Workload {
     fn check_data(&self, at: &str) -> Result<(), SpecError> {
         let conflict = |what| Err(SpecError::Conflict { at: at.to_owned(), what });
         if self.until_full && self.verify.is_some_and(|verify| verify.fill) {
-            return conflict("until_full goes with fill = false: what is filled first has room");
+            return conflict("until_full needs fill = false");
         }
         let Content { dedupe_percent, repeats, pattern, .. } = &self.content;
         if pattern.is_some() && (*dedupe_percent > 0.0 || *repeats) {
-            return conflict("a pattern leaves nothing for dedupe_percent and repeats");
+            return conflict("a pattern excludes dedupe_percent and repeats");
         }
         let chunk = self.content.chunk_bytes.unwrap_or(4096);
         let fits = (512..=1 << 20).contains(&chunk) && chunk.is_multiple_of(512);
@@ -270,12 +270,12 @@ impl Workload {
         };
         within(at, "sample_percent", "0 to 100", sample, (0.0..=100.0).contains(&sample))?;
         if self.content != (Content { pattern: pattern.clone(), ..Content::default() }) {
-            let what = "verified data are incompressible or a pattern: leave the rest of content \
-                        away";
+            let what = "verify needs incompressible data or a pattern: remove the other content \
+                settings";
             return conflict(what);
         }
         if earlier && (fill || self.access.writes()) {
-            return conflict("what an earlier run wrote is only read: fill = false, and no writes");
+            return conflict("checking an earlier run only reads: use fill = false and no writes");
         }
         match pattern {
             Some(pattern) => self.pattern_fits(pattern).or_else(conflict),
@@ -289,7 +289,7 @@ impl Workload {
         let lines = &self.access.lines;
         let erases = |line: &Line| line.trim_percent > 0.0 || line.zero_percent > 0.0;
         if self.access.trims_first || lines.iter().any(erases) {
-            return Err("a pattern is not compared where blocks are trimmed or zeroed");
+            return Err("a pattern cannot be verified with trims or zeroes");
         }
         let size = self.access.size_bytes();
         let apart = |size: u32| lines.iter().all(|line| line.align().is_multiple_of(size.max(1)));
@@ -315,7 +315,7 @@ impl Workload {
         within(at, "a rate", "above 0, at most 1e9 I/Os", rate, rate > 0.0 && rate <= MAX_RATE)?;
         let closed = |line: &Line| line.delay_us > 0 || line.reply_bytes > 0;
         if self.access.lines.iter().any(closed) || self.refill_at.is_some() {
-            let what = "delays and replies, and refill_at, go with a closed loop, not with a rate";
+            let what = "delays, replies and refill_at need a closed loop: remove the rate";
             return Err(SpecError::Conflict { at: at.to_owned(), what });
         }
         Ok(())
@@ -399,12 +399,12 @@ mod test {
         assert!(data(verify).contains("is only read"));
         let pattern = |words: &str| data(&format!("workload.content.pattern = '{words}"));
         assert!(pattern("%o'").contains("goes with verify"));
-        assert!(pattern("0xzz'").contains("0x wants digits"));
-        assert!(pattern("1'\nworkload.content.repeats = true").contains("leaves nothing"));
+        assert!(pattern("0xzz'").contains("0x needs digits"));
+        assert!(pattern("1'\nworkload.content.repeats = true").contains("excludes dedupe_percent"));
         let verify = "'\nworkload.verify = { sample_percent = ";
         assert!(pattern(&format!("1{verify}101 }}")).contains("sample_percent must be 0 to 100"));
         let compress = format!("1{verify}9 }}\nworkload.content.compress_percent = 1");
-        assert!(pattern(&compress).contains("incompressible or a pattern"));
+        assert!(pattern(&compress).contains("incompressible data or a pattern"));
         let none = "workload.limit_ios = 0\nworkload.access";
         assert!(says("workload.access", none).contains("limit_ios must be above 0"));
         let fallen = "figures.percentiles = [99, 50]\nworkload.access";
@@ -413,6 +413,6 @@ mod test {
         let paced = "workload.pacing.ios.per_second = 5\nworkload.access.lines = ";
         let text = SHORT.replace("workload.access.lines = ", paced).replace("[{ ", line);
         let job: JobSpec = toml::from_str(&text).unwrap();
-        assert!(job.check().unwrap_err().to_string().contains("delays and replies"));
+        assert!(job.check().unwrap_err().to_string().contains("delays, replies"));
     }
 }

@@ -10,7 +10,7 @@ use super::workload::{Pacing, Workload};
 /// Most of a time: a year in microseconds.
 const MOST_US: u64 = 366 * 86_400 * 1_000_000;
 
-/// A pause behind so many I/Os: no more begin until all under way are done, and then for so long.
+/// Think time after a number of I/Os: the worker drains, then pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Think {
@@ -102,7 +102,7 @@ pub struct Flow {
     pub id: u32,
     /// The weight of each worker, 1 to 1000.
     pub weight: u32,
-    /// How long one waits that is beyond its share, in microseconds, when all it has under way is
+    /// How long one waits that is beyond its share, in microseconds, when all it has in flight is
     /// done; with 0 it goes on as soon as the others have caught up.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sleep_us: u64,

@@ -71,7 +71,7 @@ impl DataPattern {
         !self.places.is_empty()
     }
 
-    /// Whether blocks of so many bytes hold the same, wherever in an I/O they are.
+    /// Whether all blocks of this size hold the same bytes, at any offset in an I/O.
     pub fn repeats_in(&self, block_bytes: u64) -> bool {
         !self.has_places() && block_bytes.is_multiple_of(self.len_bytes())
     }
@@ -122,7 +122,7 @@ impl DataPattern {
 /// What stands between two of a quotation mark, and what follows.
 fn quoted(text: &str, mark: char) -> Result<(&str, &str), String> {
     let inside = text.strip_prefix(mark).and_then(|rest| rest.split_once(mark));
-    inside.ok_or_else(|| format!("a second {mark} is missing"))
+    inside.ok_or_else(|| format!("the closing {mark} is missing"))
 }
 
 /// A number and what follows it. As in fio, `0x` ends a decimal number, and also the hexadecimal
@@ -136,7 +136,7 @@ fn number(text: &str) -> Result<(Vec<u8>, &str), String> {
         let end = if end > 0 && prefixed(&digits[end - 1..]) { end - 1 } else { end };
         let (digits, rest) = digits.split_at(end);
         if digits.is_empty() {
-            return Err("0x wants digits behind it".to_owned());
+            return Err("0x needs digits".to_owned());
         }
         // An odd one stands alone, at the beginning.
         let (odd, pairs) = digits.split_at(digits.len() % 2);
@@ -160,7 +160,7 @@ fn number(text: &str) -> Result<(Vec<u8>, &str), String> {
 
 fn wrong(text: &str) -> String {
     let shown: String = text.chars().take(20).collect();
-    format!("'{shown}' is no part of a pattern: write 0xdeadbeef, 12, \"abcd\" or %o")
+    format!("'{shown}' is not part of a pattern: write 0xdeadbeef, 12, \"abcd\" or %o")
 }
 
 /// As hexadecimal numbers and `%o`.
@@ -190,7 +190,7 @@ impl Serialize for DataPattern {
 impl<'de> Deserialize<'de> for DataPattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DataPattern, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let no_file = |_: &str| Err("a job names no files for its pattern: write 0x…".to_owned());
+        let no_file = |_: &str| Err("a pattern cannot name a file here: write 0x…".to_owned());
         let why = |why| serde::de::Error::custom(format!("the pattern {text}: {why}"));
         DataPattern::parse(&text, &no_file).map_err(why)
     }

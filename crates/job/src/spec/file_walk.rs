@@ -31,7 +31,7 @@ pub struct FileWalk {
 }
 
 impl FileWalk {
-    /// Length of each file in a range of so many bytes: whole I/Os begin at its end.
+    /// Length of each file in a range of this many bytes: whole I/Os begin at its end.
     pub fn share_bytes(&self, bytes: u64, access: &Access) -> u64 {
         let share = bytes / u64::from(self.count.max(1));
         share - share % longest_align(access)

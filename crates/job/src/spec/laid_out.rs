@@ -25,7 +25,7 @@ pub struct LaidOut {
     /// What is written; by default what nothing can compress or share.
     #[serde(default, skip_serializing_if = "is_default")]
     pub content: Content,
-    /// A pattern begins anew with each so many bytes, at least 1; 1 MiB by default.
+    /// A pattern restarts after this many bytes, at least 1; 1 MiB by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -59,7 +59,9 @@ impl FromStr for Places {
             "zipf" => Ok(Places::Zipf { exponent: number(1.1)? }),
             "pareto" => Ok(Places::Pareto { hot: number(0.2)? }),
             "normal" => Ok(Places::Normal { deviation_percent: number(15.0)? }),
-            _ => Err(format!("'{law}' is none of uniform, once, zipf:N, pareto:N, normal:N")),
+            _ => Err(format!(
+                "unknown distribution '{law}': use uniform, once, zipf:N, pareto:N or normal:N"
+            )),
         }
     }
 }

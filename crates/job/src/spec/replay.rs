@@ -78,7 +78,7 @@ pub enum TraceError {
     #[error(transparent)]
     Line(#[from] FormatError),
     /// The volumes of a group are not those of its trace.
-    #[error("{file} names {files} files, and {volumes} volumes are given: name as many, or one")]
+    #[error("{file} names {files} files but {volumes} volumes are given: give as many, or one")]
     Volumes {
         /// The trace.
         file: String,
@@ -180,7 +180,7 @@ impl Replay {
         }
         match self.trace {
             Some(_) => Ok(()),
-            None => Err(AccessError::Conflict("a trace is replayed by run and explain only")),
+            None => Err(AccessError::Conflict("traces work with run and explain only")),
         }
     }
 }
@@ -196,20 +196,20 @@ impl Workload {
         let replay = self.access.trace.as_ref()?;
         let paced = self.pacing != Pacing::Closed;
         [
-            (paced, "a trace has times of its own: leave the rate away"),
-            (self.verify.is_some(), "what a trace writes is not compared: leave verify away"),
-            (self.range != super::size::Range::WHOLE, "a trace has places of its own, no range"),
+            (paced, "a trace has its own times: remove the rate"),
+            (self.verify.is_some(), "a trace's writes cannot be verified: remove verify"),
+            (
+                self.range != super::size::Range::WHOLE,
+                "a trace has its own offsets: remove the range",
+            ),
             (
                 self.refill_at.is_some() && replay.is_timed(),
-                "refill_at goes with a trace without stalls only",
+                "refill_at needs a trace without stalls",
             ),
-            (
-                self.is_steered(),
-                "nothing steers a trace: leave think, demands, searches, flow away",
-            ),
+            (self.is_steered(), "a trace is not paced: remove think, demands, searches and flow"),
             (
                 self.limit_bytes.is_some() || self.limit_ios.is_some(),
-                "a trace ends by itself: leave its limit away",
+                "a trace ends by itself: remove the limit",
             ),
         ]
         .into_iter()
@@ -289,7 +289,7 @@ mod test {
         assert_eq!(load(&kept).unwrap(), job, "{kept}");
         assert!(!kept.contains("lines"), "{kept}");
         let unread: JobSpec = toml::from_str(JOB).unwrap();
-        assert!(unread.check().unwrap_err().to_string().contains("by run and explain only"));
+        assert!(unread.check().unwrap_err().to_string().contains("with run and explain only"));
     }
 
     #[test]
@@ -309,13 +309,13 @@ mod test {
             load(&text).unwrap().check().unwrap_err().to_string()
         };
         for (more, why) in [
-            ("workload.pacing.ios.per_second = 5", "leave the rate away"),
-            ("workload.verify = {}", "leave verify away"),
+            ("workload.pacing.ios.per_second = 5", "remove the rate"),
+            ("workload.verify = {}", "remove verify"),
             ("workload.range.start = '4k'", "no range"),
             ("workload.limit_ios = 5", "ends by itself"),
             ("workload.access.run = 4", "takes the place of lines"),
             ("workload.access.lines = [{ size_bytes = 512 }]", "takes the place of lines"),
-            ("stripes.bytes = '4k'", "not to stripes"),
+            ("stripes.bytes = '4k'", "cannot be replayed on stripes"),
         ] {
             let said = says(more);
             assert!(said.contains(why), "{more}: {said}");

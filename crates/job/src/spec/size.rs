@@ -93,7 +93,7 @@ pub(super) fn bytes<'de, D: Deserializer<'de>, N: TryFrom<u64>>(
         Extent::Bytes(bytes) => {
             N::try_from(bytes).map_err(|_| Error::custom(format!("{bytes} bytes are too many")))
         }
-        Extent::Percent(_) => Err(Error::custom("a size in bytes is wanted")),
+        Extent::Percent(_) => Err(Error::custom("a size in bytes is needed")),
     }
 }
 

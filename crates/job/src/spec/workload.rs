@@ -13,10 +13,10 @@ use super::size::{self, Range};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Most I/Os under way, 1 to 65536: always so many in a closed loop.
+    /// Queue depth, 1 to 65536: a closed loop always has this many I/Os in flight.
     #[serde(default = "one")]
     pub outstanding: u32,
-    /// Once so many are under way, no more begin until only this many are; `None` begins one for
+    /// Once so many are in flight, no more begin until only this many are; `None` begins one for
     /// each that is done. For closed loops only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refill_at: Option<u32>,
@@ -34,15 +34,15 @@ pub struct Workload {
     /// Writes are stamped and reads compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// The worker stops when it has begun I/Os of so many bytes. Those of the ramp count, those
-    /// that fill a volume for verification do not.
+    /// The worker stops when it has started this many bytes. Those of the ramp count, those that
+    /// fill a volume for verification do not.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "size::some_bytes"
     )]
     pub limit_bytes: Option<u64>,
-    /// The worker stops when it has begun so many I/Os; flushes between them do not count.
+    /// The worker stops when it has started this many I/Os; flushes between them do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ios: Option<u64>,
     /// The worker ends with a flush, which it waits for: the measured window lasts until then.
@@ -72,8 +72,8 @@ pub enum Pacing {
     /// When another one is done: the volume sets the pace.
     #[default]
     Closed,
-    /// By the clock, whatever the volume does: so many I/Os per second of each worker. Response
-    /// time counts from the planned start.
+    /// Open loop: I/Os per second of each worker, whatever the volume does. Response time counts
+    /// from the planned start.
     Ios {
         /// I/Os per second.
         per_second: f64,
@@ -81,7 +81,7 @@ pub enum Pacing {
         #[serde(default)]
         arrivals: Arrivals,
     },
-    /// By the clock: so many bytes per second of each worker.
+    /// Open loop: bytes per second of each worker.
     Bytes {
         /// Bytes per second.
         per_second: f64,
@@ -163,7 +163,7 @@ impl Default for Verify {
 }
 
 impl Workload {
-    /// A closed loop of so many outstanding I/Os over the whole volume.
+    /// A closed loop at this queue depth over the whole volume.
     pub fn new(access: Access, outstanding: u32) -> Workload {
         Workload {
             outstanding,
@@ -204,7 +204,7 @@ impl Workload {
     pub fn fits(&self, geometry: Geometry) -> Result<(), AccessError> {
         self.access.fits(&self.range, geometry)?;
         if self.verify.is_some() && geometry.block_bytes < 512 {
-            return Err(AccessError::Conflict("what is verified has blocks of 512 bytes or more"));
+            return Err(AccessError::Conflict("verify needs blocks of 512 bytes or more"));
         }
         match self.writes() && geometry.read_only {
             true => Err(AccessError::ReadOnly),

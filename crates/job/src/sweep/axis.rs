@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use stats::sweep::{Axis, Setting};
 
-use super::{SweepError, words};
+use super::{SweepError, settings};
 use crate::spec::JobSpec;
 
 /// Reads `size=512,1k,4k`. Commas within parentheses belong to a value. The settings are those of
@@ -16,7 +16,7 @@ use crate::spec::JobSpec;
 /// Whether the values fit is seen when a job is made of them.
 pub fn parse(text: &str, job: &JobSpec) -> Result<Axis, SweepError> {
     let (word, values) = text.split_once('=').ok_or_else(|| SweepError::Axis(text.to_owned()))?;
-    let word = words::name(word.trim(), &job.setup)?;
+    let word = settings::name(word.trim(), &job.setup)?;
     let values = split(values);
     if values.iter().any(String::is_empty) {
         return Err(SweepError::Axis(text.to_owned()));

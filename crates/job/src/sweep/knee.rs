@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use stats::Spread;
 use stats::sweep::{Cell, Knee, Scale, Search, Series, Setting, SweepResult};
 
-use super::{search, words, words_of};
+use super::{search, settings, words_of};
 
 /// Fewest loads that can have a bend between them.
 const FEWEST: usize = 3;
@@ -17,7 +17,7 @@ pub(super) fn series(document: &SweepResult) -> Vec<Series> {
         Search::Ladder => Some(search::LOAD),
         Search::P99 { .. } => None,
         Search::Nothing => {
-            axes.map(|axis| axis.word.as_str()).find(|word| words::LOADS.contains(word))
+            axes.map(|axis| axis.word.as_str()).find(|word| settings::LOADS.contains(word))
         }
     };
     let Some(load) = load else { return Vec::new() };
@@ -37,7 +37,7 @@ pub(super) fn series(document: &SweepResult) -> Vec<Series> {
         axis: load.to_owned(),
         points: cells.len(),
         knee: knee(&cells, load),
-        scaling: if words::COUNTS.contains(&load) { scaling(&cells, load) } else { Vec::new() },
+        scaling: if settings::COUNTS.contains(&load) { scaling(&cells, load) } else { Vec::new() },
     };
     all.into_iter().map(one).collect()
 }

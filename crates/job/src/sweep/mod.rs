@@ -8,7 +8,7 @@
 mod axis;
 mod knee;
 mod search;
-mod words;
+mod settings;
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use stats::{RunResult, SCHEMA_VERSION, Spread};
 use crate::spec::{JobSpec, Rate, SpecError};
 
 pub use self::axis::parse as parse_axis;
-pub use self::words::{WORDS, Word};
+pub use self::settings::{WORDS, Word};
 
 /// Most cells of a sweep: at a second each they take a day.
 const MAX_CELLS: usize = 100_000;
@@ -85,7 +85,7 @@ pub enum SweepError {
     Document(String),
 }
 
-/// A sweep under way.
+/// A sweep in progress.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     job: JobSpec,
@@ -316,13 +316,13 @@ impl Sweep {
     fn job_of(&self, settings: &[Setting], rate_per_s: Option<f64>) -> Result<JobSpec, SweepError> {
         let mut job = self.job.clone();
         for setting in settings.iter().filter(|setting| setting.word != search::LOAD) {
-            words::set(&mut job, &setting.word, &setting.value)?;
+            settings::set(&mut job, &setting.word, &setting.value)?;
         }
         if let Some(rate) = rate_per_s {
-            words::set_rate(&mut job.steps[0], Rate::Ios(rate));
+            settings::set_rate(&mut job.steps[0], Rate::Ios(rate));
         }
         if self.document.plan.poisson && settings.iter().all(|s| s.word != "arrivals") {
-            words::set_poisson(&mut job.steps[0]);
+            settings::set_poisson(&mut job.steps[0]);
         }
         job.steps[0].name = words_of(settings);
         job.check().map_err(|error| SweepError::Job { settings: words_of(settings), error })?;
@@ -376,7 +376,7 @@ fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
     }
     let mut seen: Vec<&str> = Vec::new();
     for axis in &plan.axes {
-        if words::name(&axis.word, &job.setup)? != axis.word {
+        if settings::name(&axis.word, &job.setup)? != axis.word {
             let why = format!("'{}' is not the name of a setting", axis.word);
             return Err(SweepError::Document(why));
         }

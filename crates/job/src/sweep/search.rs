@@ -26,7 +26,7 @@ const RUNG: u32 = 10;
 const STEP: u32 = 2;
 /// What stands for "beyond the highest rate", in percent of it.
 const BEYOND: u32 = 100 + STEP;
-/// A planned rate is kept if so much of it was done.
+/// A planned rate is kept if this share of it was done.
 const KEPT: f64 = 0.98;
 /// Independent arrivals scatter: so many deviations below the plan are still that rate.
 const DEVIATIONS: f64 = 4.0;

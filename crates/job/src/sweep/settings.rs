@@ -40,7 +40,7 @@ pub const WORDS: [Word; 21] = [
     word("fua", "", "share of durable writes in percent"),
     word("burst", "", "I/Os in a burst"),
     word("delay", "thinktime", "wait before each burst in microseconds"),
-    word("outstanding", "iodepth", "I/Os under way of each worker"),
+    word("outstanding", "iodepth", "I/Os in flight of each worker"),
     word("workers", "numjobs", "workers for each volume"),
     word("volumes", "", "how many of the job's volumes, the first ones"),
     word("volume", "filename", "another volume in place of the job's"),

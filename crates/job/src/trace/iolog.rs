@@ -13,7 +13,7 @@ use block::{Nanos, Op};
 
 use super::packed::MAX_BYTES;
 use super::{Event, Facts, Packed, Trace};
-use crate::formats::{FormatError, Place};
+use crate::formats::{FormatError, Location};
 use crate::spec::{MAX_IO_BYTES, Replay, Skip};
 
 /// Longest line in bytes, as in fio.
@@ -41,7 +41,7 @@ pub(crate) fn read(from: impl Read, replay: &Replay, one: bool) -> Result<Trace,
     };
     let name: Arc<str> = replay.file.as_str().into();
     let error = |line: u32, text: &str, why: String| {
-        FormatError::new(&Place { file: Arc::clone(&name), line }, text, why)
+        FormatError::new(&Location { file: Arc::clone(&name), line }, text, why)
     };
     let mut from = BufReader::with_capacity(1 << 16, from);
     let mut bytes = Vec::new();

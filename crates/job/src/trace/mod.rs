@@ -98,7 +98,7 @@ impl Facts {
         self.ends.iter().copied().max().unwrap_or(0)
     }
 
-    /// Whether places and lengths are whole blocks of so many bytes, a power of two.
+    /// Whether offsets and lengths are multiples of this block size, a power of two.
     pub fn is_in_blocks_of(&self, bytes: u32) -> bool {
         self.bits & (u64::from(bytes) - 1) == 0
     }

@@ -21,7 +21,7 @@ type Serves = Rc<RefCell<dyn FnMut(usize, Nanos) -> (Nanos, bool)>>;
 
 #[derive(Default)]
 struct Medium {
-    /// What is under way: when it is done, its number, its worker.
+    /// What is in flight: when it is done, its number, its worker.
     due: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     ios: BTreeMap<u64, (Io, bool)>,
     ready: Vec<Vec<Done>>,
@@ -171,7 +171,7 @@ fn sessions_that_are_never_served_are_told() {
     let found = run(&spec(500, &reads(1), 3.0), serve);
     let even = check(&found, "H22");
     assert_eq!((even.verdict, found.class), (Verdict::Fail, Class::Invalid), "{even:?}");
-    assert!(even.evidence.starts_with("314 of 500 workers finished no I/O in 3.0 s"), "{even:?}");
+    assert!(even.evidence.starts_with("314 of 500 workers completed no I/O in 3.0 s"), "{even:?}");
     assert_eq!(found.workers[0].idle_seconds, 3);
     assert_eq!(found.workers[499].idle_seconds, 0);
     let all = run(&spec(500, &reads(1), 3.0), |_, _| (Nanos::from_millis(20), false));
@@ -205,7 +205,7 @@ fn two_volumes_that_take_turns_are_told() {
     let found = run(&spec(2, &reads(1), 12.0), turns);
     let steady = check(&found, "H06");
     assert_eq!(steady.verdict, Verdict::Warn, "{steady:?}");
-    assert!(steady.evidence.contains("steady in all only: file:"), "{steady:?}");
+    assert!(steady.evidence.contains("steady in total only: file:"), "{steady:?}");
     // Uneven all the time: that is not unsteady, and it is told once, as shares and percentiles.
     let found = run(&spec(2, &reads(1), 12.0), move |worker, _| (takes(worker == 1), false));
     assert_eq!(check(&found, "H06").verdict, Verdict::Pass, "{:?}", found.checks);
@@ -291,13 +291,13 @@ fn data_are_right_as_far_as_they_were_compared() {
     let all = judge(&[Some(100.0)], 9, false);
     assert_eq!(
         (all.verdict, &*all.evidence),
-        (Verdict::Pass, "every read was compared with what was written")
+        (Verdict::Pass, "every read was compared with the data written")
     );
     let some = judge(&[Some(1.0)], 9, false);
     assert_eq!(some.verdict, Verdict::Pass);
     assert!(some.evidence.contains("about 1 % of the reads") && !some.evidence.contains("every"));
     let half = judge(&[Some(100.0), None], 9, false);
-    assert!(half.evidence.contains("those of 1 other workers not"), "{half:?}");
+    assert!(half.evidence.contains("those of 1 other workers were not"), "{half:?}");
     assert_eq!(judge(&[Some(100.0)], 0, false).verdict, Verdict::Unknown);
     assert_eq!(judge(&[Some(1.0)], 9, true).verdict, Verdict::Fail);
 }

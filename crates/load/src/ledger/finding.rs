@@ -93,8 +93,10 @@ impl fmt::Display for Finding {
             FindingKind::Stale { found, acknowledged } => {
                 write!(f, ", write {found} where write {acknowledged} was acknowledged")
             }
-            FindingKind::Torn => f.write_str(", parts that do not belong together"),
-            FindingKind::Foreign => f.write_str(", not written to this place by this run"),
+            FindingKind::Torn => {
+                f.write_str(", a torn block: its parts belong to different writes")
+            }
+            FindingKind::Foreign => f.write_str(", a stamp of another block"),
             FindingKind::Future { found, begun } => {
                 write!(f, ", write {found} where only {begun} were begun")
             }

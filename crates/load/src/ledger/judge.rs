@@ -22,7 +22,7 @@ impl Ledger {
             return None;
         }
         if let Some(patterned) = &self.patterned {
-            // All writes of a block write the same, but the first may still be under way.
+            // All writes of a block write the same, but the first may still be in flight.
             return patterned.judge(data, place).filter(|_| least > 0);
         }
         let erased = self.erased(place);
@@ -41,7 +41,7 @@ impl Ledger {
                 }
                 Sector::Ours(found) => {
                     let same = *first.get_or_insert(found) == found;
-                    // While writes may be under way, parts of several may stand side by side.
+                    // While writes may be in flight, parts of several may stand side by side.
                     if found < least && may_be_empty && last == least {
                         return Some(FindingKind::Kept { found, erased: least });
                     }

@@ -1,5 +1,5 @@
 //! A block's word in a ledger: the change that was acknowledged last (31 bits), the one that was
-//! begun last (31 bits), and whether that is still under way.
+//! begun last (31 bits), and whether that is still in flight.
 //!
 //! The bytes of a volume in memory say nothing of the order in which they were written and read, so
 //! a fence stands between a claim and the write, and between a read and the question what had been
@@ -20,7 +20,7 @@ pub(crate) fn begun(word: u64) -> u32 {
     (word >> 31 & GENERATION) as u32
 }
 
-/// Claims blocks for a change; false when one is under way on any of them.
+/// Claims blocks for a change; false when one is in flight on any of them.
 pub(crate) fn claim(blocks: &[AtomicU64]) -> bool {
     for (index, block) in blocks.iter().enumerate() {
         let claimed = block.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {

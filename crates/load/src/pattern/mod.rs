@@ -26,7 +26,7 @@ pub(crate) struct Next {
     pub(crate) fua: bool,
     pub(crate) offset: u64,
     pub(crate) len: u32,
-    /// It begins so long after the one before it; zero but for the first of a burst.
+    /// Delay after the previous one; zero but for the first of a burst.
     pub(crate) pause: Nanos,
     /// When it is done, one of the opposite direction of so many bytes follows it; zero for none.
     pub(crate) reply: u32,
@@ -130,7 +130,7 @@ impl Pattern {
     pub(crate) fn reply(&mut self, to: Op, bytes: u32) -> Next {
         let op = if to == Op::Read { Op::Write } else { Op::Read };
         let offset = match self {
-            Pattern::Plain(_) | Pattern::Replay(_) => unreachable!("this has no replies"),
+            Pattern::Plain(_) | Pattern::Replay(_) => unreachable!("this pattern has no replies"),
             Pattern::General(general) => general.reply_offset(bytes),
         };
         Next { op, fua: false, offset, len: bytes, pause: Nanos(0), reply: 0 }

@@ -1,4 +1,4 @@
-//! Where random I/Os go: one of so many places.
+//! Random offsets: one of N places by a distribution.
 
 use block::Rng;
 

@@ -23,7 +23,7 @@ pub trait Scribe: Send + std::fmt::Debug {
     /// the measured window began for the job, those of beginnings from when the job began.
     fn take(&mut self, job: u32, records: &[Record]);
 
-    /// A job is over, and what was under way at its end too, so long after the measured window
+    /// A job is over, and what was in flight at its end too, so long after the measured window
     /// began for it.
     fn end(&mut self, job: u32, length: Nanos);
 
@@ -199,8 +199,7 @@ impl Clerk {
             self.lines.iter().map(|(_, _, line)| line.lost.load(Ordering::Relaxed)).sum();
         let lost = (lost > 0).then(|| {
             format!(
-                "{lost} records of I/Os are missing in the logs: they came faster than they could \
-                 be written"
+                "{lost} records of I/Os are missing in the logs: the disk of the logs was too slow"
             )
         });
         let mut scribe = self.scribe.lock().unwrap_or_else(PoisonError::into_inner);

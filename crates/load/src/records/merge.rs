@@ -80,7 +80,7 @@ impl Merge {
             let at = record.at.max(self.given);
             self.given = at;
             let from = if record.moment == Moment::Begun { begin } else { opening };
-            // What was under way at the end comes after it.
+            // What was in flight at the end comes after it.
             if at >= from {
                 record.at = at.since(from);
                 out.push(record);
@@ -140,7 +140,7 @@ mod test {
         let over = Chunk { ended: Some(Nanos(470)), ..chunk(8, Moment::Done, &[], 470) };
         merge.take(8, &over);
         merge.take(3, &chunk(3, Moment::Done, &[700, 950], 960));
-        // The last was under way when the run ended, and came back after it.
+        // The last was in flight when the run ended, and came back after it.
         assert_eq!(given(&mut merge, false), [300, 500, 750]);
         assert!(given(&mut merge, true).is_empty());
         assert_eq!(merge.length(TIMES), Some(Nanos(750)));

@@ -12,12 +12,12 @@ pub(crate) fn check(run: &Prepared) -> Result<(), RunError> {
         return Err(RunError::Nothing("a run needs a volume and a core"));
     }
     if !spec.seconds.is_finite() || spec.seconds <= 0.0 {
-        return Err(RunError::Nothing("a run needs a time longer than 0 s"));
+        return Err(RunError::Nothing("a run needs a time above 0 s"));
     }
     for worker in &spec.workers {
         let cores = &worker.shift.cores;
         if !cores.is_empty() && !cores.iter().any(|cpu| spec.cores.contains(cpu)) {
-            return Err(RunError::Nothing("a worker has none of the processors of the run"));
+            return Err(RunError::Nothing("a worker has no CPU of the run"));
         }
         let fits = worker.workload.fits(run.volume(worker).geometry());
         fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
@@ -36,7 +36,7 @@ fn check_data(run: &Prepared, workers: &[usize]) -> Result<(), RunError> {
     let workloads = || workers.iter().map(|index| &*spec.workers[*index].workload);
     let earlier = |workload: &Workload| workload.verify.is_some_and(|verify| verify.earlier);
     if workloads().any(earlier) && workloads().any(Workload::writes) {
-        return conflict("what an earlier run wrote is compared where nobody writes meanwhile");
+        return conflict("checking an earlier run needs a volume without writers");
     }
     let geometry = run.volume(first).geometry();
     let patterned = |workload: &Workload| Patterned::of(workload, geometry);

@@ -10,7 +10,7 @@ use super::under_way::POLL;
 use super::{RunError, ledger_path};
 use crate::activity::Recording;
 use crate::engine::{self, News, Running, Seat, Stop};
-use crate::handover::{Command, Handover, Rest};
+use crate::handover::{Directive, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Desk;
 use crate::run::Prepared;
@@ -91,7 +91,7 @@ impl Crew {
                     crew.wakers.push(waker);
                 }
                 Ok(News::Failed(error)) => {
-                    crew.command(Command::Leave);
+                    crew.command(Directive::Leave);
                     crew.join(&Stop::default(), (LEAVING, 0), &mut || ());
                     return Err(RunError::Open(error));
                 }
@@ -103,7 +103,7 @@ impl Crew {
         Ok(crew)
     }
 
-    pub(super) fn command(&self, command: Command) {
+    pub(super) fn command(&self, command: Directive) {
         self.handovers.iter().for_each(|handover| handover.command(command));
         self.wakers.iter().for_each(Waker::wake);
     }
@@ -130,7 +130,7 @@ impl Crew {
 
     /// Waits for the threads to drain; those that do not come within `patience` are told to leave,
     /// and all are when the user has `asked` so often and asks once more, which `poll` may find
-    /// out. Returns what became of the I/Os that were under way, and whether the user did.
+    /// out. Returns what became of the I/Os that were in flight, and whether the user did.
     pub(super) fn join(
         &mut self,
         stop: &Stop,
@@ -150,7 +150,7 @@ impl Crew {
             }
         }
         let hurried = running > 0 && hurried();
-        self.command(Command::Leave);
+        self.command(Directive::Leave);
         for thread in self.threads.drain(..) {
             thread.join();
         }
@@ -235,7 +235,7 @@ mod test {
         let own = seats(&spec(&[0, 1, 2], &[&[1], &[1, 2], &[0], &[2, 0]]));
         assert_eq!(own, [(0, vec![2, 3]), (1, vec![0]), (2, vec![1])]);
         let nowhere = check(&on("null:1g", spec(&[0], &[&[3]]))).unwrap_err().to_string();
-        assert!(nowhere.contains("none of the processors"), "{nowhere}");
+        assert!(nowhere.contains("no CPU of the run"), "{nowhere}");
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod test {
         let later = Workload { verify: Some(verify(false, true)), ..reads.clone() };
         let writes = Workload::new(Access::new(4096, 0.0, 0.0), 1);
         assert_eq!((says(&later, &reads), says(&later, &later)), Default::default());
-        assert!(says(&writes, &later).contains("where nobody writes"));
+        assert!(says(&writes, &later).contains("without writers"));
         let mut pattern = Workload { verify: Some(verify(true, false)), ..writes.clone() };
         pattern.content.pattern = Some(data_pattern("%o"));
         assert_eq!((says(&pattern, &pattern), says(&pattern, &reads)), Default::default());

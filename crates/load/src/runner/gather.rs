@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::crew::Crew;
 use super::under_way::Run;
-use crate::handover::{Command, Rest};
+use crate::handover::{Directive, Rest};
 use crate::patience::Patience;
 use crate::worker::Trouble;
 use job::spec::RunSpec;
@@ -14,7 +14,7 @@ impl Run<'_> {
     /// nothing more.
     pub(super) fn collect(&mut self, crew: &Crew, last: bool) {
         match last {
-            true => crew.command(Command::Drain),
+            true => crew.command(Directive::Drain),
             false => crew.ask(),
         }
         let mut patience = Patience::new(self.clock.now());
@@ -41,7 +41,7 @@ impl Run<'_> {
         self.late = missing.iter().sum();
     }
 
-    /// Takes what became of the I/Os that were under way at the end. That those have no answer for
+    /// Takes what became of the I/Os that were in flight at the end. That those have no answer for
     /// which a user in a hurry did not wait is nobody's fault.
     pub(super) fn take(&mut self, rests: Vec<Rest>, hurried: bool) {
         self.hurried = hurried;

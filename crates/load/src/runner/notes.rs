@@ -20,7 +20,7 @@ pub(super) fn incidents(run: &Prepared) -> impl Iterator<Item = String> {
     all.into_iter()
 }
 
-/// Two writes of a block that is compared are never under way at once: a pattern that wants them
+/// Two writes of a block that is compared are never in flight at once: a pattern that wants them
 /// loses some to other places, which flattens its law.
 pub(super) fn displaced(collected: &Collector) -> Option<String> {
     let Interval { displaced, write, other, .. } = collected.whole();
@@ -28,8 +28,8 @@ pub(super) fn displaced(collected: &Collector) -> Option<String> {
     let percent = *displaced as f64 / writes.max(1) as f64 * 100.0;
     (percent >= 1.0).then(|| {
         format!(
-            "{percent:.1} % of the writes went to another place than the pattern said: a write was \
-             under way there, and data are compared (--verify)"
+            "{percent:.1} % of the writes went to another offset than the pattern's: --verify \
+             never has two writes to one block in flight"
         )
     })
 }
@@ -38,8 +38,8 @@ pub(super) fn displaced(collected: &Collector) -> Option<String> {
 pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
     verified.any(|verify| verify.earlier).then(|| {
-        "reads were compared with what an earlier run wrote, as far as its data say it: a write \
-         that was lost over an older one of the same place is not noticed"
+        "reads were compared with the stamps of an earlier run: a lost overwrite of one of its own \
+         blocks is not noticed"
             .to_owned()
     })
 }

@@ -26,6 +26,6 @@ pub(super) fn read_in(run: &Prepared, stop: &Stop) -> Result<Option<String>, Run
     }
     Ok((bytes > 0).then(|| {
         let size = print_size(bytes);
-        format!("before it, {size} of its files were read into the page cache, which no figure has")
+        format!("first, {size} of its files were read into the page cache; no figure counts that")
     }))
 }

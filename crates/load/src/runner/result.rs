@@ -8,10 +8,10 @@ use stats::{
 };
 
 use super::crew::seats;
-use super::under_way::{Opening, Run};
-use super::words::{
+use super::notes::{
     displaced, earlier, emulated, incidents, not_waited_for, origin, steadiness, unanswered_ios,
 };
+use super::under_way::{Opening, Run};
 use crate::judge::{self, Facts};
 use crate::meter::Reading;
 use crate::outcome;
@@ -82,7 +82,7 @@ impl Run<'_> {
         let partial = partial.or_else(|| {
             let own = spec.workers.iter().map(|worker| worker.shift.when.ramp_seconds);
             let ramp = own.fold(spec.ramp_seconds, f64::max);
-            let early = || format!("all was done within the ramp of {ramp} s");
+            let early = || format!("all I/O ended within the ramp of {ramp} s");
             (self.finished && totals.ios + totals.errors == 0).then(early)
         });
         let partial = partial.or_else(|| {

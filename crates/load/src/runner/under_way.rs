@@ -1,4 +1,4 @@
-//! One run under way: filling, ramp, measured window, second by second.
+//! One run in progress: filling, ramp, measured window, second by second.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use stats::{Collector, RunResult};
 
 use super::OVERTIME_SECONDS;
 use super::crew::Crew;
+use super::notes::origin;
 use super::standstill::Standstills;
-use super::words::origin;
 use crate::engine::Stop;
 use crate::equals::names;
-use crate::handover::Command;
+use crate::handover::Directive;
 use crate::meter::{Meter, Reading, Threads};
 use crate::outcome::MissedDemands;
 use crate::records::Desk;
@@ -44,7 +44,7 @@ pub(super) struct Measured {
     end: (bool, Nanos),
 }
 
-/// One run under way, as the collecting thread sees it.
+/// One run in progress, as the collecting thread sees it.
 pub(super) struct Run<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) spec: &'a RunSpec,
@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs until the measured window is over and I/Os under way are to come back.
+    /// Runs until the measured window is over and I/Os in flight are to come back.
     pub(super) fn go(
         &mut self,
         crew: &Crew,
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
         let witness = witness.expect("looked before or after the filling");
         gate.into_iter().for_each(|wait| wait());
         let commanded = self.clock.now();
-        crew.command(Command::Run);
+        crew.command(Directive::Run);
         let mut begin = self.clock.now();
         if let Some(desk) = desk {
             let ramp = nanos(spec.ramp_seconds);
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
     /// Writes every volume once. Nothing of the job itself is begun before all are: it counts
     /// neither against a worker's limit nor in its schedule.
     fn fill(&mut self, crew: &Crew, live: &mut dyn Live) {
-        crew.command(Command::Fill);
+        crew.command(Directive::Fill);
         self.filling = true;
         let mut begin = self.clock.now();
         while crew.is_filling() && self.stop.asked() == 0 && self.trouble.is_none() {

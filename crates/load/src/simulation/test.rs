@@ -16,7 +16,7 @@ use job::spec::{
     Access, Arrivals, Demand, Demands, DepthSearch, Pacing, Steady, Verify, WorkerSpec, Workload,
 };
 
-/// What is under way on all lanes: when it is done, on which lane, and the I/O.
+/// What is in flight on all lanes: when it is done, on which lane, and the I/O.
 type Shared = Rc<RefCell<VecDeque<(Nanos, usize, Io)>>>;
 
 /// Every I/O takes as long as every other: the first one in is the first one out.
@@ -111,7 +111,7 @@ pub(super) fn reads(outstanding: u32) -> Workload {
 #[test]
 fn a_closed_loop_does_what_arithmetic_says() {
     let found = run(&spec(3, &reads(4), 2.0, 1.0), 100_000, 99).unwrap();
-    // 12 under way for 100 µs each.
+    // 12 in flight for 100 µs each.
     assert_eq!((found.totals.seconds, found.totals.iops), (2.0, 120_000.0));
     assert_eq!(found.totals.mean_outstanding, 12.0);
     assert_eq!(found.totals.latency_ns.mean, Some(100_000.0));
@@ -164,7 +164,7 @@ fn what_cannot_be_simulated_is_refused() {
     assert!(error.contains("keeps no data"), "{error}");
     let filling = Workload { until_full: true, ..Workload::new(Access::new(512, 0.0, 0.0), 1) };
     let error = run(&spec(1, &filling, 1.0, 0.0), 1, 99).unwrap_err().to_string();
-    assert!(error.contains("leave until_full"), "{error}");
+    assert!(error.contains("remove until_full"), "{error}");
     assert!(run(&spec(1, &reads(1), f64::NAN, 0.0), 1, 99).is_err());
     let write = Workload::new(Access::new(512, 0.0, 0.0), 1);
     assert!(write.writes() && run(&spec(1, &write, 0.1, 0.0), 1000, 99).is_ok());
@@ -308,7 +308,7 @@ fn each_worker_may_have_a_ramp_of_its_own() {
         assert!((worker.ios as f64 - ios).abs() < 10.0, "{} of {ios}", worker.ios);
     }
     assert_eq!(result.partial, None);
-    // What is under way when a ramp ends is no error of accounting.
+    // What is in flight when a ramp ends is no error of accounting.
     let little = result.checks.iter().find(|check| check.code == "H11").unwrap();
     assert_eq!(little.verdict, stats::Verdict::Pass, "{little:?}");
 }

@@ -61,7 +61,7 @@ impl Seen {
             return "a file in the page cache".to_owned();
         }
         match self.turns {
-            Some(true) => "a disk that turns",
+            Some(true) => "a rotating disk",
             Some(false) => "a solid-state disk",
             None => "a disk",
         }

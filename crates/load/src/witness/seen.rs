@@ -26,7 +26,7 @@ pub(super) struct Seen {
     pub(super) written: Option<Reducible>,
     pub(super) reads: bool,
     pub(super) asked: Asked,
-    /// Bytes that may be under way.
+    /// Bytes that may be in flight.
     pub(super) slack: u64,
     /// All its bytes.
     pub(super) bytes: u64,
@@ -61,7 +61,7 @@ fn looked(volumes: usize) -> u32 {
 }
 
 impl Seen {
-    /// One volume of so many, or all its parts.
+    /// One of the volumes, or all its parts.
     pub(super) fn all(
         run: &Prepared,
         whole: usize,

@@ -1,4 +1,4 @@
-//! The end of a worker's time: what it had under way, or planned and not begun, is waited for, and
+//! The end of a worker's time: what it had in flight, or planned and not begun, is waited for, and
 //! counts with its age where that is in vain.
 
 use block::{Cause, Fault, Nanos};
@@ -115,7 +115,7 @@ impl Worker {
         sooner(starts.min(), self.due(now))
     }
 
-    /// Notes of each slot whether it is under way.
+    /// Notes of each slot whether it is in flight.
     fn mark_under_way(&mut self) {
         self.under_way.fill(true);
         self.free.iter().for_each(|index| self.under_way[*index as usize] = false);
@@ -137,7 +137,7 @@ impl Worker {
         sooner(held, planned).filter(|due| *due < now)
     }
 
-    /// Since when a planned I/O waits for a place where another change is under way.
+    /// Since when a planned I/O waits for a place where another change is in progress.
     fn held_since(&self) -> Option<Nanos> {
         self.plan.held.as_ref().map(|(_, due)| *due).filter(|_| self.is_paced())
     }
@@ -145,7 +145,7 @@ impl Worker {
     /// Whether what is due may wait for others to come back.
     fn has_backlog(&self) -> bool {
         let holds_back = self.control.as_ref().is_some_and(|control| control.holds_back());
-        // With nothing under way it begins at once, unless the way is lost.
+        // With nothing in flight it begins at once, unless the way is lost.
         let waits = self.free.len() < self.slots.len() || self.trouble.is_some();
         !self.plan.exhausted && !holds_back && waits
     }

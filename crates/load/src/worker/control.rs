@@ -177,7 +177,7 @@ impl Control {
         self.missed = self.missed.take().or(slow).or(unmet);
     }
 
-    /// Looks at the clock, once in each step. `idle`: nothing is under way.
+    /// Looks at the clock, once in each step. `idle`: nothing is in flight.
     pub(super) fn look(&mut self, now: Nanos, idle: bool) {
         if !self.began || self.is_over() {
             return;
@@ -190,7 +190,7 @@ impl Control {
         }
     }
 
-    /// Whether one more may begin while so many are under way.
+    /// Whether one more may begin while so many are in flight.
     pub(super) fn gate(
         &mut self,
         now: Nanos,

@@ -52,7 +52,7 @@ impl Worker {
                     }
                 }
                 Err(Fault::NoSpace) if self.plan.until_full => {
-                    // Its end, and none of its figures.
+                    // ENOSPC ends the worker and is not counted.
                     self.plan.full = true;
                     self.interval.unsettled_ns += i128::from(now.since(slot.start).0);
                 }
@@ -180,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// Makes sure that no other change of the same blocks is under way, if data are compared:
+    /// Makes sure that no other change of the same blocks is in flight, if data are compared:
     /// tries other places too. `None` when all were taken.
     pub(super) fn claim(&mut self, mut next: Next) -> Option<Next> {
         let Some(verify) = &self.verify else { return Some(next) };

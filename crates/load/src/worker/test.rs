@@ -206,7 +206,7 @@ fn a_closed_loop_goes_as_fast_as_its_lane() {
     let workload = Workload::new(Access::new(4096, 70.0, 100.0), 8);
     let mut worker = worker(Lane::new(100 * US, 0), &workload);
     let done = run(&mut worker, Nanos::from_secs(1));
-    // 8 under way, 100 µs each.
+    // 8 in flight, 100 µs each.
     assert!((79_990..=80_000).contains(&done.ios()), "{}", done.ios());
     assert_eq!(done.mean_outstanding().round(), 8.0);
     assert!(done.paced.is_none());
@@ -228,7 +228,7 @@ fn a_queue_that_drains_is_filled_at_its_mark_and_not_before() {
             refills += 1;
         }
         before = under_way;
-        assert!(under_way > 2, "{under_way} under way, and nothing begun");
+        assert!(under_way > 2, "{under_way} in flight, and nothing begun");
         now = wake.unwrap().max(now + Nanos(1));
     }
     // One filling takes as long as the slowest but two, 100 to 150 µs.
@@ -278,11 +278,11 @@ fn an_error_of_accounting_breaks_littles_law() {
         lie(&mut lying);
         assert_eq!(little(&lying).verdict, stats::Verdict::Fail, "{:?}", little(&lying));
     };
-    // Of 100,000: one is counted twice, one is not under way, and one begins late.
+    // Of 100,000: one is counted twice, one is not in flight, and one begins late.
     fails(&|it| it.read.latencies.record(50 * US));
     fails(&|it| it.outstanding_ns -= u128::from(50 * US));
     fails(&|it| it.record_outstanding(1, Nanos(10 * US)));
-    // Those under way at the end are forgotten.
+    // Those in flight at the end are forgotten.
     fails(&|it| it.unsettled_ns = 0);
     // All count from the instant that they got a place.
     fails(&|it| it.read.latencies = it.paced.as_ref().unwrap().service.clone());
@@ -305,7 +305,7 @@ fn a_stall_is_in_the_response_time_and_not_in_the_service_time() {
         let response = done.latencies();
         // 1,000 were due in the stall: 900 of them more than 10 ms before its end.
         assert!((800..1000).contains(&beyond(&response, 10 * MS)), "{:?}", response.summary());
-        // A closed view sees the 16 that were under way.
+        // A closed view sees the 16 that were in flight.
         assert!(beyond(&paced.service, 10 * MS) <= 16, "{:?}", paced.service.summary());
         assert!((900..1100).contains(&paced.missed), "{} missed", paced.missed);
         assert_eq!(response.count(), paced.service.count());

@@ -43,11 +43,11 @@ pub(crate) struct Turn {
     ramp: Nanos,
     /// When that is over; `None` where it is, or is that of the run.
     opens: Option<Nanos>,
-    state: State,
+    state: WorkerState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WorkerState {
     /// The run has begun at this time, and those before it have not ended.
     Waits(Nanos),
     /// It begins at this time; the run began at the second.
@@ -137,7 +137,7 @@ fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
             flush: worker.workload.end_flush,
             ramp: nanos(when.ramp_seconds),
             opens: None,
-            state: State::Waits(Nanos(0)),
+            state: WorkerState::Waits(Nanos(0)),
         }
     };
     spec.workers.iter().map(|worker| Some(turn(worker))).collect()
@@ -217,7 +217,7 @@ impl Worker {
 impl Turn {
     /// The run begins at `now`.
     pub(crate) fn start(&mut self, now: Nanos) {
-        self.state = State::Waits(now);
+        self.state = WorkerState::Waits(now);
     }
 
     /// What to do at `now`.
@@ -225,21 +225,21 @@ impl Turn {
         if self.ends.over.load(Ordering::Acquire) {
             return Now::End;
         }
-        if let State::Waits(run) = self.state {
+        if let WorkerState::Waits(run) = self.state {
             let left = |group: &usize| self.ends.left[*group].load(Ordering::Acquire) > 0;
             if self.after.iter().any(left) {
                 return Now::Wait(now + SOON);
             }
             // A delay alone counts from the run, to the nanosecond.
             let from = if self.after.is_empty() { run } else { now };
-            self.state = State::Begins(from + self.delay, run);
+            self.state = WorkerState::Begins(from + self.delay, run);
         }
         match self.state {
-            State::Begins(at, _) if now < at => Now::Wait(at),
-            State::Begins(at, run) => {
+            WorkerState::Begins(at, _) if now < at => Now::Wait(at),
+            WorkerState::Begins(at, run) => {
                 let ends = [self.length.map(|length| at + length), self.last.map(|l| run + l)];
                 let end = ends.into_iter().flatten().min();
-                self.state = State::Goes(end);
+                self.state = WorkerState::Goes(end);
                 self.opens = Some(at + self.ramp).filter(|_| self.ramp > Nanos(0));
                 if end.is_some_and(|end| now >= end) {
                     Now::End
@@ -247,19 +247,19 @@ impl Turn {
                     Now::Begin(self.next(now))
                 }
             }
-            State::Goes(Some(end)) if now >= end => Now::End,
-            State::Goes(_) if self.opens.is_some_and(|opens| now >= opens) => {
+            WorkerState::Goes(Some(end)) if now >= end => Now::End,
+            WorkerState::Goes(_) if self.opens.is_some_and(|opens| now >= opens) => {
                 self.opens = None;
                 Now::Open(self.next(now))
             }
-            State::Goes(_) => Now::Go(self.next(now)),
-            State::Waits(_) | State::Over => Now::End,
+            WorkerState::Goes(_) => Now::Go(self.next(now)),
+            WorkerState::Waits(_) | WorkerState::Over => Now::End,
         }
     }
 
     /// When to look again while it goes on.
     fn next(&self, now: Nanos) -> Option<Nanos> {
-        let end = if let State::Goes(end) = self.state { end } else { None };
+        let end = if let WorkerState::Goes(end) = self.state { end } else { None };
         let end = sooner(end, self.opens);
         match self.ends.with_first {
             true => Some(end.unwrap_or(now + SOON).min(now + SOON)),
@@ -269,12 +269,12 @@ impl Turn {
 
     /// Whether it has not begun.
     fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waits(_) | State::Begins(..))
+        matches!(self.state, WorkerState::Waits(_) | WorkerState::Begins(..))
     }
 
     /// `now`, or when it was to end if that was before.
     pub(super) fn end_by(&self, now: Nanos) -> Nanos {
-        if let State::Goes(Some(end)) = self.state { end.min(now) } else { now }
+        if let WorkerState::Goes(Some(end)) = self.state { end.min(now) } else { now }
     }
 
     /// Whether what it does is not measured: before it begins, and in a ramp of its own.
@@ -284,7 +284,7 @@ impl Turn {
 
     /// Whether it has ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.state == State::Over
+        self.state == WorkerState::Over
     }
 
     /// Whether a flush is to come before it ends: asked once.
@@ -294,10 +294,10 @@ impl Turn {
 
     /// It has ended, and others may wait for that.
     fn end(&mut self) {
-        if self.state == State::Over {
+        if self.state == WorkerState::Over {
             return;
         }
-        self.state = State::Over;
+        self.state = WorkerState::Over;
         self.ends.left[self.group].fetch_sub(1, Ordering::AcqRel);
         if self.ends.with_first {
             self.ends.over.store(true, Ordering::Release);

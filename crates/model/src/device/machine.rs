@@ -39,7 +39,7 @@ pub struct Machine {
 
 struct Inside {
     emulation: Emulation,
-    /// What was replaced and has I/Os under way.
+    /// What was replaced and has I/Os in flight.
     ending: Vec<Emulation>,
     ways: Ways,
     known: HashMap<Way, ClassId>,
@@ -75,7 +75,7 @@ impl Machine {
         Ok(Machine { inside: Mutex::new(inside), depth: AtomicU32::new(u32::MAX), seed })
     }
 
-    /// Lets I/Os go another way from now on. Those under way end as they began.
+    /// Lets I/Os go another way from now on. Those in flight end as they began.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Machine {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// When something happens next by itself; `None` while nothing is under way.
+    /// When something happens next by itself; `None` while nothing is in flight.
     pub fn next(&self) -> Option<Nanos> {
         self.lock().wake()
     }

@@ -7,7 +7,7 @@ use super::check::TOTAL_S_MIN;
 use crate::{Class, Network, Servers, Service, Shape, Station, StationId, Step, Visit};
 
 impl Profile {
-    /// The stations of so many drives, without classes.
+    /// The stations of several drives, without classes.
     pub fn network(&self, drives: u32) -> Network {
         let mut network = Network::default();
         for stage in &self.stages {

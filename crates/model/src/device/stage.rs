@@ -88,7 +88,7 @@ pub enum Scatter {
     /// Without memory.
     #[default]
     Exponential,
-    /// Sum of so many exponential parts, 1 to 1000.
+    /// Sum of this many exponential phases, 1 to 1000.
     Erlang(u32),
 }
 

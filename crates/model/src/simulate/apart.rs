@@ -25,7 +25,7 @@ pub struct Apart<'a> {
 
 impl<'a> Apart<'a> {
     /// Takes a network apart for a run. Each part counts as many of its requests as it has of all
-    /// that are under way.
+    /// that are in flight.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl<'a> Apart<'a> {
     }
 }
 
-/// Requests that a part has under way; an open class counts as one.
+/// Requests that a part has in flight; an open class counts as one.
 fn weight(network: &Network, part: &Part) -> f64 {
     let of = |class: &usize| match network.classes[*class].source {
         Source::Closed { population, .. } => f64::from(population),

@@ -17,7 +17,7 @@ pub struct Emulation {
     network: Network,
     seed: u64,
     origin: Option<Nanos>,
-    /// Keys of the requests under way, by token.
+    /// Keys of the requests in flight, by token.
     keys: Vec<u64>,
     /// Keys of those that are done, and not fetched yet.
     done: Vec<u64>,
@@ -39,7 +39,7 @@ impl Emulation {
         Ok(Emulation { engine, network, seed, origin: None, keys, done })
     }
 
-    /// Adds a class while others are under way: a way that nobody could foresee, such as that of an
+    /// Adds a class while others are in flight: a way that nobody could foresee, such as that of an
     /// I/O of unusual length. Its chance depends on the order in which classes were added.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Emulation {
     /// # Errors
     ///
     /// [`ModelError::Invalid`] for a class that the network does not have,
-    /// [`ModelError::TooLarge`] when too many are under way.
+    /// [`ModelError::TooLarge`] when too many are in flight.
     pub fn submit(&mut self, now: Nanos, class: ClassId, key: u64) -> Result<(), ModelError> {
         self.submit_at(now, class, key, None)
     }
@@ -101,7 +101,7 @@ impl Emulation {
         done.append(&mut self.done);
     }
 
-    /// When a poll may bring news; `None` while nothing is under way.
+    /// When a poll may bring news; `None` while nothing is in flight.
     pub fn wake(&mut self) -> Option<Nanos> {
         let origin = self.origin?;
         if !self.done.is_empty() {

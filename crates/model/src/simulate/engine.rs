@@ -1,18 +1,18 @@
 //! The event loop: tokens walk through programs and meet at places.
 
 use super::calendar::{Calendar, Event};
-use super::place::{Balance, NOBODY, Place};
+use super::place::{Balance, LiveStation, NOBODY};
 use super::program::{Op, Program, Timer};
 use crate::check::HELD_MAX;
 use crate::{Class, ClassId, Completion, Extent, Network, Picos, Source};
 
-/// Most requests and branches of requests under way: 128 MiB of tokens.
+/// Most requests and branches of requests in flight: 128 MiB of tokens.
 pub(super) const TOKENS_MAX: usize = 1 << 21;
 
 /// Why a simulation cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// More than [`TOKENS_MAX`] under way.
+    /// More than [`TOKENS_MAX`] in flight.
     Tokens,
     /// Time beyond what [`Picos`] can count.
     Time,
@@ -69,7 +69,7 @@ pub(super) struct Line {
 #[derive(Debug)]
 pub(super) struct Engine {
     pub now: Picos,
-    pub places: Vec<Place>,
+    pub places: Vec<LiveStation>,
     /// Row by row: the stations of the first class, of the second …
     pub cells: Vec<Cell>,
     pub lines: Vec<Line>,
@@ -110,7 +110,7 @@ impl Engine {
         let cells = vec![Cell::default(); network.classes.len() * network.stations.len()];
         Engine {
             now: Picos(0),
-            places: network.stations.iter().map(Place::new).collect(),
+            places: network.stations.iter().map(LiveStation::new).collect(),
             cells,
             lines,
             stop: None,

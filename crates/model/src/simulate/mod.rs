@@ -125,7 +125,7 @@ fn check_stop(engine: &Engine) -> Result<(), ModelError> {
         None => return Ok(()),
         Some(Stop::Tokens) => {
             let remedy = "the network is overloaded: lower the rate";
-            ("requests under way", TOKENS_MAX as u64, remedy)
+            ("requests in flight", TOKENS_MAX as u64, remedy)
         }
         Some(Stop::Time) => {
             let remedy = "simulate fewer requests, or scale the times down";

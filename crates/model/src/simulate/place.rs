@@ -9,7 +9,7 @@ pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A station with its state.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct LiveStation {
     /// Requests served at once; 0 stands for a station that serves the first one at a speed that
     /// depends on how many are present.
     pub servers: u32,
@@ -56,8 +56,8 @@ impl Balance {
     }
 }
 
-impl Place {
-    pub fn new(station: &Station) -> Place {
+impl LiveStation {
+    pub fn new(station: &Station) -> LiveStation {
         let (servers, speeds) = match &station.servers {
             Servers::Count(count) => (*count, None),
             Servers::Infinite => (u32::MAX, None),
@@ -68,7 +68,7 @@ impl Place {
         let some = stock.is_some() || speeds.is_some() || arm.is_some();
         let extra = some.then(|| Box::new(Extra { stock, speeds, arm }));
         let work = Balance::default();
-        Place { servers, busy: 0, present: 0, first: NOBODY, last: NOBODY, work, extra }
+        LiveStation { servers, busy: 0, present: 0, first: NOBODY, last: NOBODY, work, extra }
     }
 
     /// Server time used up to `now`, in picoseconds; for speeds the work done.

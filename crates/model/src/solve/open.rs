@@ -72,7 +72,7 @@ pub(super) fn add(network: &Network, demands: &Demands, load: &[Load], solution:
 /// A station with one server to which all its requests come first of all, at random: it knows no
 /// other station, so that Pollaczek and Khinchine's formula is exact whatever the services are.
 pub(super) struct FirstCome {
-    /// Mean work that is left of the service under way, in seconds of waiting.
+    /// Mean work that is left of the service in flight, in seconds of waiting.
     work_s: f64,
 }
 

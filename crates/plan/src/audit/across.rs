@@ -8,22 +8,22 @@ use catalogue::unit::{Amount, Hedge};
 
 /// Findings with the document and the claim that they belong to.
 pub(super) fn rules(documents: &[Document]) -> Vec<(usize, usize, Finding)> {
-    let mut all: Vec<Place> = Vec::new();
+    let mut all: Vec<Located> = Vec::new();
     for (document, of) in documents.iter().enumerate() {
-        all.extend(of.claims.iter().enumerate().map(|(at, claim)| Place { document, at, claim }));
+        all.extend(of.claims.iter().enumerate().map(|(at, claim)| Located { document, at, claim }));
     }
     let mut findings = same(&all);
     findings.extend(shares(&all));
     findings
 }
 
-struct Place<'a> {
+struct Located<'a> {
     document: usize,
     at: usize,
     claim: &'a Claim<'a>,
 }
 
-impl Place<'_> {
+impl Located<'_> {
     fn name(&self) -> String {
         match self.claim.text.number {
             Some(number) => format!("claim {number}"),
@@ -34,8 +34,8 @@ impl Place<'_> {
 
 /// A figure that is said twice has to be the same. The one with more digits is believed; the
 /// finding stands at the other.
-fn same(all: &[Place]) -> Vec<(usize, usize, Finding)> {
-    let mut groups: BTreeMap<&str, Vec<(&Place, &Amount)>> = BTreeMap::new();
+fn same(all: &[Located]) -> Vec<(usize, usize, Finding)> {
+    let mut groups: BTreeMap<&str, Vec<(&Located, &Amount)>> = BTreeMap::new();
     for place in all {
         for (key, amount) in &place.claim.same {
             groups.entry(key).or_default().push((place, amount));
@@ -50,7 +50,7 @@ fn same(all: &[Place]) -> Vec<(usize, usize, Finding)> {
             Hedge::About => 1,
             Hedge::Nearly | Hedge::Over => 2,
         };
-        let order = |a: &&(&Place, &Amount), b: &&(&Place, &Amount)| {
+        let order = |a: &&(&Located, &Amount), b: &&(&Located, &Amount)| {
             spread(a.1).total_cmp(&spread(b.1)).then(loose(a.1).cmp(&loose(b.1)))
         };
         let Some((best, believed)) = group.iter().min_by(order) else { continue };
@@ -94,10 +94,10 @@ fn said(amount: &Amount) -> String {
 }
 
 /// A claim, and the best that it implies, from and to.
-type Implied<'a> = (&'a Place<'a>, (f64, f64));
+type Implied<'a> = (&'a Located<'a>, (f64, f64));
 
 /// Claims that are shares of one best imply it; what they imply has to meet.
-fn shares(all: &[Place]) -> Vec<(usize, usize, Finding)> {
+fn shares(all: &[Located]) -> Vec<(usize, usize, Finding)> {
     let mut series: BTreeMap<&str, Vec<Implied>> = BTreeMap::new();
     for place in all {
         let Some((of, share)) = &place.claim.share else { continue };

@@ -150,7 +150,7 @@ fn what_breaks_a_law_is_impossible() {
         (claim.iops, claim.latency) = (some("2.58M"), some("34.9us"));
         claim.outstanding = some("128");
     });
-    // A depth is the most that can be under way: fewer is a question, more cannot be.
+    // A depth is the most that can be in flight: fewer is a question, more cannot be.
     assert_eq!(little.0, Verdict::Unclear, "{little:#?}");
     let deeper = verdict(|claim| {
         (claim.iops, claim.latency) = (some("2.58M"), some("62us"));

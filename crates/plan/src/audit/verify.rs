@@ -150,7 +150,7 @@ fn figures(part: &Part) -> Vec<ClaimText> {
 }
 
 /// A published result as a claim: what was run, what came out, and what the source says of the
-/// drive. Hosts and copies are left to the prediction: they multiply what is under way.
+/// drive. Hosts and copies are left to the prediction: they multiply what is in flight.
 fn published(row: &Row) -> ClaimText {
     let hosts = row.hosts.unwrap_or(1);
     let drives = row.drives * row.adapters * hosts;

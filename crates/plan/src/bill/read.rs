@@ -23,7 +23,7 @@ struct RawBill {
     jobs: Option<u32>,
     hosts: Option<u32>,
     replicas: Option<u32>,
-    state: Option<super::setup::State>,
+    state: Option<super::setup::FlashState>,
     cache_hit: Option<f64>,
     cache_latency_us: Option<f64>,
     target_software: Option<String>,

@@ -17,7 +17,7 @@ pub struct Setup {
     /// Copies of what is written, on different hosts.
     pub replicas: u32,
     /// Whether flash has been written over many times or not at all.
-    pub state: State,
+    pub state: FlashState,
     /// What answers before the drives do.
     pub cache: Option<Cache>,
     /// The far side of a network, whose processors serve the drives.
@@ -47,7 +47,7 @@ impl Default for Setup {
             jobs: None,
             hosts: 1,
             replicas: 1,
-            state: State::Worn,
+            state: FlashState::Worn,
             cache: None,
             target: None,
             width: None,
@@ -73,7 +73,7 @@ impl Setup {
 /// What flash has been through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum FlashState {
     /// Nothing was written since it was erased: writes go as fast as in sequence.
     Fresh,
     /// The steady state, which data sheets of servers' drives are about.
@@ -186,7 +186,7 @@ pub(super) struct RawSetup {
     pub jobs: Option<u32>,
     pub hosts: Option<u32>,
     pub replicas: Option<u32>,
-    pub state: Option<State>,
+    pub state: Option<FlashState>,
     pub cache_hit: Option<f64>,
     pub cache_latency_us: Option<f64>,
     pub target_software: Option<String>,

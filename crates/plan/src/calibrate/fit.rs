@@ -28,11 +28,11 @@ const WIDTHS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
 /// What the squares of one width may be above the least ones, in their own noise, before it is
 /// worse in nineteen of twenty cases: chi square of one degree of freedom.
 const AS_GOOD: f64 = 3.84;
-/// From so many stages on, times are as good as fixed.
+/// From this many stages on, times are as good as fixed.
 const STAGES_MAX: f64 = 200.0;
 
 /// Fits a profile called `name` to points; every third is held out. Where `part` is known, its
-/// intervals are what is believed beforehand.
+/// intervals are the prior.
 ///
 /// # Errors
 ///
@@ -207,7 +207,7 @@ fn best_width(shape: &Shape, points: &[&Point]) -> Result<Best, CalibrateError> 
     let deepest = points.iter().map(|point| point.outstanding).max().unwrap_or(1);
     let mut tried: BTreeMap<u32, Fit> = BTreeMap::new();
     let mut refused: BTreeSet<u32> = BTreeSet::new();
-    // A medium wider than anything that was under way is as good as infinitely wide.
+    // A medium wider than anything that was in flight is as good as infinitely wide.
     // One at which the times do not settle explains nothing; others may.
     let mut failed = None;
     for width in WIDTHS.into_iter().filter(|width| *width < deepest * 4) {

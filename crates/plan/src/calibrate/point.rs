@@ -6,7 +6,7 @@ use stats::{Class, Origin, RunResult, Verdict};
 use super::CalibrateError;
 use crate::bill::DEVICES_MAX;
 
-/// Most I/Os under way on a drive.
+/// Most I/Os in flight on a drive.
 const OUTSTANDING_MAX: u64 = 65_536;
 /// Longest I/O, in bytes.
 const SIZE_MAX: u32 = 1 << 30;
@@ -28,7 +28,7 @@ pub struct Point {
     pub read_share: f64,
     /// Drives in use.
     pub drives: u32,
-    /// I/Os under way on each.
+    /// I/Os in flight on each.
     pub outstanding: u32,
     /// I/Os per second.
     pub iops: f64,

@@ -31,7 +31,7 @@ pub use tail::{Tail, tail};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// One drive with too few I/Os under way to keep it busy.
+    /// One drive with too few I/Os in flight to keep it busy.
     DriveLowDepth,
     /// One drive that does what it can.
     DriveAtLimit,

@@ -67,7 +67,7 @@ pub struct Row {
     /// How many on each card, or in each host.
     #[serde(default = "one")]
     pub drives: u32,
-    /// What they hang on.
+    /// Adapter of the drives; none for PCIe cards.
     pub adapter: Option<String>,
     /// How many of these.
     #[serde(default = "one")]
@@ -108,7 +108,7 @@ pub struct Row {
     /// Percentage of reads.
     #[serde(default = "all")]
     pub read: f64,
-    /// Under way on each drive, or on each port.
+    /// In flight on each drive, or on each port.
     pub depth: u32,
     /// Figures that the source itself gives beside the result.
     #[serde(default)]

@@ -156,7 +156,7 @@ fn round(more: &str) -> Catalogue {
     catalogue
 }
 
-/// Reads of 4 KiB, 32 under way on each drive, so that a lone one does what it is rated.
+/// Reads of 4 KiB, 32 in flight on each drive, so that a lone one does what it is rated.
 fn wanted(iops: f64, server: Option<&str>) -> Goal {
     let server = server.map(str::to_owned);
     Goal { iops, server, adapter: Some("hba".to_owned()), ..goal(1.0) }

@@ -12,7 +12,7 @@ use super::{Cores, Drive, for_each_stop};
 use crate::bill::{Bill, Work};
 use crate::system::{Input, PlanError, System, Tweak};
 
-/// More than any queue: what a class then has under way is what its drive takes.
+/// More than any queue: what a class then has in flight is what its drive takes.
 const DEEP: u32 = 65_536;
 /// Stations where nobody waits are all the same one.
 const DELAY: StationId = StationId(0);

@@ -3,13 +3,13 @@
 use model::{Class, Service, Station, StationId, Step, Visit};
 
 use super::{Builder, Level, Load, PlanError, Stop, through};
-use crate::bill::{Group, State, View};
+use crate::bill::{FlashState, Group, View};
 use crate::wire::{self, Pcie};
 use catalogue::{Class as Sort, Kind, Known, Part};
 
 /// Most channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;
-/// With so many under way for each bank of a drive all of them are busy.
+/// With so many in flight for each bank of a drive all of them are busy.
 const FULL: f64 = 4.0;
 /// More commands than this a disk does not choose among.
 const CHOICE_MAX: f64 = 64.0;
@@ -325,7 +325,7 @@ impl Builder<'_> {
     fn beside(&self, seconds: f64, idle: f64) -> f64 {
         let depth = self.bill.work.outstanding;
         let least = (idle - seconds).max(0.0);
-        // Long I/Os are spread over many banks; and many under way leave none of them idle.
+        // Long I/Os are spread over many banks; and many in flight leave none of them idle.
         let apart = self.shares().0 < 0.5 || self.bill.work.size_bytes >= LONG;
         let full = f64::from(depth) >= FULL * idle / seconds;
         if apart || full || depth == 1 || least == 0.0 {
@@ -386,14 +386,14 @@ impl Builder<'_> {
             let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
             let rate = match self.bill.setup.state {
                 _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
-                State::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
+                FlashState::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
                     self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
                 }
-                State::Worn => match self.alone(drive, "write_iops", "write_latency") {
+                FlashState::Worn => match self.alone(drive, "write_iops", "write_latency") {
                     Some(alone) => alone,
                     None => self.need(drive, "write_iops")?,
                 },
-                State::Fresh => match self.figure(drive, "fresh_write_iops") {
+                FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
                     Some(rate) => rate,
                     // Fresh flash writes at random as it does in sequence.
                     None => self.need(drive, "write_bandwidth")? / work.size_bytes.max(4096.0),

@@ -23,7 +23,7 @@ fn intel_ssd(table: &mut Table) -> Result<(), PlanError> {
     let (iops, latency) = (table.claim(20, "iops").clone(), table.claim(20, "latency").clone());
     let cpu = table.claim(21, "cpu_percent").clone();
     table.row(CASE, "IOPS", RATE, (&iops, found.iops), "drives at their rating");
-    table.row(CASE, "mean latency", RATE, (&latency, found.latency_s), "32 under way on each");
+    table.row(CASE, "mean latency", RATE, (&latency, found.latency_s), "32 in flight on each");
     for (what, found) in simulated::shapes(&bill)? {
         let note = format!("simulated, {what}");
         table.row(CASE, "IOPS", ALT, (&iops, found.iops), &note);
@@ -176,7 +176,7 @@ fn thirdio(table: &mut Table) -> Result<(), PlanError> {
                 let values = [engines[0], engines[1], ("dl370-g6", "bandwidth", fabric)];
                 let found = solved(&other, &values)?.iops;
                 let published = table.claim(75, "iops").clone();
-                let note = format!("{contexts} transfers under way at each port");
+                let note = format!("{contexts} transfers in flight at each port");
                 table.row(CASE, "mix of 4 KiB", ALT, (&published, found), &note);
             }
             for (what, engine, found) in simulated::engines(&bill, best.value, fabric)? {
@@ -190,7 +190,7 @@ fn thirdio(table: &mut Table) -> Result<(), PlanError> {
             let published = table.claim(72, "latency").clone();
             let arith = (Tag::Arith, None);
             let found = at(1024.0)?.latency_s;
-            table.row(CASE, figure, arith, (&published, found), "follows from 3072 under way");
+            table.row(CASE, figure, arith, (&published, found), "follows from 3072 in flight");
         }
     }
     Ok(())

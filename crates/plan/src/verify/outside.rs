@@ -142,7 +142,7 @@ fn scaling(table: &mut Table) -> Result<(), PlanError> {
     let (of_16, of_24) = (rate("m50cyp"), rate("xeon-8480-2s"));
     table.row(CASE, "SPDK, 24 drives from 16", RATE, (&plain(of_24), found), note);
     for (figure, published, outstanding, iops, note) in [
-        ("SPDK, 16 drives, mean latency", 25.54e-6, 2048.0, of_16, "16 x 128 under way"),
+        ("SPDK, 16 drives, mean latency", 25.54e-6, 2048.0, of_16, "16 x 128 in flight"),
         (
             "io_uring, depth 128, mean latency",
             34.9e-6,

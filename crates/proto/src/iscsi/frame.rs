@@ -78,7 +78,7 @@ impl Frame {
         self.max_data = max_data;
     }
 
-    /// Whether a data segment is under way, so that [`data`](Self::data) is to be called.
+    /// Whether a data segment is in flight, so that [`data`](Self::data) is to be called.
     #[inline(always)]
     pub(super) fn in_data(&self) -> bool {
         self.left != 0 || self.tail_len != 0

@@ -115,7 +115,7 @@ impl Frame {
         self.data_digest = data_digest;
     }
 
-    /// Whether data is under way, so that [`data`](Self::data) is to be called.
+    /// Whether data is in flight, so that [`data`](Self::data) is to be called.
     #[inline(always)]
     pub(super) fn in_data(&self) -> bool {
         self.left != 0 || self.tail_left != 0

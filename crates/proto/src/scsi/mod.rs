@@ -18,10 +18,10 @@ mod mode;
 mod opcode;
 mod provisioning;
 mod sense;
+mod sense_text;
 mod supported;
 mod table;
 mod transfer;
-mod words;
 
 use block::{Geometry, Memory, Op};
 

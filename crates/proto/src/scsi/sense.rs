@@ -3,7 +3,7 @@
 use block::{Fault, Op};
 
 use super::field::{be16, be32, be64, put};
-use super::words;
+use super::sense_text;
 
 /// The sense key: what kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -261,8 +261,8 @@ fn key_of(byte: u8) -> Key {
 
 impl std::fmt::Display for Sense {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (key, asc, ascq) = (words::key(self.key), self.asc, self.ascq);
-        match words::code(asc, ascq) {
+        let (key, asc, ascq) = (sense_text::key(self.key), self.asc, self.ascq);
+        match sense_text::code(asc, ascq) {
             Some(code) => write!(f, "{key}: {code} ({asc:02x}/{ascq:02x})")?,
             None => write!(f, "{key}: additional sense {asc:02x}/{ascq:02x}")?,
         }

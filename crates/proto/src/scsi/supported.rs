@@ -1,7 +1,7 @@
 //! REPORT SUPPORTED OPERATION CODES, read off the table that also dispatches.
 
 use super::field::{be16, be32};
-use super::table::{COMMANDS, Command};
+use super::table::{COMMANDS, Supported};
 use super::{Cdb, Plan, Sense, Unit, data};
 
 /// Return command timeouts descriptors, in byte 2.
@@ -14,7 +14,7 @@ const SUPPORTED: u8 = 0x03;
 
 /// A command timeouts descriptor that names no time-out: length, reserved, command specific,
 /// nominal and recommended.
-//= SPC-4 §Command timeouts descriptor: zero is not indicated.
+//= SPC-4 §Supported timeouts descriptor: zero is not indicated.
 const TIMEOUTS: [u8; 12] = [0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 //= SPC-4 §REPORT SUPPORTED OPERATION CODES command
@@ -59,7 +59,7 @@ fn all(timeouts: bool) -> Vec<u8> {
 }
 
 //= SPC-4 §One_command parameter data format
-fn one(command: Option<&Command>, timeouts: bool) -> Vec<u8> {
+fn one(command: Option<&Supported>, timeouts: bool) -> Vec<u8> {
     let Some(command) = command else { return vec![0, NOT_SUPPORTED, 0, 0] };
     let mut bytes = vec![0, u8::from(timeouts) << 7 | SUPPORTED];
     bytes.extend((command.cdb_len() as u16).to_be_bytes());

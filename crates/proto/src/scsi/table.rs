@@ -11,7 +11,7 @@ type Begin = fn(&Unit, &Cdb) -> Result<Plan, Sense>;
 type Finish = fn(&Unit, &Cdb, &[u8]) -> Result<Plan, Sense>;
 
 /// A command that is supported.
-pub(super) struct Command {
+pub(super) struct Supported {
     /// Operation code, byte 0.
     pub code: u8,
     /// Service action, the low five bits of byte 1.
@@ -24,23 +24,23 @@ pub(super) struct Command {
     finish: Option<Finish>,
 }
 
-impl Command {
+impl Supported {
     /// Length of the CDB in bytes.
     pub(super) fn cdb_len(&self) -> usize {
         1 + self.usage.len()
     }
 
-    const fn action(self, action: u8) -> Command {
-        Command { action: Some(action), ..self }
+    const fn action(self, action: u8) -> Supported {
+        Supported { action: Some(action), ..self }
     }
 
-    const fn then(self, finish: Finish) -> Command {
-        Command { finish: Some(finish), ..self }
+    const fn then(self, finish: Finish) -> Supported {
+        Supported { finish: Some(finish), ..self }
     }
 }
 
 /// Every command, by rising operation code and service action.
-pub(super) static COMMANDS: &[Command] = &[
+pub(super) static COMMANDS: &[Supported] = &[
     row(TEST_UNIT_READY, &[0, 0, 0, 0, 0], condition::test_unit_ready),
     row(REQUEST_SENSE, &[0x01, 0, 0, 0xff, 0], condition::request_sense),
     row(READ_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::read_6),
@@ -124,8 +124,8 @@ const fn range_16(flags: u8) -> [u8; 15] {
     [flags, f, f, f, f, f, f, f, f, f, f, f, f, 0, 0]
 }
 
-const fn row(code: u8, usage: &'static [u8], begin: Begin) -> Command {
-    Command { code, action: None, usage, begin, finish: None }
+const fn row(code: u8, usage: &'static [u8], begin: Begin) -> Supported {
+    Supported { code, action: None, usage, begin, finish: None }
 }
 
 /// Understands any command.
@@ -145,14 +145,14 @@ pub(super) fn plan_with(unit: &Unit, cdb: &Cdb, data: &[u8]) -> Result<Plan, Sen
     }
 }
 
-fn begin(unit: &Unit, cdb: &Cdb) -> Result<(&'static Command, Plan), Sense> {
+fn begin(unit: &Unit, cdb: &Cdb) -> Result<(&'static Supported, Plan), Sense> {
     let command = find(cdb)?;
     control(cdb, command.cdb_len() - 1)?;
     Ok((command, (command.begin)(unit, cdb)?))
 }
 
 /// The row of a CDB.
-fn find(cdb: &Cdb) -> Result<&'static Command, Sense> {
+fn find(cdb: &Cdb) -> Result<&'static Supported, Sense> {
     let mut known = false;
     for command in COMMANDS.iter().filter(|command| command.code == cdb[0]) {
         if command.action.is_none_or(|action| action == cdb[1] & 0x1f) {
@@ -173,7 +173,7 @@ mod test {
 
     #[test]
     fn rows_rise_and_are_unique() {
-        let key = |command: &Command| (command.code, command.action);
+        let key = |command: &Supported| (command.code, command.action);
         assert!(COMMANDS.windows(2).all(|pair| key(&pair[0]) < key(&pair[1])));
         for pair in COMMANDS.windows(2).filter(|pair| pair[0].code == pair[1].code) {
             assert!(pair[0].action.is_some(), "{:02x} with and without actions", pair[0].code);

@@ -2,7 +2,7 @@
 //!
 //! Further classes stand where their subject is tested: transfer tags that name nothing in
 //! `data_out`, PDUs before their phase in `control` and `login`, connections cut with everything
-//! under way in `io`, aborts in the middle of data in `manage`.
+//! in flight in `io`, aborts in the middle of data in `manage`.
 
 use proto::Endpoint;
 use proto::iscsi::Stage;

@@ -136,7 +136,7 @@ fn asks_the_initiator_to_log_out() {
     pair.served.end.ask_logout(pair.now, &mut pair.served.out);
     pair.served.end.ask_logout(pair.now, &mut pair.served.out);
     pair.drive();
-    // What was under way was still done.
+    // I/Os in flight were still done.
     let done = pair.initiator.done().pop().unwrap();
     assert_eq!(done.result, Ok(()));
     assert_eq!((pair.initiator.phase(), pair.initiator.room()), (Phase::Closed, 0));

@@ -47,7 +47,7 @@ fn exercise(pair: &mut Pair, seed: u64, rounds: u64, blocks_max: u64) {
     let mut reads: Vec<(Tag, Vec<u8>)> = Vec::new();
     let mut tag = seed << 32;
     for _ in 0..rounds {
-        // Ranges of I/Os that are under way together are apart, or they could pass each other.
+        // Ranges of I/Os that are in flight together are apart, or they could pass each other.
         let mut at = rng.below(geometry.blocks);
         for _ in 0..1 + rng.below(6) {
             let blocks = 1 + rng.below(blocks_max);

@@ -28,7 +28,7 @@ fn feed_target(served: &mut Served, bytes: &[u8], rng: &mut Rng) {
             break;
         }
     }
-    // The connection goes away with I/Os under way.
+    // The connection goes away with I/Os in flight.
     let pool = served.out.pool().clone();
     served.end.abandon(&pool);
     while !served.flying.is_empty() {

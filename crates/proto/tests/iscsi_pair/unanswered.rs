@@ -60,7 +60,7 @@ fn one_io_without_an_answer_ends_the_session() {
         assert_eq!(ending, Ending::Unanswered(lost));
         let took = played.now.since(began);
         assert!(took >= LIMIT && took <= Nanos::from_secs(35), "{took:?}");
-        // What is under way besides is lost with the connection, and nobody's fault.
+        // What is in flight besides is lost with the connection, and nobody's fault.
         played.read(512);
         played.end.abandon();
         let done = played.end.done().drain(..);

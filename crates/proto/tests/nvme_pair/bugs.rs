@@ -261,7 +261,7 @@ fn port_scanners_are_sent_away() {
     }
 }
 
-/// Class of CVE-2023-5178 and CVE-2026-23148: a connection goes while it has I/Os under way.
+/// Class of CVE-2023-5178 and CVE-2026-23148: a connection goes while it has I/Os in flight.
 #[test]
 fn late_answers_are_swallowed() {
     let mut raw = io_queue();
@@ -283,7 +283,7 @@ fn late_answers_are_swallowed() {
     assert_eq!(raw.server.pool.lent(), [0, 0]);
 }
 
-/// Reset and shutdown while I/Os are under way on another connection.
+/// Reset and shutdown while I/Os are in flight on another connection.
 #[test]
 fn a_reset_under_load_loses_no_buffer() {
     for value in [0, 0x0046_4001] {

@@ -407,7 +407,7 @@ fn a_shutdown_makes_volumes_durable_first() {
     let status = capsule(property_get(2, 0x1c, 0), &[], [false; 2]);
     let peer = &mut raw.peer;
     peer.end.receive(raw.server.now, &status, &mut peer.out).unwrap();
-    assert_eq!(raw.pdus()[0].completion().result, 1 | 1 << 2, "under way");
+    assert_eq!(raw.pdus()[0].completion().result, 1 | 1 << 2, "in flight");
     raw.server.release(&mut raw.peer);
     assert_eq!(get(&mut raw, 0x1c, 0), 1 | 2 << 2, "complete");
     for store in &raw.server.stores {

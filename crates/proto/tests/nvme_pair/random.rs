@@ -183,7 +183,7 @@ fn feed_target(mut raw: Raw, bytes: &[u8], chunk: usize) {
     assert_eq!(raw.server.pool.lent(), [0, 0]);
 }
 
-/// An I/O queue of ours with I/Os under way.
+/// An I/O queue of ours with I/Os in flight.
 fn busy_queue(digests: bool) -> (Joined, usize) {
     let mut joined = Joined::new(Server::usual(), config(1, digests, digests), usize::MAX);
     let ops = [Op::Read, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush];
@@ -197,7 +197,7 @@ fn busy_queue(digests: bool) -> (Joined, usize) {
     (joined, count as usize)
 }
 
-/// What a controller might say to a queue with I/Os under way.
+/// What a controller might say to a queue with I/Os in flight.
 fn answers() -> Vec<u8> {
     let ok = Status::SUCCESS;
     let completion = |command| Completion { result: 0, head: 0, command, status: ok }.build();
@@ -239,7 +239,7 @@ fn feed_queue(bytes: &[u8], chunk: usize, digests: bool) {
     said += sent(&mut joined.queue.out).len();
     host.abandon();
     assert_eq!(host.done().drain(..).count(), count, "every I/O is answered once");
-    // The writes under way are all that can be asked for.
+    // The writes in flight are all that can be asked for.
     assert!(said < 10 << 20);
     joined.check_pool();
 }

@@ -56,7 +56,7 @@ fn one_command_without_an_answer_ends_the_queue() {
         assert_eq!(ending, Ending::Unanswered(lost));
         let took = host.now.since(began);
         assert!(took >= LIMIT && took <= Nanos::from_secs(35), "{took:?}");
-        // What is under way besides is lost with the connection, and nobody's fault.
+        // What is in flight besides is lost with the connection, and nobody's fault.
         submit(&mut host, 2, Op::Flush, 0);
         host.end.abandon();
         let done = host.end.done().drain(..);

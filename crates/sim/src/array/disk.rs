@@ -288,7 +288,7 @@ impl World {
         self.taken.is_empty() && self.waiting == 0
     }
 
-    /// One of the I/Os that are under way goes on: it is done, or it is answered.
+    /// One of the I/Os that are in flight goes on: it is done, or it is answered.
     pub(super) fn go_on(&mut self) {
         if self.taken.is_empty() {
             return;

@@ -13,7 +13,7 @@ struct Write {
     told: bool,
     /// It was told as done with FUA, or before a flush that was told as done.
     durable: bool,
-    /// It was under way when the last leg lost its cache: it may be gone before it is told.
+    /// It was in flight when the last leg lost its cache: it may be gone before it is told.
     doomed: bool,
 }
 
@@ -94,7 +94,7 @@ impl Block {
     }
 
     /// Forgets what can never be there again: a durable one came after it. Only when no read is
-    /// under way, which may have found it before.
+    /// in flight, which may have found it before.
     fn forget(&mut self) {
         let durable: Vec<Write> = self.writes.iter().filter(|one| one.durable).copied().collect();
         self.writes.retain(|write| !durable.iter().any(|other| is_before(write, other)));
@@ -114,7 +114,7 @@ mod test {
     fn what_is_durable_stays_and_what_is_not_may_go() {
         let mut block = Block::new();
         block.begin(1, 10, 1);
-        assert!(block.may_be(0, 2) && block.may_be(10, 2), "under way");
+        assert!(block.may_be(0, 2) && block.may_be(10, 2), "in flight");
         block.end(1, 3, true, false);
         assert!(!block.may_be(0, 4) && block.may_be(10, 4));
         block.crashed(5);

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use block::{Cause, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Generation, Keeper, Member, Page, State, Superblock, TAIL_BYTES,
-    Ways, copies_of, page_count, region_bytes,
+    Array, Assembly, DATA_OFFSET, Generation, Keeper, LegState, Member, Page, Superblock,
+    TAIL_BYTES, Ways, copies_of, page_count, region_bytes,
 };
 
 /// What a leg needs for an I/O: a time for each, and one for each byte.
@@ -176,7 +176,7 @@ impl Run {
 
 fn assembly(legs: usize, bytes: u64) -> Assembly {
     let left = Generation::default();
-    let member = |leg: usize| Member { uuid: leg as u128, state: State::In, empty: false, left };
+    let member = |leg: usize| Member { uuid: leg as u128, state: LegState::In, empty: false, left };
     let newest = Superblock {
         array: 1,
         name: "a".to_owned(),

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use block::{Buf, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Found, Generation, Growth, Keeper, MAP_OFFSET, Member,
-    PAGE_BYTES, Page, SUPERBLOCK_BYTES, State, Superblock, TAIL_BYTES, Ways, assemble, blank_pages,
+    Array, Assembly, DATA_OFFSET, Found, Generation, Growth, Keeper, LegState, MAP_OFFSET, Member,
+    PAGE_BYTES, Page, SUPERBLOCK_BYTES, Superblock, TAIL_BYTES, Ways, assemble, blank_pages,
     copies_of, page_count, region_bytes,
 };
 
@@ -97,7 +97,7 @@ impl Run {
         let world = World::new(sizes(story), Rng::new(story.seed, 31));
         let member = |leg: usize| Member {
             uuid: 100 + leg as u128,
-            state: if leg < story.legs { State::In } else { State::Spare },
+            state: if leg < story.legs { LegState::In } else { LegState::Spare },
             empty: false,
             left: Generation::default(),
         };
@@ -173,7 +173,7 @@ impl Run {
                 Err(_) => {}
             }
             if let Ok(assembly) = assemble("a", &legs, &[], true) {
-                let here = assembly.newest.in_state(State::In) & !assembly.missing;
+                let here = assembly.newest.in_state(LegState::In) & !assembly.missing;
                 let known = assembly.newest.generation == self.newest();
                 if known && here & !self.truth == 0 && self.rng.below(2) == 0 {
                     self.kept.add(Happened::GivenUp);
@@ -200,7 +200,7 @@ impl Run {
         let number = |leg: usize| assembly.newest.number_of(100 + leg as u128);
         let alive: u32 =
             found.iter().filter_map(|(leg, _)| number(*leg)).fold(0, |a, n| a | 1 << n);
-        let in_it = assembly.newest.in_state(State::In) & alive;
+        let in_it = assembly.newest.in_state(LegState::In) & alive;
         self.sized(assembly.newest.bytes)?;
         let maps = self.maps(in_it);
         let names = (0..self.legs).map(|leg| format!("leg {leg}")).collect();
@@ -269,7 +269,7 @@ impl Run {
         let alive: u32 =
             found.iter().filter_map(|(leg, _)| number(leg)).fold(0, |all, leg| all | 1 << leg);
         self.sized(assembly.newest.bytes)?;
-        let maps = self.maps(assembly.newest.in_state(State::In) & alive);
+        let maps = self.maps(assembly.newest.in_state(LegState::In) & alive);
         let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
         let some = self.bytes + (1 + self.rng.below(3)) * GRANULE;
         let growth = [Some(some), None]
@@ -502,7 +502,7 @@ impl Run {
         done.into_iter().try_for_each(|one| self.check(one))
     }
 
-    /// Everything goes on once. Whether anything is under way below.
+    /// Everything goes on once. Whether anything is in flight below.
     fn round(&mut self) -> Result<bool, String> {
         self.now = self.now + EVENT;
         (0..self.lanes).try_for_each(|lane| self.poll(lane))?;

@@ -23,7 +23,7 @@ struct Block {
     before: Option<[u8; LEN]>,
     /// The turn in which its last write was acknowledged.
     acknowledged: u64,
-    /// Writes under way.
+    /// Writes in flight.
     writes: u32,
     /// A write of it failed after the last that was done.
     unsure: bool,

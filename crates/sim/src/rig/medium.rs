@@ -56,7 +56,7 @@ pub(super) struct Medium {
 struct Way {
     volume: usize,
     seen: Vec<Seen>,
-    /// By tag: which of those seen is under way by that name.
+    /// By tag: which of those seen is in flight by that name.
     by_tag: Vec<Option<usize>>,
     /// I/Os with the volume, each under the number it was asked with.
     held: Vec<(u64, Io, Result<(), Fault>)>,
@@ -168,11 +168,11 @@ impl Storage for Volumes {
             let way = &mut medium.ways[worker];
             let data = medium.data.get_mut(way.volume);
             let index = way.held.iter().position(|(this, ..)| *this == number);
-            let (_, mut io, result) = way.held.swap_remove(index.expect("it is under way"));
+            let (_, mut io, result) = way.held.swap_remove(index.expect("it is in flight"));
             if let Some(data) = data
                 && let (Some(buf), Ok(())) = (&mut io.buf, result)
             {
-                let index = way.by_tag[io.tag.0 as usize].expect("it is under way");
+                let index = way.by_tag[io.tag.0 as usize].expect("it is in flight");
                 let seen = &mut way.seen[index];
                 let bytes = &mut buf[..io.len as usize];
                 match io.op {

@@ -14,7 +14,7 @@ pub struct Situation {
     pub volumes: u64,
     /// Workers, 1 to 8.
     pub workers: u64,
-    /// Most I/Os that a worker has under way, 1 to 64.
+    /// Most I/Os that a worker has in flight, 1 to 64.
     pub depth: u64,
     /// I/Os of the whole run, roughly.
     pub ios: u64,
@@ -49,7 +49,7 @@ pub struct Situation {
     pub warm: u64,
     /// Of a closed loop: a flush after so many writes; 0 for none.
     pub flush: u64,
-    /// Of a closed loop: no I/O begins while more than so many are under way; 0 for no such rule.
+    /// Of a closed loop: no I/O begins while more than so many are in flight; 0 for no such rule.
     pub refill: u64,
     /// Of a closed loop: microseconds between bursts of three I/Os; 0 for none.
     pub pause: u64,
@@ -199,7 +199,7 @@ impl Situation {
         self.mishaps.contains(&mishap)
     }
 
-    /// Most I/Os that a worker has under way.
+    /// Most I/Os that a worker has in flight.
     pub(crate) fn depth_of(&self, worker: usize) -> u64 {
         (self.depth / if worker % 2 == 1 { self.skew } else { 1 }).max(1)
     }

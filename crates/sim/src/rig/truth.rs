@@ -354,7 +354,7 @@ fn facts(seen: &[Seen], plan: &mut Option<Planned>) -> Vec<Fact> {
     seen.iter().map(&mut fact).collect()
 }
 
-/// Marks who was due before an answer that came while `depth` I/Os were under way.
+/// Marks who was due before an answer that came while `depth` I/Os were in flight.
 fn hold_back(facts: &mut [Fact], depth: u64) {
     let mut ends: Vec<u64> = facts.iter().map(|fact| fact.end).collect();
     ends.sort_unstable();
@@ -436,7 +436,7 @@ pub(super) struct Figures {
     pub(super) backlog: (u64, u64),
     /// Age of the oldest that had no answer at the end of the stretch.
     pub(super) oldest: Option<u64>,
-    /// I/Os under way, added up over nanoseconds.
+    /// I/Os in flight, added up over nanoseconds.
     pub(super) under_way: u128,
     /// I/Os that began later than it was planned, or never.
     pub(super) begun_late: u64,

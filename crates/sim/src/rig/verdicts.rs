@@ -32,7 +32,7 @@ pub(super) fn judge(
     let all = 0..truth.facts.len();
     let (figures, _) = truth.figures(all, (truth.begin, truth.end), |_| true);
     let ended = figures.ios + figures.errors;
-    never("H11", Verdict::Fail, "I/Os are counted for as long as they are under way");
+    never("H11", Verdict::Fail, "I/Os are counted for as long as they are in flight");
     // What came late, or never, has a latency as well.
     if figures.latencies.count() < SAMPLES {
         never("H12", Verdict::Pass, "there are too few samples for p99");

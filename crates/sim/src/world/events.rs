@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What happens while nobody has an I/O under way tells little: it waits for one, in steps of this
+/// What happens while nobody has an I/O in flight tells little: it waits for one, in steps of this
 /// length and at most so many of them.
 const WAIT: (Nanos, u32) = (Nanos(400_000), 500);
 
@@ -75,7 +75,7 @@ impl World {
         self.events.sort_by_key(|due| std::cmp::Reverse(due.at));
     }
 
-    /// Has happen what is due, unless it waits for somebody to have an I/O under way.
+    /// Has happen what is due, unless it waits for somebody to have an I/O in flight.
     pub(super) fn happen(&mut self, due: Due) -> Result<(), String> {
         if due.waits > 0 && !self.meets_an_io(due.event) {
             let at = self.now() + Nanos(1 + self.rng.below(WAIT.0.0));
@@ -91,7 +91,7 @@ impl World {
         self.events.insert(place, due);
     }
 
-    /// Whether there is an I/O under way that an event would meet.
+    /// Whether there is an I/O in flight that an event would meet.
     fn meets_an_io(&self, event: Event) -> bool {
         match event {
             Event::Reset(client) | Event::Vanish(client) | Event::Stop(client, _) => {

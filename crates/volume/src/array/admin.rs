@@ -5,7 +5,7 @@ use super::desk::{Desk, lock};
 use super::grow::{Growth, Put};
 use super::map::{MAP_OFFSET, region_bytes};
 use super::superblock::{
-    Generation, MEMBERS_MAX, Member, NAME_MAX_BYTES, State, Superblock, data_bytes,
+    Generation, LegState, MEMBERS_MAX, Member, NAME_MAX_BYTES, Superblock, data_bytes,
 };
 use super::volume::{Opened, look, read_maps};
 use super::{ArrayError, blank_pages};
@@ -73,7 +73,7 @@ pub fn create(
     }
     let member = |index: usize| Member {
         uuid: uuid(),
-        state: if index < legs.len() { State::In } else { State::Spare },
+        state: if index < legs.len() { LegState::In } else { LegState::Spare },
         empty: index >= legs.len(),
         left: Generation::default(),
     };
@@ -108,7 +108,7 @@ pub fn create(
 pub fn show(uri: &ArrayUri) -> Result<Vec<String>, OpenError> {
     let Opened { found, assembly, .. } = look(uri, false)?;
     let block = &assembly.newest;
-    let in_it = block.in_state(State::In).count_ones();
+    let in_it = block.in_state(LegState::In).count_ones();
     let mut lines = vec![
         format!("array {} {:032x}", block.name, block.array),
         format!("capacity {} bytes, blocks of {}", block.bytes, block.block_bytes),
@@ -140,25 +140,25 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
     };
     let left = block.generation;
     for (member, leg) in block.members.iter_mut().zip(&legs) {
-        if leg.is_none() && member.state == State::In {
-            *member = Member { state: State::Out, left, ..*member };
+        if leg.is_none() && member.state == LegState::In {
+            *member = Member { state: LegState::Out, left, ..*member };
         }
     }
     if let Some(number) = gone {
         let at = number.checked_sub(1).filter(|at| *at < legs.len());
-        let at = at.ok_or_else(|| wrong("there is no leg of that number"))?;
+        let at = at.ok_or_else(|| wrong("no leg has that number"))?;
         let was = block.members.remove(at);
         legs.remove(at);
-        if comes.is_none() && was.state != State::Spare {
+        if comes.is_none() && was.state != LegState::Spare {
             block.copies = block.copies.saturating_sub(1).max(1);
         }
-        if block.in_state(State::In) == 0 {
-            return Err(wrong("that is the last leg that has all the data").into());
+        if block.in_state(LegState::In) == 0 {
+            return Err(wrong("it is the last leg with all the data").into());
         }
     }
     if let Some(leg) = &comes {
         if block.members.len() >= MEMBERS_MAX {
-            return Err(wrong("there are 16 legs already").into());
+            return Err(wrong("the array already has 16 legs").into());
         }
         let every: Vec<Uri> = uri.legs.iter().chain([leg]).cloned().collect();
         all_differ(&every)?;
@@ -167,7 +167,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
         super::assemble::fits(&uri.name, &desk.found(), &block)?;
         desk.clear()?;
         write_map(&mut desk, &block)?;
-        let state = if spare { State::Spare } else { State::Out };
+        let state = if spare { LegState::Spare } else { LegState::Out };
         block.members.push(Member { uuid: uuid(), state, empty: true, left });
         block.copies += u32::from(gone.is_none() && !spare);
         legs.push(Some(desks.len()));
@@ -181,7 +181,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
         .collect();
     // Those that stay first: a new one alone makes no array.
     for (place, leg) in &here {
-        if block.members.iter().any(|one| one.uuid == *leg && one.state != State::Out) {
+        if block.members.iter().any(|one| one.uuid == *leg && one.state != LegState::Out) {
             write(&mut desks[*place], &block, *leg)?;
         }
     }

@@ -5,7 +5,7 @@ use block::{Plant, planted};
 
 use super::error::{ArrayError, history};
 use super::superblock::{
-    DATA_OFFSET, Damage, Generation, State, Superblock, TAIL_BYTES, data_bytes, second_copy,
+    DATA_OFFSET, Damage, Generation, LegState, Superblock, TAIL_BYTES, data_bytes, second_copy,
 };
 
 /// A leg that was looked at.
@@ -79,8 +79,8 @@ pub fn assemble(
     let missing = (0..places.len())
         .filter(|number| places[*number].is_none())
         .fold(0, |all, number| all | 1 << number)
-        & newest.in_state(State::In);
-    if missing == newest.in_state(State::In) {
+        & newest.in_state(LegState::In);
+    if missing == newest.in_state(LegState::In) {
         return Err(none_is_in(array, &newest, found, &places));
     }
     if missing != 0 && !degraded {
@@ -89,9 +89,11 @@ pub fn assemble(
         return Err(ArrayError::Missing { array: array.to_owned(), number, why });
     }
     for (number, place) in places.iter().enumerate() {
-        if let (Some(place), State::Out | State::Syncing) = (place, newest.members[number].state) {
+        if let (Some(place), LegState::Out | LegState::Syncing) =
+            (place, newest.members[number].state)
+        {
             let name = &found[*place].name;
-            notes.push(format!("leg {} ({name}) is behind, and is made equal", number + 1));
+            notes.push(format!("leg {} ({name}) is stale, resyncing", number + 1));
         }
     }
     Ok(Assembly { newest, places, stands, first, missing, notes })
@@ -223,14 +225,14 @@ fn none_is_in(
     ArrayError::NoneIsIn { array: array.to_owned(), legs }
 }
 
-impl State {
+impl LegState {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            State::In => "in",
-            State::Out => "out",
-            State::Syncing => "syncing",
-            State::Spare => "spare",
+            LegState::In => "in",
+            LegState::Out => "out",
+            LegState::Syncing => "syncing",
+            LegState::Spare => "spare",
         }
     }
 }
@@ -254,7 +256,7 @@ mod test {
     /// Two legs, both in.
     fn pair() -> Superblock {
         let mut block = example();
-        block.members[1].state = State::In;
+        block.members[1].state = LegState::In;
         block
     }
 
@@ -271,7 +273,7 @@ mod test {
         block.advance(tag);
         for (number, member) in block.members.iter_mut().enumerate() {
             if number != own {
-                *member = Member { state: State::Out, left, ..*member };
+                *member = Member { state: LegState::Out, left, ..*member };
             }
         }
         block
@@ -294,8 +296,8 @@ mod test {
         for legs in [legs.to_vec(), legs.iter().rev().cloned().collect()] {
             let assembly = assemble("disk", &legs, &[], false).unwrap();
             assert_eq!(assembly.newest.generation, new.generation);
-            assert_eq!(assembly.newest.in_state(State::In), 1);
-            assert_eq!(assembly.notes, ["leg 2 (b) is behind, and is made equal"]);
+            assert_eq!(assembly.newest.in_state(LegState::In), 1);
+            assert_eq!(assembly.notes, ["leg 2 (b) is stale, resyncing"]);
         }
         // Nor is it opened alone, without being told to.
         let error = say(&[found("b", &old, 12)]);
@@ -313,7 +315,7 @@ mod test {
         assert!(error.contains("b was 10.0021 after 9.2328"), "{error}");
         // The same number is not the same history.
         let (one, two) = (alone(&old, 0, 1), alone(&old, 1, 2));
-        assert!(say(&[found("a", &one, 11), found("b", &two, 12)]).contains("without each other"));
+        assert!(say(&[found("a", &one, 11), found("b", &two, 12)]).contains("split brain"));
     }
 
     #[test]
@@ -329,7 +331,7 @@ mod test {
         // Only the first has it, and nobody went on.
         let legs = [found("a", &next, 11), found("b", &old, 12)];
         let assembly = assemble("disk", &legs, &[], false).unwrap();
-        assert_eq!(assembly.newest.in_state(State::In), 3);
+        assert_eq!(assembly.newest.in_state(LegState::In), 3);
     }
 
     #[test]
@@ -391,8 +393,8 @@ mod test {
     #[test]
     fn a_leg_that_is_being_made_equal_is_none_that_has_the_data() {
         let mut block = pair();
-        block.members[0].state = State::Syncing;
+        block.members[0].state = LegState::Syncing;
         let error = say(&[found("a", &block, 11)]);
-        assert!(error.contains("none of the legs") && error.contains("a is syncing"), "{error}");
+        assert!(error.contains("no leg present") && error.contains("a is syncing"), "{error}");
     }
 }

@@ -16,7 +16,7 @@ pub(super) const LOOK: Nanos = Nanos::from_secs(5);
 pub(super) struct Cool {
     job: Job,
     next: Nanos,
-    /// Regions that become clean when the flush under way is done.
+    /// Regions that become clean when the flush in flight is done.
     flushing: Option<Vec<usize>>,
     /// Legs that were in when it began.
     legs: u32,

@@ -67,11 +67,11 @@ pub enum ArrayError {
         /// Its copy.
         other: String,
     },
-    /// Legs went on without each other.
+    /// Legs diverged (split brain).
     #[error(
-        "array {array}: {one} and {other} went on without each other: {one} was {one_history}, \
-         {other} was {other_history}; name the leg that is right, with &degraded=1, and put the \
-         other in again with `drumfire volume replace`"
+        "array {array}: {one} and {other} diverged (split brain): {one} was {one_history}, {other} \
+         was {other_history}; name the leg that is right, with &degraded=1, and put the other in \
+         again with `drumfire volume replace`"
     )]
     SplitBrain {
         /// The array's name.
@@ -87,8 +87,8 @@ pub enum ArrayError {
     },
     /// A leg is not a member any more.
     #[error(
-        "array {array}: {leg} was removed from it: do not name it, or add it anew with \
-         `drumfire volume add`"
+        "array {array}: {leg} was removed from it: leave it out, or add it again with `drumfire \
+         volume add`"
     )]
     Removed {
         /// The array's name.
@@ -110,7 +110,7 @@ pub enum ArrayError {
         why: String,
     },
     /// No leg has all the data.
-    #[error("array {array}: none of the legs that are here has all the data: {legs}")]
+    #[error("array {array}: no leg present has all the data: {legs}")]
     NoneIsIn {
         /// The array's name.
         array: String,

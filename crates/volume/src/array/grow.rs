@@ -12,7 +12,7 @@ use super::assemble::{Assembly, Found, copies_of};
 use super::error::ArrayError;
 use super::map::{MAP_OFFSET, Map, PAGE_BYTES, Page, region_bytes};
 use super::pages_of;
-use super::superblock::{DATA_OFFSET, SUPERBLOCK_BYTES, State, Superblock, data_bytes};
+use super::superblock::{DATA_OFFSET, LegState, SUPERBLOCK_BYTES, Superblock, data_bytes};
 
 /// An array that may grow.
 pub struct Growth {
@@ -66,7 +66,7 @@ impl Growth {
         let mut legs = Vec::new();
         for (number, (member, place)) in old.members.iter().zip(&assembly.places).enumerate() {
             match (place, member.state) {
-                (Some(place), State::In | State::Spare) => {
+                (Some(place), LegState::In | LegState::Spare) => {
                     legs.push((*place, found[*place].bytes));
                 }
                 (None, _) => {
@@ -76,7 +76,7 @@ impl Growth {
                          remove`, and grow then"
                     ));
                 }
-                (Some(place), State::Out | State::Syncing) => {
+                (Some(place), LegState::Out | LegState::Syncing) => {
                     let (number, name) = (number + 1, &found[*place].name);
                     return wrong(format!(
                         "leg {number} ({name}) is behind: serve the array until it is equal, or \

@@ -10,7 +10,7 @@ use super::map::{Event, MAP_OFFSET, PAGE_BYTES, Page, Region};
 use super::pages::Pages;
 use super::port::{Deed, Job, Port, legs};
 use super::record::Recorder;
-use super::superblock::{SUPERBLOCK_BYTES, State, Superblock};
+use super::superblock::{LegState, SUPERBLOCK_BYTES, Superblock};
 use crate::mirror::Rules;
 
 /// How soon a leg that left is looked for, and how much later after each attempt that failed.
@@ -91,7 +91,7 @@ impl Join {
                 | Phase::Recording
         );
         if writes && left {
-            // What it has under way is answered first.
+            // What it has in flight is answered first.
             if self.phase != Phase::Flushing || port.verdict(self.job).is_some() {
                 self.give_up(port);
             }
@@ -103,7 +103,7 @@ impl Join {
             Phase::Superblock => self.look(port, recorder),
             Phase::Map => self.take_map(port, recorder),
             Phase::Marking => self.mark(port, recorder),
-            Phase::Recording if recorder.is(self.leg, State::Syncing) => {
+            Phase::Recording if recorder.is(self.leg, LegState::Syncing) => {
                 port.shared.join(self.leg);
                 self.phase = Phase::Copying;
             }
@@ -118,10 +118,10 @@ impl Join {
                 self.phase = Phase::Mapping { rounds: pages.write_all() };
             }
             Phase::Mapping { rounds } if pages.rounds() >= rounds => {
-                recorder.wish(self.leg, State::In);
+                recorder.wish(self.leg, LegState::In);
                 self.phase = Phase::Ending;
             }
-            Phase::Ending if recorder.is(self.leg, State::In) => {
+            Phase::Ending if recorder.is(self.leg, LegState::In) => {
                 port.shared.say(format!("{} is in again", port.shared.leg_name(self.leg)));
                 (self.phase, self.short_since, self.pause) = (Phase::Idle, None, PAUSE);
             }
@@ -157,8 +157,8 @@ impl Join {
             return;
         }
         self.retry_at = port.now + PAUSE;
-        let out = block.in_state(State::Out) & !self.barred;
-        let spares = block.in_state(State::Spare) & !self.barred;
+        let out = block.in_state(LegState::Out) & !self.barred;
+        let spares = block.in_state(LegState::Spare) & !self.barred;
         let late = port.now >= since + SPARE_AFTER || out == 0;
         let wanted = out | if late { spares } else { 0 };
         let behind = |leg: &usize| *leg > self.last;
@@ -206,11 +206,11 @@ impl Join {
         });
         if !is_ours {
             self.barred |= 1 << self.leg;
-            let why = "is not as it left, and is not taken in again";
+            let why = "changed while it was out, and stays out";
             port.shared.say(format!("{} {why}", port.shared.leg_name(self.leg)));
             return self.give_up(port);
         }
-        if member.empty || member.state == State::Spare {
+        if member.empty || member.state == LegState::Spare {
             self.begin_marking(port, |region| region != Region::Unwritten, &[]);
             return;
         }
@@ -271,7 +271,7 @@ impl Join {
             return;
         }
         self.must.clear();
-        recorder.wish(self.leg, State::Syncing);
+        recorder.wish(self.leg, LegState::Syncing);
         self.phase = Phase::Recording;
     }
 

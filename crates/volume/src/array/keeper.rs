@@ -13,7 +13,7 @@ use super::pages::Pages;
 use super::port::Port;
 use super::record::Recorder;
 use super::shared::Shared;
-use super::superblock::{Generation, State, Superblock};
+use super::superblock::{Generation, LegState, Superblock};
 use crate::mirror::Ways;
 
 /// Windows that are copied at a time while clients have no I/Os.
@@ -86,7 +86,7 @@ impl Keeper {
     fn is_calm(&self) -> bool {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.is_complete() && self.join.is_idle();
-        settled && self.port.shared.leaving() & recorder.block().in_state(State::In) == 0
+        settled && self.port.shared.leaving() & recorder.block().in_state(LegState::In) == 0
     }
 
     fn copy(&mut self) {

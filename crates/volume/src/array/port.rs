@@ -1,4 +1,4 @@
-//! The keeper's ways to all legs, and the I/Os that its jobs have under way.
+//! The keeper's ways to all legs, and the I/Os that its jobs have in flight.
 //!
 //! A job sends a batch of I/Os to several legs and looks for its outcome in later steps.
 
@@ -33,7 +33,7 @@ struct Way {
     under_way: u32,
 }
 
-/// What a job has under way.
+/// What a job has in flight.
 #[derive(Default)]
 struct Batch {
     left: u32,

@@ -6,7 +6,7 @@
 use block::{Nanos, Op, Plant, Rng, planted};
 
 use super::port::{Deed, Job, Port, legs};
-use super::superblock::{Generation, State, Superblock};
+use super::superblock::{Generation, LegState, Superblock};
 use crate::mirror::Rules;
 
 /// How soon another attempt is made where no leg takes a superblock.
@@ -23,7 +23,7 @@ pub(super) struct Recorder {
     /// For each leg the last generation that surely stands on it.
     stands: Vec<Generation>,
     phase: Phase,
-    wish: Option<(usize, State)>,
+    wish: Option<(usize, LegState)>,
     retry_at: Nanos,
     /// The last attempt came to no leg that is in.
     failed: bool,
@@ -47,8 +47,8 @@ impl Recorder {
         rng: Rng,
     ) -> Recorder {
         // A leg that was being made equal when the process died begins anew.
-        for member in block.members.iter_mut().filter(|one| one.state == State::Syncing) {
-            member.state = State::Out;
+        for member in block.members.iter_mut().filter(|one| one.state == LegState::Syncing) {
+            member.state = LegState::Out;
         }
         let (phase, wish, retry_at) = (Phase::Idle, None, Nanos(0));
         let (durable, failed) = (false, false);
@@ -71,17 +71,17 @@ impl Recorder {
     }
 
     /// A member is to become something else.
-    pub(super) fn wish(&mut self, leg: usize, state: State) {
+    pub(super) fn wish(&mut self, leg: usize, state: LegState) {
         self.wish = Some((leg, state));
     }
 
     /// Whether a member is that on all legs.
-    pub(super) fn is(&self, leg: usize, state: State) -> bool {
+    pub(super) fn is(&self, leg: usize, state: LegState) -> bool {
         self.is_durable() && self.block.members[leg].state == state
     }
 
     pub(super) fn wake(&self, leaving: u32) -> Option<Nanos> {
-        let active = self.block.in_state(State::In) | self.block.in_state(State::Syncing);
+        let active = self.block.in_state(LegState::In) | self.block.in_state(LegState::Syncing);
         let idle = matches!(self.phase, Phase::Idle);
         (idle && (!self.is_durable() || leaving & active != 0)).then_some(self.retry_at)
     }
@@ -110,7 +110,7 @@ impl Recorder {
 
     fn begin(&mut self, port: &mut Port) {
         let leaving = port.shared.leaving();
-        let active = self.block.in_state(State::In) | self.block.in_state(State::Syncing);
+        let active = self.block.in_state(LegState::In) | self.block.in_state(LegState::Syncing);
         let nothing = self.durable && self.wish.is_none() && leaving & active == 0;
         if port.now < self.retry_at || nothing {
             return;
@@ -119,19 +119,19 @@ impl Recorder {
         let members = self.block.members.clone();
         for leg in legs(leaving & active) {
             let member = &mut self.block.members[leg];
-            (member.left, member.state) = (self.stands[leg], State::Out);
+            (member.left, member.state) = (self.stands[leg], LegState::Out);
         }
         if let Some((leg, state)) = self.wish.take()
             && leaving & 1 << leg == 0
         {
             let member = &mut self.block.members[leg];
-            member.empty |= member.state == State::Spare;
-            member.empty &= state != State::In;
+            member.empty |= member.state == LegState::Spare;
+            member.empty &= state != LegState::In;
             member.state = state;
         }
         if self.is_complete() {
             // From now on the map forgets what these have missed.
-            let out = self.block.members.iter_mut().filter(|member| member.state == State::Out);
+            let out = self.block.members.iter_mut().filter(|member| member.state == LegState::Out);
             out.for_each(|member| member.empty = true);
         }
         // What no leg took is tried again as it is: the history is for what may stand somewhere.
@@ -141,7 +141,7 @@ impl Recorder {
         if planted(Plant::KeepGeneration) {
             return self.publish(port, 0);
         }
-        let listed = [State::In, State::Syncing, State::Spare];
+        let listed = [LegState::In, LegState::Syncing, LegState::Spare];
         let all =
             listed.map(|state| self.block.in_state(state)).iter().fold(0, |all, one| all | one);
         self.phase = Phase::First;
@@ -150,8 +150,8 @@ impl Recorder {
 
     /// Whether as many legs are in as are wanted, and none is being made equal.
     pub(super) fn is_complete(&self) -> bool {
-        self.block.in_state(State::In).count_ones() >= self.block.copies
-            && self.block.in_state(State::Syncing) == 0
+        self.block.in_state(LegState::In).count_ones() >= self.block.copies
+            && self.block.in_state(LegState::Syncing) == 0
     }
 
     /// One copy stands on these legs; the other is next. One that failed may be torn, and is tried
@@ -174,7 +174,7 @@ impl Recorder {
         legs(good).for_each(|leg| self.stands[leg] = self.block.generation);
         let shared = port.shared.clone();
         let (in_it, syncing) =
-            (self.block.in_state(State::In), self.block.in_state(State::Syncing));
+            (self.block.in_state(LegState::In), self.block.in_state(LegState::Syncing));
         for leg in legs(bad & (in_it | syncing)) {
             shared.leave(leg, &|| "its superblock could not be written".to_owned());
         }
@@ -194,7 +194,7 @@ impl Recorder {
 
     fn publish(&mut self, port: &mut Port, bad: u32) {
         self.durable = true;
-        let here = [State::In, State::Syncing].map(|state| self.block.in_state(state));
+        let here = [LegState::In, LegState::Syncing].map(|state| self.block.in_state(state));
         port.shared.publish(here[0], !(here[0] | here[1]) & !bad);
     }
 }

@@ -206,7 +206,7 @@ impl Shared {
         }
         let behind = self.map.behind();
         if behind > 0 {
-            said.push(format!("{behind} of {} regions are still to be copied", self.map.len()));
+            said.push(format!("resync: {behind} of {} regions left", self.map.len()));
         }
         (!said.is_empty()).then(|| format!("array {}: {}", self.name, said.join("; ")))
     }

@@ -38,7 +38,7 @@ pub struct Generation {
 
 /// What a member is at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum LegState {
     /// It has every write that was told as done.
     In,
     /// It left: it may have missed writes, and is not read.
@@ -55,7 +55,7 @@ pub struct Member {
     /// Its UUID.
     pub uuid: u128,
     /// What it is.
-    pub state: State,
+    pub state: LegState,
     /// It has none of the data: all that was ever written is to be copied to it.
     pub empty: bool,
     /// The last generation in which it was in.
@@ -119,7 +119,7 @@ impl Superblock {
     }
 
     /// A bit for each member in one of these states.
-    pub fn in_state(&self, state: State) -> u32 {
+    pub fn in_state(&self, state: LegState) -> u32 {
         let bits = self.members.iter().enumerate().filter(|(_, member)| member.state == state);
         bits.fold(0, |all, (number, _)| all | 1 << number)
     }
@@ -135,7 +135,7 @@ impl Superblock {
                     let left = member.left.number;
                     (left.saturating_sub(1)..left + 3).contains(&past.number)
                 };
-                self.members.iter().any(|member| member.state != State::In && near(member))
+                self.members.iter().any(|member| member.state != LegState::In && near(member))
             };
             let drop = self.history.iter().rposition(|past| !may_stand(past));
             self.history.remove(drop.unwrap_or(HISTORY_MAX));
@@ -150,7 +150,7 @@ impl Superblock {
         let left = self.number_of(other.leg).map(|number| self.members[number].left);
         // Who lists this leg as in has told nobody of a write that is not here.
         let lists_us =
-            other.number_of(self.leg).is_some_and(|us| other.members[us].state == State::In);
+            other.number_of(self.leg).is_some_and(|us| other.members[us].state == LegState::In);
         theirs == self.generation
             || self.history.contains(&theirs)
             || left == Some(theirs)
@@ -161,7 +161,7 @@ impl Superblock {
     pub fn knows_while_open(&self, other: &Superblock) -> bool {
         let lists = |member: &Member| {
             let theirs = other.number_of(member.uuid).map(|number| other.members[number].state);
-            member.state == State::In && member.uuid != other.leg && theirs == Some(State::In)
+            member.state == LegState::In && member.uuid != other.leg && theirs == Some(LegState::In)
         };
         self.knows(other) || self.members.iter().any(lists)
     }
@@ -235,7 +235,7 @@ fn read(bytes: &[u8; SUPERBLOCK_BYTES]) -> Option<Superblock> {
         |at: usize| Generation { number: u64_at(bytes, at), tag: u64_at(bytes, at + 8) };
     let member = |number: usize| {
         let at = MEMBERS_AT + number * MEMBER_BYTES;
-        let state = State::of(bytes[at + 16])?;
+        let state = LegState::of(bytes[at + 16])?;
         let (uuid, empty) = (u128_at(bytes, at), bytes[at + 17] != 0);
         Some(Member { uuid, state, empty, left: generation_at(at + 24) })
     };
@@ -276,18 +276,18 @@ impl Superblock {
     }
 }
 
-impl State {
+impl LegState {
     fn code(self) -> u8 {
         match self {
-            State::In => 1,
-            State::Out => 2,
-            State::Syncing => 3,
-            State::Spare => 4,
+            LegState::In => 1,
+            LegState::Out => 2,
+            LegState::Syncing => 3,
+            LegState::Spare => 4,
         }
     }
 
-    fn of(code: u8) -> Option<State> {
-        [State::In, State::Out, State::Syncing, State::Spare]
+    fn of(code: u8) -> Option<LegState> {
+        [LegState::In, LegState::Out, LegState::Syncing, LegState::Spare]
             .into_iter()
             .find(|state| state.code() == code)
     }
@@ -320,7 +320,7 @@ pub(super) mod test {
             block_bytes: 512,
             region_bytes: 1 << 16,
             copies: 2,
-            members: vec![member(11, State::In), member(12, State::Out)],
+            members: vec![member(11, LegState::In), member(12, LegState::Out)],
             history: vec![id(8), id(7)],
         }
     }
@@ -407,12 +407,12 @@ pub(super) mod test {
             other.members[0].state = state;
             other
         };
-        assert!(now.knows(&other(id(7), State::Out)), "in the history");
-        assert!(now.knows(&other(id(9), State::Out)), "the same");
-        assert!(now.knows(&other(id(3), State::Out)), "the one with which it left");
+        assert!(now.knows(&other(id(7), LegState::Out)), "in the history");
+        assert!(now.knows(&other(id(9), LegState::Out)), "the same");
+        assert!(now.knows(&other(id(3), LegState::Out)), "the one with which it left");
         let alone = Generation { number: 8, tag: 1 };
-        assert!(!now.knows(&other(alone, State::Out)));
-        assert!(now.knows(&other(alone, State::In)), "it told nobody without us");
+        assert!(!now.knows(&other(alone, LegState::Out)));
+        assert!(now.knows(&other(alone, LegState::In)), "it told nobody without us");
     }
 
     #[test]

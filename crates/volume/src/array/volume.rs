@@ -9,7 +9,7 @@ use os::{Core, Waker};
 
 use super::assemble::{Found, assemble};
 use super::desk::{Desk, lock};
-use super::superblock::State;
+use super::superblock::LegState;
 use super::{Array, ArrayError, Assembly, MAP_OFFSET, PAGE_BYTES, Page, Ways, copies_of};
 use crate::uri::ArrayUri;
 use crate::{Ground, Hints, OpenError, Purpose, Uri, Volume};
@@ -47,8 +47,8 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     for leg in &uri.legs {
         if reconnects(leg) {
             let why = format!(
-                "{leg}: a leg must not reconnect by itself, or nobody knows what it lost \
-                 meanwhile: leave ?reconnect= out, the array takes it in again"
+                "{leg}: a leg must not reconnect by itself: remove ?reconnect=, the array re-adds \
+                 it"
             );
             return Err(ArrayError::Change { array: uri.name.clone(), why }.into());
         }
@@ -61,7 +61,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     let found: Vec<Found> = desks.iter_mut().map(Desk::found).collect();
     if found.is_empty() {
         let (array, why) = (uri.name.clone(), lost.join(", "));
-        return Err(ArrayError::Io { array, leg: "no leg is here".to_owned(), why }.into());
+        return Err(ArrayError::Io { array, leg: "no leg is present".to_owned(), why }.into());
     }
     let assembly = assemble(&uri.name, &found, &lost, uri.degraded)?;
     Ok(Opened { desks, found, assembly, locks })
@@ -72,7 +72,7 @@ pub(super) fn read_maps(desks: &mut [Desk], assembly: &Assembly) -> Vec<Vec<Opti
     let block = &assembly.newest;
     let mut maps = Vec::new();
     for (place, member) in assembly.places.iter().zip(&block.members) {
-        let Some(place) = place.filter(|_| member.state == State::In) else { continue };
+        let Some(place) = place.filter(|_| member.state == LegState::In) else { continue };
         let page = |page: usize| {
             let at = MAP_OFFSET + (page * PAGE_BYTES) as u64;
             let bytes = desks[place].read(at, PAGE_BYTES).ok()?;
@@ -131,7 +131,7 @@ fn ways(core: &Core, legs: &Arc<[Option<Arc<dyn Volume>>]>, thread: Option<Arc<T
     let (core, legs) = (core.clone(), Arc::clone(legs));
     Box::new(move |leg| {
         let _kept = &thread;
-        let volume = legs[leg].as_ref().ok_or("it was not here when the array was opened")?;
+        let volume = legs[leg].as_ref().ok_or("it was missing when the array was opened")?;
         volume.begin_lane(&core).map_err(|error| error.to_string())
     })
 }

@@ -24,7 +24,7 @@ use crate::{Ground, Hints, OpenError, Volume, null};
 const ANYWAY: &str = ",anyway";
 
 /// A volume behind a modelled drive. The file of a profile may be changed while it is used: I/Os
-/// under way end as they began, later ones go by the new figures.
+/// in flight end as they began, later ones go by the new figures.
 pub(crate) struct Delay {
     inner: Arc<dyn Volume>,
     drive: Arc<Drive>,
@@ -66,7 +66,7 @@ impl Delay {
         let about = match profile.scatter_is_known() {
             Some(source) => format!("emulates {}, calibrated by {source}", profile.name),
             None => format!(
-                "emulates {}, which is not calibrated: its percentiles say nothing about the drive",
+                "emulates {}, not calibrated: its percentiles say nothing about the drive",
                 profile.name
             ),
         };
@@ -107,11 +107,10 @@ impl Drive {
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let Changes { count, name, refused } = &*changes;
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-        let taken = (*count > 0).then(|| {
-            format!("the profile was changed {times} meanwhile, at last to that of {name}")
-        });
+        let taken = (*count > 0)
+            .then(|| format!("the profile changed {times} during the run, last to {name}"));
         let refused = refused.as_ref().map(|reason| {
-            format!("the last change of the profile was not taken: {}", reason.trim_end())
+            format!("the last change of the profile was refused: {}", reason.trim_end())
         });
         let words: Vec<String> = taken.into_iter().chain(refused).collect();
         (!words.is_empty()).then(|| words.join("; "))
@@ -215,7 +214,7 @@ struct DelayLane {
     broken: Option<String>,
 }
 
-/// An I/O under way.
+/// An I/O in flight.
 struct Slot {
     /// The owner's.
     tag: Tag,

@@ -407,7 +407,7 @@ fn a_change_that_makes_no_sense_is_told_and_changes_nothing() {
     assert_eq!(drive.words(), None);
     drive.change(Ok(FIXED.replace("queue_depth = 4", "queue_depth = 9")));
     assert_eq!(drive.machine.depth(), 9);
-    assert!(drive.words().unwrap().contains("changed once meanwhile, at last to that of x"));
+    assert!(drive.words().unwrap().contains("changed once during the run, last to x"));
     drive.change(Ok(FIXED.replace("servers = 2", "servers = 0")));
     drive.change(Err("no such file".to_owned()));
     assert_eq!(drive.machine.depth(), 9);

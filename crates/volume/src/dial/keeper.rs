@@ -29,7 +29,7 @@ const LOOK: Nanos = Nanos::from_millis(5);
 /// a huge page in all is not cleared before it is used.
 const POOL: (usize, usize) = (16, 4);
 
-/// An end that is there for what it learns.
+/// A short-lived session that fetches one answer.
 pub(super) trait Errand: Endpoint + Send + 'static {
     /// What it learns.
     type Found: Send + 'static;
@@ -285,18 +285,18 @@ impl<E: Errand> Call<E> {
         }
         taken.map_err(|ending| ending.to_string())?;
         match self.link.socket.ended() {
-            _ if self.link.end.has_left() => Err("the other end let us go".to_owned()),
+            _ if self.link.end.has_left() => Err("the peer ended the session".to_owned()),
             Some(End::Closed) if self.link.heard && self.asked.is_none() => {
-                Err("the other end closed the connection".to_owned())
+                Err("the peer closed the connection".to_owned())
             }
             // Some say in their own protocol what they think of ours.
             Some(End::Closed) if self.link.heard => {
-                Err("the other end closed the connection before it had answered: is it another \
-                     protocol's port?"
+                Err("the peer closed the connection before it answered: is it another protocol's \
+                    port?"
                     .to_owned())
             }
-            Some(End::Closed) => Err("the other end closed the connection without a word: is it \
-                                      another protocol's port?"
+            Some(End::Closed) => Err("the peer closed the connection without an answer: is it \
+                another protocol's port?"
                 .to_owned()),
             Some(end) => Err(end.to_string()),
             None => Ok(()),

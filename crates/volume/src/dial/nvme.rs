@@ -16,7 +16,7 @@ use crate::uri::{NvmeUri, Uri};
 pub(super) const HOST_NQN: &str = "nqn.2026-11.io.drumfire:host";
 /// Queues that are asked for: as many lanes as a volume may have.
 const QUEUES: u16 = 64;
-/// I/Os under way on a queue.
+/// I/Os in flight on a queue.
 const QUEUE_DEPTH: u16 = 1023;
 
 /// A subsystem with an open association. Clones are the same one; the last to go ends it.

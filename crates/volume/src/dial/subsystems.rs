@@ -51,7 +51,7 @@ fn choose(
     names.sort_unstable();
     names.dedup();
     let name = match names[..] {
-        [] => return Err("the portal shows this host no subsystem".to_owned()),
+        [] => return Err("the portal lists no subsystem for this host".to_owned()),
         [name] => name,
         _ => {
             let count = names.len();

@@ -258,7 +258,7 @@ impl Cache {
             let Some(number) = number else { continue };
             let Some(held) = inside.blocks.get_mut(&block) else { continue };
             held.busy = false;
-            // What was under way when the power was cut is to survive the next one, too, and goes
+            // What was in flight when the power was cut is to survive the next one, too, and goes
             // once more.
             if !is_there || held.safe.is_some() && !run.safe {
                 continue;

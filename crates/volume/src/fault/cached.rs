@@ -50,7 +50,7 @@ struct Task {
     tag: Option<Tag>,
     buf: Option<Buf>,
     step: Step,
-    /// Runs of it that are under way.
+    /// Runs of it that are in flight.
     under_way: u32,
     result: Result<(), (Fault, Cause)>,
 }
@@ -63,7 +63,7 @@ enum Step {
     Clear { range: Range<u64>, upto: u64, then: Then },
     /// Waits until nobody else changes its blocks.
     Claim { op: Op, offset: u64, len: u32, fua: bool },
-    /// Its last I/O is under way.
+    /// Its last I/O is in flight.
     Last,
 }
 

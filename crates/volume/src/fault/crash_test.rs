@@ -157,7 +157,7 @@ impl Lane for MediumLane {
     }
 }
 
-/// What may be in a block. Writes of a block are never under way together.
+/// What may be in a block. Writes of a block are never in flight together.
 #[derive(Clone, Default)]
 struct Known {
     /// All that was written since the last cut, the oldest first.
@@ -169,7 +169,7 @@ struct Known {
     is_written: bool,
 }
 
-/// An I/O under way, and what was known when it began.
+/// An I/O in flight, and what was known when it began.
 struct Asked {
     io: (Op, bool, usize, usize),
     cuts: u64,

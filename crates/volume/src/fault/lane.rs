@@ -12,7 +12,7 @@ use super::referee::{Hold, Referee, Sentence};
 const LOOK: Nanos = Nanos::from_millis(50);
 /// What the causes of its faults begin with; those of other lanes are small numbers or statuses.
 const CAUSE: u32 = 0xfa17_0000;
-/// Behind it, for what was under way when the power was cut; the rest are numbers of faults.
+/// Behind it, for what was in flight when the power was cut; the rest are numbers of faults.
 const POWER: u32 = 0xffff;
 
 pub(super) struct FaultLane {
@@ -35,7 +35,7 @@ pub(super) struct FaultLane {
     looked: Nanos,
 }
 
-/// An I/O under way.
+/// An I/O in flight.
 #[derive(Clone, Copy)]
 struct Slot {
     /// The owner's.

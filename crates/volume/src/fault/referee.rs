@@ -34,7 +34,7 @@ struct Inside {
     began: Option<Nanos>,
     rng: Rng,
     /// Of each rule.
-    states: Vec<State>,
+    states: Vec<RefereeState>,
     /// What was written before, for a schedule that wants it.
     history: Option<History>,
     /// Why the last change of the schedule was not taken.
@@ -42,7 +42,7 @@ struct Inside {
 }
 
 #[derive(Default)]
-struct State {
+struct RefereeState {
     strikes: u64,
     /// It is sticky, and has struck.
     stuck: bool,
@@ -257,7 +257,7 @@ impl Gate for Referee {
 
 impl Inside {
     fn new(schedule: Schedule) -> Inside {
-        let states = schedule.rules.iter().map(|_| State::default()).collect();
+        let states = schedule.rules.iter().map(|_| RefereeState::default()).collect();
         let rng = Rng::new(schedule.seed, 0);
         let wants_history = schedule.rules.iter().any(|rule| rule.verb == Verb::Stale);
         let history = wants_history.then(History::default);
@@ -332,7 +332,7 @@ impl Inside {
     }
 }
 
-impl State {
+impl RefereeState {
     /// Remembers bad blocks that are written as a whole.
     fn heal(&mut self, rule: &Rule, seed: u64, index: usize, block_bytes: u64, io: &Io) {
         if matches!(io.op, Op::Read | Op::Flush) {

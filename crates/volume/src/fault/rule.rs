@@ -36,7 +36,7 @@ pub(super) enum Verb {
     Withhold,
     /// A read returns what its blocks held before they were last written, as far as that is known.
     Stale,
-    /// Everything under way and everything else fails until the power is back, and what the write
+    /// Everything in flight and everything else fails until the power is back, and what the write
     /// cache holds is lost, but for the blocks that chance has saved.
     PowerCut,
 }

@@ -121,7 +121,7 @@ fn after_a_sync_that_failed_nothing_is_called_durable_until_the_file_is_opened_a
     assert_eq!(go(&core, &mut *lanes[0], Op::Flush, 0), Ok(()));
     let why = (Fault::Medium, Cause(5));
     assert_eq!(volume.sync.after_flush(Err(why)), Err(why));
-    assert_eq!(volume.sync.after_flush(Ok(())), Err(why), "one that was under way");
+    assert_eq!(volume.sync.after_flush(Ok(())), Err(why), "one that was in flight");
     for lane in &mut lanes {
         for _ in 0..2 {
             let (fault, words) = go(&core, &mut **lane, Op::Flush, 0).unwrap_err();

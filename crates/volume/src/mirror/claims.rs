@@ -12,7 +12,7 @@ pub(super) const GRANULE_BYTES: u64 = 64 << 10;
 /// Most places of the table: granules further apart than that share one.
 const PLACES_MAX: u64 = 1 << 14;
 
-/// One word for each granule: its owner, how many writes of the owner are under way, and whether
+/// One word for each granule: its owner, how many writes of the owner are in flight, and whether
 /// another lane wants it.
 pub(crate) struct Claims {
     places: Box<[AtomicU64]>,

@@ -1,7 +1,7 @@
 //! A mirror of memory: a write is copied to every leg within the call, straight from its owner's
 //! buffer.
 //!
-//! Legs in memory neither fail nor leave. What is under way from other lanes is kept apart by the
+//! Legs in memory neither fail nor leave. What is in flight from other lanes is kept apart by the
 //! same claims, and where one is taken the I/O waits on the usual way.
 
 use std::collections::VecDeque;

@@ -206,7 +206,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Claims a range, unless something is under way there.
+    /// Claims a range, unless something is in flight there.
     fn may_change(&self, offset: u64, len: u64) -> bool {
         let crosses = |io: &Io| io.offset < offset + len && offset < io.offset + u64::from(io.len);
         let crossed = self.tasks.overlaps(offset, len) || self.marking.iter().any(crosses);
@@ -372,7 +372,7 @@ impl<R: Rules> MirrorLane<R> {
         let Read { tag, offset, len, tried, fault } = *read;
         let bit = 1 << leg;
         match one.result {
-            // Who left meanwhile may have missed a write, which then was under way beside the read.
+            // Who left meanwhile may have missed a write, which then was in flight beside the read.
             Ok(()) => {
                 self.tasks.leave(task);
                 self.ready.push(Done { tag, ..one });

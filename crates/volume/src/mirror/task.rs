@@ -1,4 +1,4 @@
-//! What a lane of a mirror has under way.
+//! What a lane of a mirror has in flight.
 
 use block::{Buf, Cause, Fault, Op, Tag};
 
@@ -109,11 +109,11 @@ impl Tasks {
     }
 
     pub(super) fn get(&mut self, number: u32) -> &mut Task {
-        self.all[number as usize].as_mut().expect("what is answered is under way")
+        self.all[number as usize].as_mut().expect("what is answered is in flight")
     }
 
     pub(super) fn leave(&mut self, number: u32) -> Task {
-        let task = self.all[number as usize].take().expect("what ends is under way");
+        let task = self.all[number as usize].take().expect("what ends is in flight");
         if matches!(task, Task::Change(_) | Task::Repair(_)) {
             self.changes.retain(|change| *change != number);
         }
@@ -121,12 +121,12 @@ impl Tasks {
         task
     }
 
-    /// Whether no change is under way.
+    /// Whether no change is in progress.
     pub(super) fn changes_nothing(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Whether a change is under way that touches a range.
+    /// Whether a change is in progress that touches a range.
     pub(super) fn overlaps(&self, offset: u64, len: u64) -> bool {
         let place = |number: &u32| match &self.all[*number as usize] {
             Some(

@@ -84,7 +84,7 @@ fn value(buf: &Option<Buf>, block: usize) -> u32 {
 }
 
 impl World {
-    /// One of the I/Os that are under way goes on: it is done, or it is answered.
+    /// One of the I/Os that are in flight goes on: it is done, or it is answered.
     fn go_on(&mut self, rng: &mut Rng) {
         let index = rng.below(self.taken.len() as u64) as usize;
         let Taken { leg, io, found, .. } = &mut self.taken[index];
@@ -137,14 +137,14 @@ impl Leg {
     }
 }
 
-/// What a block may hold: the value of the last change that is done, and of those under way since.
+/// What a block may hold: the value of the last change that is done, and of those in flight since.
 #[derive(Clone, Default)]
 struct Block {
     may: Vec<u32>,
     under_way: Vec<(u64, u32)>,
 }
 
-/// A read under way, and what each of its blocks may bring.
+/// A read in flight, and what each of its blocks may bring.
 struct Asked {
     first: usize,
     may: Vec<Vec<u32>>,
@@ -225,7 +225,7 @@ impl Run {
                     }
                     self.model[block].under_way.push((number, new));
                 }
-                // Reads under way may bring it, too.
+                // Reads in flight may bring it, too.
                 for asked in self.reads.values_mut() {
                     for (at, may) in asked.may.iter_mut().enumerate() {
                         if range.contains(&(asked.first + at)) {

@@ -1,4 +1,4 @@
-//! One core's way to several volumes as one. Only the lanes with I/Os under way are looked after,
+//! One core's way to several volumes as one. Only the lanes with I/Os in flight are looked after,
 //! or that are about to open or to close.
 
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ pub(super) struct StripedLane {
 struct Part {
     waiting: VecDeque<Io>,
     under_way: u32,
-    /// Writes, trims and zeroings among those that wait or are under way.
+    /// Writes, trims and zeroings among those that wait or are in flight.
     changes: u32,
     /// It is among those that are looked after.
     busy: bool,

@@ -1,8 +1,8 @@
-//! The I/Os of a striped lane that are under way: the parts' lanes know them by their slots.
+//! The I/Os of a striped lane that are in flight: the parts' lanes know them by their slots.
 
 use block::{Cause, Count, Fault, Tag};
 
-/// What is under way in a slot.
+/// What is in flight in a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Slot {
     /// Something that changes nothing.
@@ -22,7 +22,7 @@ pub(super) enum Slot {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flush {
     pub(super) tag: Tag,
-    /// On how many parts it is under way.
+    /// On how many parts it is in flight.
     pub(super) left: u32,
     pub(super) told: Told,
 }
@@ -60,7 +60,7 @@ impl Flush {
     }
 }
 
-/// All of them. It grows to the number that is ever under way at once.
+/// All of them. It grows to the number that is ever in flight at once.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,

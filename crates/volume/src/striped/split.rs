@@ -22,7 +22,7 @@ pub(super) struct Piece {
     pub(super) len: u64,
 }
 
-/// An I/O of several pieces under way.
+/// An I/O of several pieces in flight.
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) tag: Tag,
@@ -31,7 +31,7 @@ pub(super) struct Whole {
     pub(super) len: u32,
     /// The owner's.
     pub(super) buf: Option<Buf>,
-    /// How many pieces are under way.
+    /// How many pieces are in flight.
     pub(super) left: u32,
     pub(super) told: Told,
 }

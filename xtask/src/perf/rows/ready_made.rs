@@ -42,7 +42,7 @@ const RAMP: Duration = Duration::from_secs(1);
 pub struct Shape {
     /// Connections, one queue each.
     pub connections: u16,
-    /// Commands under way of each.
+    /// Commands in flight of each.
     pub outstanding: usize,
     /// Length of the data.
     pub size: usize,

@@ -4,7 +4,7 @@ use super::convert::Converter;
 use super::job::FioJob;
 use super::lengths::{self, LINES_MAX};
 use super::settings::{Distribution, Settings, Sizes};
-use super::storage::Place;
+use super::storage::JobFiles;
 use super::value::Amount;
 use crate::formats::note::Treatment;
 use crate::spec::{Access, Extent, Line, Places, Walk, Zone};
@@ -173,7 +173,7 @@ fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
 /// Bytes of one pass over a part with holes between sequential I/Os, if it ends the job: where the
 /// next I/O would begin within the file, but not fit into the part. `None` otherwise: fio begins
 /// again then, until it has done all bytes.
-pub(super) fn pass_bytes(settings: &Settings, place: &Place) -> Option<u64> {
+pub(super) fn pass_bytes(settings: &Settings, place: &JobFiles) -> Option<u64> {
     let bytes = place.part_bytes?;
     let whole = place.whole_bytes.unwrap_or(bytes);
     let hole = settings.mix.hole_bytes.max(0).unsigned_abs();

@@ -4,7 +4,7 @@
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::{Row, sets, switch};
-use super::storage::Place;
+use super::storage::JobFiles;
 use super::value::{self, Triple, Unit};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Demand, Demands, DepthSearch, Flow, Pacing, Think, Workload};
@@ -134,7 +134,7 @@ fn weight(text: &str) -> Result<u32, String> {
 pub(super) fn control(
     converter: &mut Converter<'_>,
     job: &FioJob,
-    place: &Place,
+    place: &JobFiles,
     workload: &mut Workload,
 ) {
     let control = &job.settings.control;

@@ -311,7 +311,7 @@ impl Converter<'_> {
     fn workload(
         &mut self,
         job: &FioJob,
-        place: &storage::Place,
+        place: &storage::JobFiles,
         trace: Option<Access>,
     ) -> Workload {
         let settings = &job.settings;
@@ -357,7 +357,7 @@ impl Converter<'_> {
     fn limit_bytes(
         &mut self,
         job: &FioJob,
-        place: &storage::Place,
+        place: &storage::JobFiles,
         access: &Access,
     ) -> Option<u64> {
         let settings = &job.settings;
@@ -387,7 +387,7 @@ impl Converter<'_> {
         let settings = &job.settings;
         let several = settings.depth > 1;
         if settings.engine == Engine::Synchronous && several {
-            let why = "this engine does one I/O at a time, so one is under way, here as with fio: \
+            let why = "this engine does one I/O at a time, so one is in flight, here as with fio: \
                        for this depth take ioengine=io_uring";
             self.note(job, "iodepth", Treatment::Differs, why);
         }

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::{Row, flag, sets, switch};
+use super::parse;
 use super::settings::{self, Data, Engine, Method};
-use super::storage::{self, Place};
+use super::storage::{self, JobFiles};
 use super::value::Amount;
-use super::words;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{Content, DataPattern, PATTERN_MAX_BYTES, Pacing, Places, Verify, Workload};
@@ -20,7 +20,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// The options of data, those that are compared and those that are not.
 pub(super) const ROWS: &[Row] = &[
-    sets!("verify", verify.method, |v| Some(words::verify(v.text()?)?)),
+    sets!("verify", verify.method, |v| Some(parse::verify(v.text()?)?)),
     switch!("do_verify", verify.reads),
     flag!("verify_only", verify.only),
     sets!("verify_pattern", verify.pattern, |v| Some(read_pattern(v.text()?, v.around)?)),
@@ -34,9 +34,9 @@ pub(super) const ROWS: &[Row] = &[
     flag!("refill_buffers", data.refill),
     switch!("scramble_buffers", data.scramble),
     sets!("buffer_compress_percentage", data.compress_percent, |v| v.whole_percent()?),
-    sets!("buffer_compress_chunk", data.chunk_bytes, |v| Some(words::chunk(v.text()?, v.kb)?)),
+    sets!("buffer_compress_chunk", data.chunk_bytes, |v| Some(parse::chunk(v.text()?, v.kb)?)),
     sets!("dedupe_percentage", data.dedupe_percent, |v| v.whole_percent()?),
-    sets!("dedupe_mode", data.working_set, |v| words::has_working_set(v.text()?)?),
+    sets!("dedupe_mode", data.working_set, |v| parse::has_working_set(v.text()?)?),
     sets!("dedupe_working_set_percentage", data.working_set_percent, |v| v.whole_percent()?),
 ];
 
@@ -75,7 +75,7 @@ fn read_pattern(text: &str, surroundings: &Surroundings<'_>) -> Result<DataPatte
 pub(super) fn content(
     converter: &mut Converter<'_>,
     job: &FioJob,
-    place: &Place,
+    place: &JobFiles,
     writes: bool,
 ) -> Content {
     let (data, verify) = (&job.settings.data, &job.settings.verify);
@@ -246,7 +246,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
 pub(super) fn fitting(
     converter: &mut Converter<'_>,
     job: &FioJob,
-    place: &Place,
+    place: &JobFiles,
     mut workload: Workload,
 ) -> Workload {
     let settings = &job.settings;

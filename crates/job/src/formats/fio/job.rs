@@ -6,7 +6,7 @@ use super::lines::{Section, Setting};
 use super::option;
 use super::settings::Settings;
 use super::value::{self, KbBase};
-use crate::formats::note::{FormatError, Notes, Place};
+use crate::formats::note::{FormatError, Location, Notes};
 use crate::formats::surroundings::Surroundings;
 
 /// A job as it stands in the file.
@@ -17,7 +17,7 @@ pub struct FioJob {
     /// The name of its section: files that it makes are called by it, as with fio.
     pub section: String,
     /// Where its section begins.
-    pub at: Place,
+    pub at: Location,
     /// Its settings, with the defaults above it filled in.
     pub settings: Settings,
     /// The lines of its own section, for messages that blame one of them.
@@ -35,7 +35,7 @@ struct Inherited {
 
 impl FioJob {
     /// The line that sets `key`, or the section where it is a default.
-    pub fn line_of(&self, key: &str) -> (&Place, &str) {
+    pub fn line_of(&self, key: &str) -> (&Location, &str) {
         self.setting(key)
             .map_or((&self.at, self.name.as_str()), |setting| (&setting.at, &setting.text))
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::expression;
-use crate::formats::note::{FormatError, Place};
+use crate::formats::note::{FormatError, Location};
 use crate::formats::surroundings::Surroundings;
 
 /// Longest line in bytes, variables filled in; fio's own limit.
@@ -28,7 +28,7 @@ pub struct Section {
     /// Between the brackets.
     pub name: String,
     /// Where it begins.
-    pub at: Place,
+    pub at: Location,
     /// Its job waits for all before it, though none of its settings says so.
     pub waits: bool,
     /// Its settings in order, included ones in the place of their `include`.
@@ -46,7 +46,7 @@ impl Section {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// Where it stands.
-    pub at: Place,
+    pub at: Location,
     /// Before the `=`.
     pub key: String,
     /// After it, with variables filled in; `None` without a `=`.
@@ -90,10 +90,10 @@ pub fn split(
 }
 
 /// The lines that say something, without comments, each with its place.
-fn lines<'a>(file: &Arc<str>, text: &'a str) -> Result<Vec<(Place, &'a str)>, FormatError> {
+fn lines<'a>(file: &Arc<str>, text: &'a str) -> Result<Vec<(Location, &'a str)>, FormatError> {
     let mut found = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
-        let at = Place { file: Arc::clone(file), line };
+        let at = Location { file: Arc::clone(file), line };
         if text.len() > LINE_MAX_BYTES {
             return Err(FormatError::new(&at, text, "a line longer than 8192 bytes"));
         }
@@ -106,7 +106,7 @@ fn lines<'a>(file: &Arc<str>, text: &'a str) -> Result<Vec<(Place, &'a str)>, Fo
     Ok(found)
 }
 
-fn section_name(rest: &str, at: &Place, line: &str) -> Result<String, FormatError> {
+fn section_name(rest: &str, at: &Location, line: &str) -> Result<String, FormatError> {
     let name = rest.strip_suffix(']').unwrap_or_default();
     match name.len() {
         0 => Err(FormatError::new(at, line, "a section is written [NAME]")),
@@ -125,7 +125,7 @@ impl Splitter<'_> {
     /// Takes one line of a section: a setting, or a file of settings.
     fn take(
         &mut self,
-        at: &Place,
+        at: &Location,
         line: &str,
         file: &Path,
         nested: usize,
@@ -154,7 +154,7 @@ impl Splitter<'_> {
 
     fn include(
         &mut self,
-        at: &Place,
+        at: &Location,
         line: &str,
         path: &str,
         file: &Path,
@@ -195,7 +195,7 @@ impl Splitter<'_> {
     }
 
     /// Fills in `${VARIABLE}`, then `$pagesize`, `$mb_memory` and `$ncpus` with their arithmetic.
-    fn fill_in(&self, at: &Place, line: &str, value: &str) -> Result<String, FormatError> {
+    fn fill_in(&self, at: &Location, line: &str, value: &str) -> Result<String, FormatError> {
         let mut value = self.variables(at, line, value)?;
         let around = self.surroundings;
         let words = [
@@ -216,7 +216,7 @@ impl Splitter<'_> {
         Ok(value)
     }
 
-    fn variables(&self, at: &Place, line: &str, value: &str) -> Result<String, FormatError> {
+    fn variables(&self, at: &Location, line: &str, value: &str) -> Result<String, FormatError> {
         let mut filled = String::new();
         let mut rest = value;
         while let Some((before, after)) = rest.split_once("${") {

@@ -21,6 +21,7 @@ mod lengths;
 mod lines;
 mod logs;
 mod option;
+mod parse;
 mod parts;
 mod rates;
 mod remote;
@@ -32,7 +33,6 @@ mod times;
 mod transport;
 mod treated;
 mod value;
-mod words;
 mod write;
 mod zones;
 
@@ -89,7 +89,7 @@ pub fn read_all(
     let file = files.last().map_or("", |file| file.name);
     let (jobs, notes) = job::jobs(&sections, surroundings)?;
     if jobs.jobs.is_empty() {
-        let at = super::note::Place { file: file.into(), line: 1 };
+        let at = super::note::Location { file: file.into(), line: 1 };
         return Err(FormatError::new(&at, "", "no job: begin one with [NAME]"));
     }
     Ok(convert::convert(jobs, notes, options, surroundings))

@@ -11,7 +11,7 @@ use super::lines::Setting;
 use super::settings::Settings;
 use super::treated;
 use super::value::{self, Amount, KbBase, Triple, Unit, set_each};
-use super::{control, data, figures, logs, remote, replay, words, zones};
+use super::{control, data, figures, logs, parse, remote, replay, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 use crate::formats::surroundings::Surroundings;
 
@@ -126,7 +126,7 @@ impl<'a> Given<'a> {
 
     /// A whole number of 1 or more.
     pub fn count<T: TryFrom<u64> + PartialEq + Default>(&self) -> Result<T, String> {
-        words::at_least_one(self.text()?)
+        parse::at_least_one(self.text()?)
     }
 
     /// A share of 100.
@@ -315,9 +315,9 @@ impl Says {
     }
 }
 
-/// What is done, where, with how many under way, how long, how fast, and in which order.
+/// What is done, where, with how many in flight, how long, how fast, and in which order.
 const ROWS: &[Row] = &[
-    sets!("rw|readwrite", mix, |v| words::mix(v.text()?, v.kb)?),
+    sets!("rw|readwrite", mix, |v| parse::mix(v.text()?, v.kb)?),
     sets!("rwmixread", read_percent, |v| v.percent()?),
     sets!("rwmixwrite", read_percent, |v| 100.0 - v.percent()?),
     Row::new(&["percentage_random"], false, |s, v| {
@@ -328,41 +328,41 @@ const ROWS: &[Row] = &[
         Err("fio takes it no longer: say what is random, percentage_random=25".into())
     }),
     Row::new(&["bs|blocksize"], false, |s, v| {
-        words::block_sizes(v.text()?, &mut s.lengths.fixed, v.kb)?;
+        parse::block_sizes(v.text()?, &mut s.lengths.fixed, v.kb)?;
         Ok(None)
     }),
     Row::new(&["bsrange|blocksize_range"], false, |s, v| {
-        words::size_ranges(v.text()?, &mut s.lengths.ranges, v.kb)?;
+        parse::size_ranges(v.text()?, &mut s.lengths.ranges, v.kb)?;
         Ok(None)
     }),
     Row::new(&["bssplit"], false, |s, v| {
-        words::size_splits(v.text()?, &mut s.lengths.splits, v.kb)?;
+        parse::size_splits(v.text()?, &mut s.lengths.splits, v.kb)?;
         Ok(None)
     }),
     Row::new(&["ba|blockalign"], false, |s, v| {
-        let read = |text: &str| words::not_zero(v.kb.size(text)?).map(Some);
+        let read = |text: &str| parse::not_zero(v.kb.size(text)?).map(Some);
         s.align_bytes = v.each(&s.align_bytes, read)?;
         Ok(None)
     }),
     flag!("bs_unaligned|blocksize_unaligned", unaligned),
     switch!("bs_is_seq_rand", sizes_by_order),
-    sets!("rw_sequencer", run_stays, |v| words::run_stays(v.text()?)?),
-    sets!("random_distribution", distribution, |v| words::distribution(v.text()?, v.kb)?),
+    sets!("rw_sequencer", run_stays, |v| parse::run_stays(v.text()?)?),
+    sets!("random_distribution", distribution, |v| parse::distribution(v.text()?, v.kb)?),
     flag!("norandommap", no_random_map),
     sets!("randseed", seed, |v| Some(v.number()?)),
     sets!("iodepth", depth, |v| v.count()?),
     sets!("iodepth_low", depth_low, |v| v.number()?),
     Row::new(&["ioengine"], false, |s, v| {
         s.mapped.on = v.text == Some("mmap");
-        s.engine = words::engine(v.text()?)?;
-        Ok(v.text.and_then(words::other_manner))
+        s.engine = parse::engine(v.text()?)?;
+        Ok(v.text.and_then(parse::other_manner))
     }),
     flag!("hipri", hipri),
     flag!("sqthread_poll", sqthread_poll),
-    sets!("filename", files, |v| words::files(v.text()?)?),
+    sets!("filename", files, |v| parse::files(v.text()?)?),
     sets!("nrfiles|nr_files", nr_files, |v| v.count()?),
     sets!("openfiles", open_files, |v| Some(v.count()?)),
-    sets!("file_service_type", service, |v| words::service(v.text()?)?),
+    sets!("file_service_type", service, |v| parse::service(v.text()?)?),
     sets!("filename_format", name_format, |v| Some(v.text()?.to_owned())),
     sets!("directory", directory, |v| Some(v.text()?.to_owned())),
     switch!("direct", direct),
@@ -370,11 +370,11 @@ const ROWS: &[Row] = &[
     switch!("invalidate", invalidate),
     switch!("create_only", before.only_made),
     switch!("pre_read", before.read),
-    sets!("fadvise_hint", hint, |v| words::hint(v.text)?),
+    sets!("fadvise_hint", hint, |v| parse::hint(v.text)?),
     sets!("size", size, |v| v.some_amount()?),
     switch!("fill_device|fill_fs", fill),
     Row::new(&["filesize"], false, |s, v| {
-        s.file_size = Some(words::file_size(v.text()?, v.kb)?);
+        s.file_size = Some(parse::file_size(v.text()?, v.kb)?);
         let why = "all files have the mean of the range; fio draws the size of each";
         Ok(v.text()?.contains('-').then_some(why))
     }),
@@ -383,19 +383,19 @@ const ROWS: &[Row] = &[
     sets!("offset_increment", offset_increment, |v| v.amount()?),
     switch!("file_append", appends),
     sets!("offset_align", offset_align, |v| v.size()?),
-    sets!("loops", loops, |v| words::loops(v.text()?)?),
+    sets!("loops", loops, |v| parse::loops(v.text()?)?),
     sets!("numjobs", clones, |v| v.count()?),
-    sets!("cpus_allowed", seats.cpus, |v| words::processors(v.text()?)?),
-    sets!("cpumask", seats.cpus, |v| words::processor_mask(v.text()?)?),
-    sets!("numa_cpu_nodes", seats.nodes, |v| words::processors(v.text()?)?),
+    sets!("cpus_allowed", seats.cpus, |v| parse::processors(v.text()?)?),
+    sets!("cpumask", seats.cpus, |v| parse::processor_mask(v.text()?)?),
+    sets!("numa_cpu_nodes", seats.nodes, |v| parse::processors(v.text()?)?),
     sets!("runtime|timeout", runtime_us, |v| Some(v.seconds()?).filter(|us| *us > 0)),
     flag!("time_based", time_based),
     sets!("ramp_time", ramp_us, |v| v.seconds()?),
-    sets!("steadystate|ss", steady.criterion, |v| Some(words::steady(v.text()?, v.kb)?)),
+    sets!("steadystate|ss", steady.criterion, |v| Some(parse::steady(v.text()?, v.kb)?)),
     sets!("steadystate_duration|ss_dur", steady.duration_us, |v| v.seconds()?),
     sets!("steadystate_ramp_time|ss_ramp", steady.ramp_us, |v| v.seconds()?),
     sets!("steadystate_check_interval|ss_interval", steady.interval_us, |v| Some(v.seconds()?)),
-    sets!("startdelay", delay_us, |v| words::delay(v.text()?)?),
+    sets!("startdelay", delay_us, |v| parse::delay(v.text()?)?),
     sets!("wait_for", wait_for, |v| Some(v.text()?.to_owned())),
     flag!("exitall", exit_all),
     sets!("number_ios", most_ios, |v| Some(v.number()?).filter(|ios| *ios > 0)),
@@ -407,7 +407,7 @@ const ROWS: &[Row] = &[
         s.rate_ios = v.each(&s.rate_ios, |text| v.kb.size(text))?;
         Ok(None)
     }),
-    sets!("rate_process", poisson, |v| words::is_poisson(v.text()?)?),
+    sets!("rate_process", poisson, |v| parse::is_poisson(v.text()?)?),
     Row::new(&["fsync"], false, |s, v| {
         s.figures.flushes = true;
         s.flush_every = v.number()?;
@@ -418,7 +418,7 @@ const ROWS: &[Row] = &[
         s.flush_every = v.number()?;
         Ok(None)
     }),
-    sets!("sync", durable, |v| words::durable(v.text()?)?),
+    sets!("sync", durable, |v| parse::durable(v.text()?)?),
     switch!("end_fsync", end_flush),
     switch!("fsync_on_close", end_flush),
     sets!("name", name, |v| Some(v.text()?.to_owned())),

@@ -1,7 +1,7 @@
 //! How much a job does in its part of a file.
 
 use super::settings::Settings;
-use super::storage::Place;
+use super::storage::JobFiles;
 use super::value::Amount;
 use super::{access, lengths};
 use crate::spec::{Access, Places};
@@ -9,7 +9,7 @@ use crate::spec::{Access, Places};
 /// Bytes that are read and written before the job ends, where that is known. As with fio a time
 /// through the part ends when all places had their turn, or the bytes are done; `loops` says how
 /// often, and an `io_size` that is more than all of them is reached all the same.
-pub(super) fn all_bytes(settings: &Settings, place: &Place, access: &Access) -> Option<u64> {
+pub(super) fn all_bytes(settings: &Settings, place: &JobFiles, access: &Access) -> Option<u64> {
     let files = u64::from(place.files);
     // With a filesize beside it, whichever is less.
     let at_most = |bytes: u64| match settings.size {
@@ -32,7 +32,7 @@ pub(super) fn all_bytes(settings: &Settings, place: &Place, access: &Access) -> 
 }
 
 /// Whether what is to be done is less than an I/O, which fio refuses.
-pub(super) fn is_too_little(settings: &Settings, place: &Place) -> bool {
+pub(super) fn is_too_little(settings: &Settings, place: &JobFiles) -> bool {
     let Some(part) = place.part_bytes else { return false };
     let used = match settings.io_size {
         Some(Amount::Percent(percent)) => share(part, percent),
@@ -42,7 +42,7 @@ pub(super) fn is_too_little(settings: &Settings, place: &Place) -> bool {
 }
 
 /// Bytes after which no place is left; `None` where places come again or are not known.
-fn pass_bytes(settings: &Settings, place: &Place, access: &Access) -> Option<u64> {
+fn pass_bytes(settings: &Settings, place: &JobFiles, access: &Access) -> Option<u64> {
     let part = place.part_bytes?;
     let random = access.lines.iter().any(|line| line.random_percent > 0.0);
     let all_random = access.lines.iter().all(|line| line.random_percent == 100.0);

@@ -5,11 +5,11 @@ use block::Nanos;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::{Row, sets, switch};
+use super::parse;
 use super::remote;
 use super::settings::Engine;
-use super::storage::{Place, path};
+use super::storage::{JobFiles, path};
 use super::value::{Amount, KbBase};
-use super::words;
 use super::write::set;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::reading::Storage;
@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
     // 0 and none are no names, but fio's words for nothing.
     sets!("read_iolog", replays.files, |v| match v.text {
         Some("0" | "none") => Vec::new(),
-        text => words::files(text.unwrap_or_default())?,
+        text => parse::files(text.unwrap_or_default())?,
     }),
     sets!("replay_redirect", replays.redirect, |v| v.name()),
     switch!("replay_no_stall", replays.no_stall),
@@ -219,7 +219,11 @@ fn notes(converter: &mut Converter<'_>, job: &FioJob, replay: &Replay) {
 }
 
 /// The volumes of a trace: its files, or the one that stands for all. `None`: it was refused.
-pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access) -> Option<Place> {
+pub(super) fn place(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    access: &Access,
+) -> Option<JobFiles> {
     let settings = &job.settings;
     let trace = access.trace.as_ref()?.trace()?.clone();
     let names = match &settings.replays.redirect {
@@ -244,7 +248,7 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
     }
     let (own_files, files, range) = (false, 1, Range::WHOLE);
     let (stripes, turns, part_bytes, whole_bytes) = (None, None, None, None);
-    Some(Place { volumes, own_files, files, stripes, turns, range, part_bytes, whole_bytes })
+    Some(JobFiles { volumes, own_files, files, stripes, turns, range, part_bytes, whole_bytes })
 }
 
 /// What stores a file of the trace. One that is not there is made with the size that is said, never

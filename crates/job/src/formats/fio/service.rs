@@ -4,7 +4,7 @@ use super::access;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::settings::{Distribution, Engine, Service, Settings};
-use super::storage::Place;
+use super::storage::JobFiles;
 use super::value::Amount;
 use crate::formats::note::Treatment::Differs;
 use crate::spec::{FileWalk, Places, Range, Stripes};
@@ -12,7 +12,7 @@ use crate::spec::{FileWalk, Places, Range, Stripes};
 /// What the bell of fio's sum of twelve chances has, in percent of all files.
 const BELL_PERCENT: f64 = 100.0 / 12.0;
 
-/// Whether a clone goes from one file to the next: where it has fewer I/Os under way than files,
+/// Whether a clone goes from one file to the next: where it has fewer I/Os in flight than files,
 /// makes the files up, or says which of them comes how often, or ends after I/Os that are not as
 /// many in each. Otherwise a worker for each file does
 /// the same with less effort.
@@ -55,7 +55,7 @@ pub(super) fn striped(
     volumes: Vec<String>,
     files: u32,
     part_bytes: Option<u64>,
-) -> Option<Place> {
+) -> Option<JobFiles> {
     let settings = &job.settings;
     let Some(size) = one_size(settings) else {
         let why = "over several files go I/Os of one size, without offset, holes and blockalign";
@@ -85,7 +85,7 @@ pub(super) fn striped(
     let part_bytes = part.and_then(|bytes| bytes.checked_mul(u64::from(files)));
     let (own_files, range) = (false, Range::WHOLE);
     let whole_bytes = None;
-    Some(Place { volumes, own_files, files: 1, stripes, turns, range, part_bytes, whole_bytes })
+    Some(JobFiles { volumes, own_files, files: 1, stripes, turns, range, part_bytes, whole_bytes })
 }
 
 /// How files come, with so many of them open at once.

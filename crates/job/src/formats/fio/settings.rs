@@ -52,7 +52,7 @@ pub struct Settings {
     pub mapped: Mapped,
     /// What it says of connections to volumes on other hosts.
     pub connection: Connection,
-    /// I/Os under way, `iodepth=`.
+    /// I/Os in flight, `iodepth=`.
     pub depth: u32,
     /// When the queue is filled again, `iodepth_low=`; 0 for at once.
     pub depth_low: u32,
@@ -147,7 +147,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// I/Os that one clone keeps under way: one with an engine that can do no more.
+    /// I/Os that one clone keeps in flight: one with an engine that can do no more.
     pub fn under_way(&self) -> u32 {
         if self.engine == Engine::Synchronous { 1 } else { self.depth }
     }
@@ -326,7 +326,7 @@ impl Lengths {
 pub enum Engine {
     /// One I/O at a time, whatever depth is asked for.
     Synchronous,
-    /// The kernel keeps several under way.
+    /// The kernel keeps several in flight.
     Kernel,
     /// The same through libaio: it blocks unless the I/O is direct.
     Libaio,
@@ -367,7 +367,7 @@ pub struct Rest {
 pub enum Service {
     /// So many I/Os on each, in turn.
     Turns(u32),
-    /// By chance, so many I/Os on each.
+    /// At random, this many I/Os on each.
     Random(u32),
     /// By a law.
     ByLaw(Distribution),
@@ -459,7 +459,7 @@ pub struct Data {
     pub compress_percent: u32,
     /// Share of blocks that were written before, 0 to 100.
     pub dedupe_percent: u32,
-    /// Shares are kept in each so many bytes.
+    /// Shares hold within each window of this many bytes.
     pub chunk_bytes: Option<u32>,
     /// Duplicates are drawn from a set of blocks.
     pub working_set: bool,

@@ -23,7 +23,7 @@ const ENDLESS_BYTES: u64 = 1 << 40;
 const NAME_FORMAT: &str = "$jobname.$jobnum.$filenum";
 
 /// Where a job, or one clone of it, works.
-pub struct Place {
+pub struct JobFiles {
     /// URIs of the volumes.
     pub volumes: Vec<String>,
     /// Each clone has a file of its own, and all of them stand in `volumes`.
@@ -47,7 +47,7 @@ pub(super) fn place(
     converter: &mut Converter<'_>,
     job: &FioJob,
     clones: ops::Range<u32>,
-) -> Option<Place> {
+) -> Option<JobFiles> {
     let settings = &job.settings;
     let offset = append::offset(converter, job, clones.start)?;
     let (storages, own_files) = storages(converter, job, offset, clones)?;
@@ -87,7 +87,7 @@ pub(super) fn place(
     let begin = extents::start(settings, offset, least);
     let whole_bytes = least.max(part_bytes.and_then(|bytes| bytes.checked_add(begin)));
     let (stripes, turns) = (None, None);
-    Some(Place { volumes, own_files, files, stripes, turns, range, part_bytes, whole_bytes })
+    Some(JobFiles { volumes, own_files, files, stripes, turns, range, part_bytes, whole_bytes })
 }
 
 /// How long a file or volume is, or will be when a job before has made it.

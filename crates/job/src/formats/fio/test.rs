@@ -73,7 +73,7 @@ pub(super) fn take(
     settings: &mut settings::Settings,
 ) -> Result<(), FormatError> {
     let (key, text) = (name.to_owned(), name.to_owned());
-    let at = crate::formats::note::Place { file: "x.fio".into(), line: 1 };
+    let at = crate::formats::note::Location { file: "x.fio".into(), line: 1 };
     let setting = lines::Setting { at, key, value: value.map(str::to_owned), text };
     option::apply(&setting, settings, &Surroundings::none())
 }
@@ -222,7 +222,7 @@ fn a_clone_goes_from_file_to_file() {
     assert_eq!(stripes_of("file_service_type=sequential"), stripes(262144));
     assert_eq!(stripes_of("openfiles=1"), stripes(262144));
     assert_eq!(stripes_of("rw=randread\nfile_service_type=random"), stripes(4096));
-    // Named files: as many workers, if each has an I/O of its own under way.
+    // Named files: as many workers, if each has an I/O of its own in flight.
     let named = |depth: u32| {
         let text = format!("[a]\nfilename=/dev/a:/dev/b\nioengine=libaio\niodepth={depth}\n");
         let group = job(&text).steps.remove(0).groups.remove(0);

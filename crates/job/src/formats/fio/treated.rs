@@ -233,8 +233,7 @@ pub(super) const ROWS: &[Row] = &[
     refused!(["cgroup", "cgroup_weight", "cgroup_nodelete"], "control groups are not changed"),
     refused!(
         ["exec_prerun", "exec_postrun"],
-        "starting programs is not supported: start it \
-        beside the run"
+        "starting programs is not supported: start it beside the run"
     ),
     refused!(["profile"], "profiles are not known here: name the options"),
     refused!(

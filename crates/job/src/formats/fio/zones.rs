@@ -5,7 +5,7 @@ use super::convert::Converter;
 use super::job::FioJob;
 use super::option::{Row, Wrong, sets};
 use super::settings::Distribution;
-use super::storage::Place;
+use super::storage::JobFiles;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Access, Extent, Walk, ZoneWalk};
 
@@ -47,7 +47,7 @@ fn mode(text: &str) -> Result<bool, Wrong> {
 pub(super) fn zones(
     converter: &mut Converter<'_>,
     job: &FioJob,
-    place: &Place,
+    place: &JobFiles,
     access: &mut Access,
 ) {
     let settings = &job.settings;
@@ -86,7 +86,7 @@ pub(super) fn zones(
 }
 
 /// The zones, if there are any and nothing is against them.
-fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Option<ZoneWalk> {
+fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) -> Option<ZoneWalk> {
     let settings = &job.settings;
     let zones = settings.zones;
     match (zones.strided, zones.transfer_bytes) {
@@ -136,7 +136,7 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Option<Zo
 }
 
 /// fio goes on behind the part of a file that `size` gives it, up to the end of the file.
-fn whole_file(converter: &mut Converter<'_>, job: &FioJob, place: &Place) {
+fn whole_file(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) {
     let (Extent::Bytes(start), Some(Extent::Bytes(length))) =
         (place.range.start, place.range.length)
     else {

@@ -6,7 +6,7 @@ use super::cycle::{self, Test};
 use super::file::{Icf, Spec, SpecLine, Worker};
 use super::scan::Text;
 use super::specs::{is_idle, is_same};
-use crate::formats::note::{FormatError, Note, Notes, Place, Treatment};
+use crate::formats::note::{FormatError, Location, Note, Notes, Treatment};
 use crate::formats::reading::Reading;
 use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Step, Workload};
 
@@ -57,7 +57,7 @@ struct Converter<'a> {
 }
 
 impl<'a> Converter<'a> {
-    fn note(&mut self, at: &Place, text: &str, treatment: Treatment, why: impl Into<String>) {
+    fn note(&mut self, at: &Location, text: &str, treatment: Treatment, why: impl Into<String>) {
         self.notes.take(Note::new(at, text, treatment, why));
     }
 

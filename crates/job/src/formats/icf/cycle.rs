@@ -10,7 +10,7 @@ pub const TESTS_MAX: usize = 4096;
 pub struct Test {
     /// Number of active targets for each worker of each manager.
     pub targets: Vec<Vec<usize>>,
-    /// I/Os under way on each target, instead of each worker's own.
+    /// I/Os in flight on each target, instead of each worker's own.
     pub outstanding: Option<u64>,
 }
 

@@ -5,7 +5,7 @@
 
 use super::scan::{Scanner, Text};
 use super::specs::specs;
-use crate::formats::note::{FormatError, Note, Place, Treatment};
+use crate::formats::note::{FormatError, Location, Note, Treatment};
 
 /// Most workers of a file; Iometer has 128 for each host.
 const WORKERS_MAX: usize = 1024;
@@ -114,7 +114,7 @@ pub struct Spec {
     /// Its name.
     pub name: String,
     /// Where it stands.
-    pub at: Place,
+    pub at: Location,
     /// New workers get it without being asked.
     pub by_default: bool,
     /// The file has no names for its specifications: this one is ours.
@@ -159,12 +159,12 @@ pub struct Manager {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Worker {
     /// Where it stands.
-    pub at: Place,
+    pub at: Location,
     /// Its name.
     pub name: String,
     /// It drives disks; otherwise a network.
     pub disk: bool,
-    /// I/Os under way on each target.
+    /// I/Os in flight on each target.
     pub outstanding: u32,
     /// Decides its random choices.
     pub seed: Option<u64>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::formats::note::{FormatError, Place};
+use crate::formats::note::{FormatError, Location};
 
 /// Most lines of a file.
 const LINES_MAX: usize = 1 << 16;
@@ -11,7 +11,7 @@ const LINES_MAX: usize = 1 << 16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text {
     /// Where it stands.
-    pub at: Place,
+    pub at: Location,
     /// Without the blanks around it.
     pub text: String,
 }
@@ -147,7 +147,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Where the reader stands.
-    pub fn here(&self) -> Place {
+    pub fn here(&self) -> Location {
         self.at(self.next.saturating_sub(1))
     }
 
@@ -164,8 +164,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn at(&self, index: usize) -> Place {
-        Place { file: Arc::clone(&self.file), line: index as u32 + 1 }
+    fn at(&self, index: usize) -> Location {
+        Location { file: Arc::clone(&self.file), line: index as u32 + 1 }
     }
 }
 

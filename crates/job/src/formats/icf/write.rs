@@ -115,7 +115,7 @@ fn plain(group: &Group) -> Result<(), String> {
         ("an end after so many bytes", workload.limit_bytes.is_none()),
         ("an end after so many I/Os", workload.limit_ios.is_none()),
         ("a flush at the end", !workload.end_flush),
-        ("a pause behind all I/Os under way", workload.think.is_none()),
+        ("a pause behind all I/Os in flight", workload.think.is_none()),
         ("an end below a rate or above a latency", workload.demands.is_none()),
         ("a depth that is searched", workload.depth_search.is_none()),
         ("workers that keep to their share", workload.flow.is_none()),

@@ -1,4 +1,4 @@
-//! What is under way when the window ends, against lanes of which each I/O is known.
+//! What is in flight when the window ends, against lanes of which each I/O is known.
 
 use block::{Fault, Rng, splitmix};
 use stats::{Second, Verdict};
@@ -94,7 +94,7 @@ fn a_target_that_stops_before_the_end_is_in_the_result() {
     let (stop, back) = (Nanos::from_secs(1), Nanos::from_secs(7));
     let (found, _) = run(&spec(2, &reads(4), 5.0, 0.0), stalls(stop, Some(back)));
     let [one, two] = &found.workers[..] else { panic!("two workers") };
-    // Four went under way when it stopped, and came back at 7 s.
+    // Four went in flight when it stopped, and came back at 7 s.
     assert_eq!(two.latency_ns.max, Some(6_000_000_000));
     assert_eq!((two.ios, two.latency_ns.samples), (40_000, 40_004));
     assert_eq!(one.latency_ns.max, Some(100_000));
@@ -270,7 +270,7 @@ fn chance(seed: u64, lanes: usize) -> Law {
 }
 
 /// Whatever the lanes do, what is known of each I/O and what the result says agree to the
-/// nanosecond: which I/Os count, their latencies, and how many were under way.
+/// nanosecond: which I/Os count, their latencies, and how many were in flight.
 #[test]
 fn of_generated_lanes_everything_is_known() {
     for seed in 0..60_u64 {

@@ -21,7 +21,7 @@ pub(super) struct Guard {
     from: Nanos,
     /// Bytes and I/Os of each direction.
     done: [(u64, u64); 3],
-    /// Bytes and I/Os that are under way, those that failed among them.
+    /// Bytes and I/Os that are in flight, those that failed among them.
     under_way: [(u64, u64); 3],
     /// What they were at the last look, and when that was.
     last: [Option<(Nanos, u64, u64)>; 3],
@@ -82,7 +82,7 @@ impl Guard {
         missed
     }
 
-    /// Looks between I/Os: a rate is missed as soon as it would be, though all that is under way
+    /// Looks between I/Os: a rate is missed as soon as it would be, though all that is in flight
     /// came back at once.
     pub(super) fn stalls(&self, now: Nanos) -> Option<Missed> {
         (0..self.each.len()).find_map(|way| {

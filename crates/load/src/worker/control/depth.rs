@@ -1,7 +1,7 @@
 //! The greatest depth at which latencies stay below a target.
 //!
 //! From 1 on the depth is doubled until a window fails, then halved between the last that held and
-//! the first that failed. Behind a failure all that is under way comes back before the next window
+//! the first that failed. Behind a failure all that is in flight comes back before the next window
 //! begins.
 
 use block::Nanos;
@@ -106,7 +106,7 @@ impl Depth {
         true
     }
 
-    /// Takes a greater depth, or finds that it is the greatest.
+    /// Raises the depth, or stops at the maximum.
     fn holds(&mut self) {
         let before = self.now;
         self.low = before;
@@ -151,7 +151,7 @@ impl Depth {
         }
     }
 
-    /// Whether one more may be under way.
+    /// Whether one more may be in flight.
     pub(super) fn admits(&self, under_way: usize) -> bool {
         !self.drains && under_way < self.now
     }

@@ -47,7 +47,7 @@ pub(super) struct Share {
     ios: u64,
     /// It takes part.
     joined: bool,
-    /// It is beyond its share, and waits until all it has under way is done.
+    /// It is beyond its share, and waits until all it has in flight is done.
     drains: bool,
     /// It sleeps until then.
     until: Nanos,

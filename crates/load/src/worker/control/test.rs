@@ -128,7 +128,7 @@ fn an_io_that_takes_too_long_ends_its_worker() {
     assert_eq!(ended(Lane::new(MS, 0), &Workload { demands: demands(most), ..writes }), None);
 }
 
-/// The depth that is found where an I/O takes 100 µs for each that is under way, and how many
+/// The depth that is found where an I/O takes 100 µs for each that is in flight, and how many
 /// windows that took.
 fn search(most: usize, latency_us: u64, percent: f64) -> (Result<usize, Missed>, u32) {
     let (window_us, goes_on) = (1000, false);

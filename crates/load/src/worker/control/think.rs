@@ -1,4 +1,4 @@
-//! Pauses: all that is under way comes back, then nothing begins for a while.
+//! Pauses: all that is in flight comes back, then nothing begins for a while.
 
 use block::Nanos;
 
@@ -11,7 +11,7 @@ use job::spec::Think;
 pub(super) struct Thinking {
     think: Think,
     spins: bool,
-    state: State,
+    state: ThinkState,
     begun: u64,
     done: u64,
     /// What had been counted when the last pause was due, and when that one ended.
@@ -22,7 +22,7 @@ pub(super) struct Thinking {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ThinkState {
     /// I/Os begin.
     Goes,
     /// A pause is due, and the next one counts from here.
@@ -33,7 +33,7 @@ enum State {
 
 impl Thinking {
     pub(super) fn new(think: Think, spins: bool) -> Thinking {
-        let (state, last_at) = (State::Goes, Nanos(0));
+        let (state, last_at) = (ThinkState::Goes, Nanos(0));
         Thinking { think, spins, state, begun: 0, done: 0, last: 0, last_at, fresh: false }
     }
 
@@ -52,20 +52,20 @@ impl Thinking {
 
     /// Whether the next may begin. Behind each pause one begins before another is due.
     pub(super) fn gate(&mut self, now: Nanos, idle: bool, schedule: Option<&mut Schedule>) -> Gate {
-        if self.state == State::Goes {
+        if self.state == ThinkState::Goes {
             let count = if self.think.counts_begun { self.begun } else { self.done };
             let Some(counted) = self.due(now, count).filter(|_| self.fresh) else {
                 return Gate::Open;
             };
-            self.state = State::Due(counted);
+            self.state = ThinkState::Due(counted);
         }
-        if let State::Due(count) = self.state {
+        if let ThinkState::Due(count) = self.state {
             if !idle {
                 return Gate::Shut(None);
             }
-            self.state = State::Pauses(now, count);
+            self.state = ThinkState::Pauses(now, count);
         }
-        let State::Pauses(from, count) = self.state else { return Gate::Open };
+        let ThinkState::Pauses(from, count) = self.state else { return Gate::Open };
         let after = |us: u64| from + Nanos(us * 1000);
         if self.spins && now < after(self.think.spin_us) {
             // Who is to come again at once never sleeps, and others on the core go on.
@@ -75,7 +75,7 @@ impl Thinking {
         if now < end {
             return Gate::Shut(Some(end));
         }
-        (self.state, self.last, self.last_at, self.fresh) = (State::Goes, count, now, false);
+        (self.state, self.last, self.last_at, self.fresh) = (ThinkState::Goes, count, now, false);
         if let (Some(schedule), true) = (schedule, self.think.shifts_rate) {
             schedule.shift(now.since(from));
         }

@@ -22,8 +22,8 @@ const ATTEMPTS_MAX: u8 = 10;
 /// The first pause before that; each is twice as long as the one before, about 1 s in all.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(1);
 
-/// An answer names a task that is not under way.
-const STALE: &str = "RFC 7143 §11.2.1.8: an answer has the tag of a command under way";
+/// An answer names a task that is not in flight.
+const STALE: &str = "RFC 7143 §11.2.1.8: an answer has the tag of a command in flight";
 
 impl IscsiInitiator {
     /// Data of a read, which is still to come.
@@ -236,7 +236,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Every I/O under way is lost.
+    /// Every I/O in flight is lost.
     pub(super) fn disconnect(&mut self) {
         self.retries.clear();
         for slot in self.slots.drain() {

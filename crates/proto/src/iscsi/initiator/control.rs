@@ -159,7 +159,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// Logs out once nothing is under way any more.
+    /// Logs out once nothing is in flight any more.
     #[inline(always)]
     pub(super) fn log_out_when_drained(&mut self, out: &mut Outbox) {
         if matches!(self.stage, Stage::Draining) && self.slots.used() == 0 {
@@ -167,7 +167,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// Asks for the end of the session; I/Os under way are lost.
+    /// Asks for the end of the session; I/Os in flight are lost.
     pub(super) fn log_out(&mut self, out: &mut Outbox) {
         match self.stage {
             Stage::Closing | Stage::Closed => {}
@@ -256,7 +256,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Looks at the I/Os under way, and at those that wait to be tried again: whether the target
+    /// Looks at the I/Os in flight, and at those that wait to be tried again: whether the target
     /// has left one without an answer.
     fn look(&mut self, now: Nanos) -> Result<(), Ending> {
         if !self.looks.begin(now) {
@@ -276,7 +276,7 @@ impl IscsiInitiator {
     }
 
     /// Pings a silent target, whose answer shows that it lives. One that does not answer is given
-    /// up while nothing is under way; otherwise the time-out of the I/Os decides, and nothing else.
+    /// up while nothing is in flight; otherwise the time-out of the I/Os decides, and nothing else.
     fn keep_pinging(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
         let idle = self.slots.used() == 0;
         if let Some((_, wait)) = self.ping.as_mut().filter(|(at, _)| *at >= self.heard) {

@@ -11,7 +11,7 @@ use super::super::params::Params;
 use super::super::pdu::{LoginRequest, LoginResponse};
 use super::super::text::{TextError, pairs, put};
 
-/// A login under way.
+/// A login in progress.
 #[derive(Debug)]
 pub(in crate::iscsi) struct Login {
     initiator_name: String,

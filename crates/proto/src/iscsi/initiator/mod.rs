@@ -42,13 +42,13 @@ pub struct InitiatorConfig {
     pub header_digest: bool,
     /// Protect data by CRC-32C; a target that cannot is refused.
     pub data_digest: bool,
-    /// I/Os under way at most, 1 to 4096.
+    /// I/Os in flight at most, 1 to 4096.
     pub max_outstanding: u16,
     /// How long login and the first questions may take.
     pub login_timeout: Nanos,
-    /// A target that was silent for so long is pinged. Zero: never.
+    /// Silence of the target after which it is pinged. Zero: never.
     pub nop_interval: Nanos,
-    /// A ping unanswered for so long ends a session on which no I/O is under way, or one that is
+    /// A ping unanswered for so long ends a session on which no I/O is in flight, or one that is
     /// logging out. It may take as long as an I/O, if that is longer.
     pub nop_timeout: Nanos,
     /// How long an I/O may take, whatever pings say. A session with one that takes longer ends, by
@@ -111,7 +111,7 @@ pub struct IscsiInitiator {
     heard: Nanos,
     /// When the ping was sent that waits for an answer, and until when it does.
     ping: Option<(Nanos, Wait)>,
-    /// When to log out even though I/Os are under way.
+    /// When to log out even though I/Os are in flight.
     logout_at: Option<Nanos>,
     looks: Looks,
 }
@@ -125,14 +125,14 @@ enum Stage {
     /// Learning the unit's shape.
     Opening(Opening),
     Ready,
-    /// A logout waits until the I/Os under way have ended.
+    /// A logout waits until the I/Os in flight have ended.
     Draining,
     /// A logout was sent.
     Closing,
     Closed,
 }
 
-/// What becomes of the data segment under way.
+/// What becomes of the data segment in flight.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
     sink: Sink,

@@ -13,7 +13,7 @@ use super::answer::{CHECK_CONDITION, GOOD, sense_of};
 use super::login::refused;
 use super::{IscsiInitiator, Stage, violation};
 
-/// A question under way.
+/// A question in progress.
 #[derive(Debug)]
 pub(super) struct Opening {
     question: Question,
@@ -98,7 +98,7 @@ impl IscsiInitiator {
         if asked && DataIn::parse(header).data_len != 0 {
             return Ok(());
         }
-        Err(violation("RFC 7143 §11.2.1.8: data has the tag of a command under way", 16))
+        Err(violation("RFC 7143 §11.2.1.8: data has the tag of a command in flight", 16))
     }
 
     /// Part of the answer to a question came.
@@ -128,7 +128,7 @@ impl IscsiInitiator {
         self.conclude(response.status, sense, out)
     }
 
-    /// Whether a task tag is that of the question under way.
+    /// Whether a task tag is that of the question in progress.
     pub(super) fn is_question(&self, tag: u32) -> bool {
         matches!(&self.stage, Stage::Opening(opening) if opening.task_tag == tag)
     }

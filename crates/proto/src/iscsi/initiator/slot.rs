@@ -1,4 +1,4 @@
-//! I/Os under way: a slot each, taken from a free list.
+//! I/Os in flight: a slot each, taken from a free list.
 
 use std::ops::{Index, IndexMut};
 
@@ -6,7 +6,7 @@ use block::{Buf, Op, Tag};
 
 use crate::looks::Age;
 
-/// An I/O under way.
+/// An I/O in flight.
 #[derive(Debug)]
 pub(super) struct Slot {
     /// The target may answer it now.
@@ -15,7 +15,7 @@ pub(super) struct Slot {
     pub(super) fua: bool,
     /// How often the target was too busy for it.
     pub(super) attempts: u8,
-    /// Of the I/O, while it is under way.
+    /// Of the I/O, while it is in flight.
     pub(super) age: Age,
     generation: u16,
     pub(super) tag: Tag,
@@ -28,7 +28,7 @@ pub(super) struct Slot {
     pub(super) number: u32,
     /// Of the last data-out in the outbox.
     pub(super) stamp: u32,
-    /// The Data-In under way ends the I/O.
+    /// The Data-In in flight ends the I/O.
     pub(super) ends: bool,
     pub(super) good: bool,
     pub(super) buf: Option<Buf>,
@@ -93,7 +93,7 @@ impl Slots {
         (found.busy && found.task_tag(slot) == task_tag).then_some(slot)
     }
 
-    /// All slots whose commands are under way.
+    /// All slots whose commands are in flight.
     pub(super) fn all_busy(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.slots.iter_mut().filter(|slot| slot.busy)
     }

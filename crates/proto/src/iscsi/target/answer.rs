@@ -8,7 +8,7 @@ use crate::scsi::Sense;
 
 use super::super::pdu::{DataIn, Pdu, Response};
 use super::IscsiTarget;
-use super::task::{Flow, PART_BYTES, Residual, State};
+use super::task::{Flow, PART_BYTES, Residual, TaskState};
 
 /// SCSI status.
 //= SAM-5 §Status codes
@@ -44,7 +44,7 @@ impl IscsiTarget {
             let part = (done.tag.0 >> 16) as u16;
             self.reading_bytes.lower(task.part_len(part, done.buf.as_ref()) as usize);
         }
-        if task.state == State::Reading {
+        if task.state == TaskState::Reading {
             return self.read_came(slot, done, out);
         }
         task.flying.lower(1);
@@ -54,8 +54,8 @@ impl IscsiTarget {
             task.spoil(Sense::from_fault(fault, op));
         }
         match task.state {
-            State::Writing => self.write_on(slot, out),
-            State::Working => self.work_on(slot, out),
+            TaskState::Writing => self.write_on(slot, out),
+            TaskState::Working => self.work_on(slot, out),
             _ => self.aborted_came(slot, out),
         }
     }
@@ -289,7 +289,7 @@ impl IscsiTarget {
         task.job = None;
         let sense = task.sense.take();
         let mut flow = task.flow;
-        let reading = task.state == State::Reading;
+        let reading = task.state == TaskState::Reading;
         let count = if reading { flow.data_number } else { task.ready_count };
         flow.data_number = count;
         if !reading {
@@ -338,7 +338,7 @@ impl IscsiTarget {
     }
 
     /// There was no memory for the data of a command: the initiator is to send it again.
-    //= SAM-5 §Status codes: TASK SET FULL while others are under way, BUSY otherwise.
+    //= SAM-5 §Status codes: TASK SET FULL while others are in flight, BUSY otherwise.
     #[cold]
     fn send_busy(&mut self, flow: Flow, out: &mut Outbox) {
         let status = if self.tasks.iter().next().is_some() { TASK_SET_FULL } else { BUSY };

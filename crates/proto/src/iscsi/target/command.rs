@@ -6,7 +6,7 @@ use crate::scsi::{Plan, Sense};
 use crate::{Ending, Outbox, Request, UnitId};
 
 use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
-use super::task::{Burst, Flow, NO_MEMORY, PART_BYTES, State, Task};
+use super::task::{Burst, Flow, NO_MEMORY, PART_BYTES, Task, TaskState};
 use super::{IscsiTarget, Sink, violation};
 
 /// I/Os that one command has with its volume at a time.
@@ -24,7 +24,7 @@ const HEADERS_BYTES: usize = 64;
 
 /// What is known of the logical unit while a command gets going.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct UnitRef {
     pub(super) unit: UnitId,
     /// It is memory.
     pub(super) in_place: bool,
@@ -44,7 +44,7 @@ impl IscsiTarget {
             return self.odd_command(header, out);
         };
         self.expected = self.expected.wrapping_add(1);
-        let place = Place {
+        let place = UnitRef {
             unit: unit.id,
             in_place: unit.memory.is_some(),
             block_mask: unit.geometry.block_bytes - 1,
@@ -88,7 +88,7 @@ impl IscsiTarget {
     pub(super) fn start_read(
         &mut self,
         header: &Header,
-        place: Place,
+        place: UnitRef,
         offset: u64,
         len: u64,
         out: &mut Outbox,
@@ -100,12 +100,12 @@ impl IscsiTarget {
         }
         let flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
         let in_place = place.in_place && flow.len <= IN_PLACE_MAX_BYTES;
-        let place = Place { in_place, ..place };
+        let place = UnitRef { in_place, ..place };
         let room = out.len_bytes() < BACKLOG_BYTES && self.has_room(flow.len, out);
         if in_place && room {
             return self.read_in_place(flow, lun(header), offset, out);
         }
-        let Some(slot) = self.begin(header, place, State::Reading) else {
+        let Some(slot) = self.begin(header, place, TaskState::Reading) else {
             return self.reject_immediate(header, out);
         };
         let task = &mut self.tasks[slot];
@@ -188,12 +188,17 @@ impl IscsiTarget {
 
     /// Takes a slot for a command. Only immediate commands may find none.
     #[inline(always)]
-    pub(super) fn begin(&mut self, header: &Header, place: Place, state: State) -> Option<u16> {
+    pub(super) fn begin(
+        &mut self,
+        header: &Header,
+        place: UnitRef,
+        state: TaskState,
+    ) -> Option<u16> {
         let slot = self.tasks.take(!is_immediate(header))?;
         let task = &mut self.tasks[slot];
         task.state = state;
         task.counted = !is_immediate(header);
-        task.reads = state == State::Reading;
+        task.reads = state == TaskState::Reading;
         task.in_place = place.in_place;
         task.fua = false;
         task.refused = false;
@@ -243,7 +248,7 @@ impl IscsiTarget {
     pub(super) fn start_write(
         &mut self,
         header: &Header,
-        place: Place,
+        place: UnitRef,
         offset: u64,
         len: u64,
         fua: bool,
@@ -254,7 +259,7 @@ impl IscsiTarget {
         if command.last && (expected <= place.block_mask || len == 0) {
             return self.move_nothing(header, expected, len, self.unfit(header), out);
         }
-        let Some(slot) = self.begin(header, place, State::Writing) else {
+        let Some(slot) = self.begin(header, place, TaskState::Writing) else {
             return self.reject_immediate(header, out);
         };
         let task = &mut self.tasks[slot];
@@ -315,7 +320,7 @@ impl IscsiTarget {
     #[cold]
     fn ready_for_burst(&mut self, slot: u16, out: &Outbox) {
         let task = &mut self.tasks[slot];
-        let collects = task.state == State::Collecting;
+        let collects = task.state == TaskState::Collecting;
         // What is collected is needed in one piece.
         let end = if collects { task.chunk_end() } else { task.chunk_end().min(task.burst_end) };
         let len = end.saturating_sub(task.asked);

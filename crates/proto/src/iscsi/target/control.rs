@@ -143,7 +143,7 @@ impl IscsiTarget {
         if response != 0 {
             return self.send_logout_response(request.task_tag, response, out);
         }
-        //= RFC 7143 §11.14: commands under way end without a status before the logout is answered.
+        //= RFC 7143 §11.14: commands in flight end without a status before the logout is answered.
         self.abort_where(|_| true, out);
         self.wait_for_aborted(Waiting {
             answer: Answer::Logout,

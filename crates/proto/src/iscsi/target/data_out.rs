@@ -8,7 +8,7 @@ use crate::{Ending, Outbox};
 use super::super::pdu::{DataOut, Header, NO_TAG, ReadyToTransfer};
 use super::command::IOS_PER_COMMAND;
 use super::control::reason;
-use super::task::{Burst, State};
+use super::task::{Burst, TaskState};
 use super::{IscsiTarget, Sink};
 
 impl IscsiTarget {
@@ -54,7 +54,7 @@ impl IscsiTarget {
         }
         let slot = data.transfer_tag as u16;
         let Some(task) = self.tasks.get(slot) else { return Found::Nothing };
-        if task.transfer_tag(slot) != data.transfer_tag || task.state == State::Aborted {
+        if task.transfer_tag(slot) != data.transfer_tag || task.state == TaskState::Aborted {
             // The slot's former command was aborted while its data was on the way.
             return Found::Late;
         }
@@ -87,7 +87,7 @@ impl IscsiTarget {
         let write = &self.tasks[slot];
         let alone = self.incoming.last && write.burst == Burst::None && write.buf.is_none();
         let whole = len == write.flow.len as usize && write.flow.len != 0;
-        let fit = write.state == State::Writing && write.sense.is_none();
+        let fit = write.state == TaskState::Writing && write.sense.is_none();
         write.in_place && whole && alone && fit
     }
 
@@ -147,14 +147,14 @@ impl IscsiTarget {
         if task.sense.is_some() {
             return self.fail_when_quiet(slot, out);
         }
-        if task.state == State::Working {
+        if task.state == TaskState::Working {
             return self.work_on(slot, out);
         }
         let len = task.flow.len;
         let got = task.received.min(len);
         if got == task.chunk_end() {
             match task.state {
-                State::Collecting => return self.plan_with(slot, out),
+                TaskState::Collecting => return self.plan_with(slot, out),
                 _ if len != 0 => self.write_chunk(slot),
                 _ => {}
             }
@@ -186,7 +186,7 @@ impl IscsiTarget {
         if task.buf.is_none() {
             let len = (task.chunk_end() - task.asked) as usize;
             // What is collected is needed as a whole; a block is not cut.
-            let least = if task.state == State::Collecting {
+            let least = if task.state == TaskState::Collecting {
                 len
             } else {
                 len.min(task.block_mask as usize + 1)
@@ -215,7 +215,7 @@ impl IscsiTarget {
         self.send(&ready, &[], out);
     }
 
-    /// A task that fails ends once nothing of it is under way.
+    /// A task that fails ends once nothing of it is in flight.
     //= RFC 7143 §7.8: all data that was asked for is awaited before the status is sent.
     #[cold]
     pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {

@@ -8,9 +8,9 @@ use crate::{Outbox, Request};
 
 use super::super::pdu::{Command, Header};
 use super::IscsiTarget;
-use super::command::{IOS_PER_COMMAND, Place};
+use super::command::{IOS_PER_COMMAND, UnitRef};
 use super::control::reason;
-use super::task::{Burst, Flow, Job, State};
+use super::task::{Burst, Flow, Job, TaskState};
 use crate::{Ending, UnitId};
 
 /// Longest trim or zeroing in one I/O: a multiple of any block.
@@ -35,11 +35,11 @@ impl IscsiTarget {
         let Some(unit) = self.unit(command.lun) else {
             let luns = self.luns();
             let plan = absent(&command.cdb, &luns);
-            let place = Place { unit: UnitId(0), in_place: false, block_mask: 0 };
+            let place = UnitRef { unit: UnitId(0), in_place: false, block_mask: 0 };
             self.start_other(header, place, plan, out);
             return Ok(());
         };
-        let place = Place {
+        let place = UnitRef {
             unit: unit.id,
             in_place: unit.memory.is_some(),
             block_mask: unit.geometry.block_bytes - 1,
@@ -58,17 +58,17 @@ impl IscsiTarget {
         }
         //= RFC 7143 §11.2.2.1: a longer CDB (1) and the other length of a bidirectional command (2).
         // No command of ours has either, so whatever the segments say, it is not valid here.
-        let place = Place { unit: UnitId(0), in_place: false, block_mask: 0 };
+        let place = UnitRef { unit: UnitId(0), in_place: false, block_mask: 0 };
         self.start_other(header, place, Err(Sense::INVALID_FIELD_IN_CDB), out);
         Ok(())
     }
 
-    /// Any plan that is not off the straight path.
+    /// Plans that the fast path does not handle.
     #[cold]
     pub(super) fn start_other(
         &mut self,
         header: &Header,
-        place: Place,
+        place: UnitRef,
         plan: Result<Plan, Sense>,
         out: &mut Outbox,
     ) {
@@ -125,7 +125,13 @@ impl IscsiTarget {
         Flow::new(command.task_tag, expected, wanted, self.params.max_burst)
     }
 
-    pub(super) fn refuse(&mut self, header: &Header, place: Place, sense: Sense, out: &mut Outbox) {
+    pub(super) fn refuse(
+        &mut self,
+        header: &Header,
+        place: UnitRef,
+        sense: Sense,
+        out: &mut Outbox,
+    ) {
         self.finish_after_data(header, place, Some(sense), out);
     }
 
@@ -133,7 +139,7 @@ impl IscsiTarget {
     fn finish_after_data(
         &mut self,
         header: &Header,
-        place: Place,
+        place: UnitRef,
         sense: Option<Sense>,
         out: &mut Outbox,
     ) {
@@ -142,7 +148,7 @@ impl IscsiTarget {
         if command.last || !command.write {
             return self.answer_at_once(flow, sense, out);
         }
-        let Some(slot) = self.begin(header, place, State::Writing) else {
+        let Some(slot) = self.begin(header, place, TaskState::Writing) else {
             return self.reject_immediate(header, out);
         };
         self.tasks[slot].flow = flow;
@@ -151,14 +157,14 @@ impl IscsiTarget {
     }
 
     /// A command whose data-out says what it asks for.
-    fn collect(&mut self, header: &Header, place: Place, len: u32, out: &mut Outbox) {
+    fn collect(&mut self, header: &Header, place: UnitRef, len: u32, out: &mut Outbox) {
         let command = Command::parse(header);
         let expected = if command.write { command.expected_len } else { 0 };
         let flow = Flow::new(command.task_tag, expected, len, 0);
         if len as usize > Pool::LARGE_BYTES {
             return self.refuse(header, place, Sense::PARAMETER_LIST_LENGTH_ERROR, out);
         }
-        let Some(slot) = self.begin(header, place, State::Collecting) else {
+        let Some(slot) = self.begin(header, place, TaskState::Collecting) else {
             return self.reject_immediate(header, out);
         };
         let (op, ranges, index, at) = (Op::Write, Vec::new(), 0, 0);
@@ -193,7 +199,7 @@ impl IscsiTarget {
             // Anything else that data-out could lead to moves no data.
             Ok(_) => (Op::Flush, vec![], vec![]),
         };
-        task.state = State::Working;
+        task.state = TaskState::Working;
         task.job = Some(Box::new(Job { op, ranges, index: 0, at: 0, pattern, cdb }));
         // Unsolicited data beyond what the command needs may still be on its way.
         if task.burst == Burst::None {
@@ -204,7 +210,7 @@ impl IscsiTarget {
     fn start_job(
         &mut self,
         header: &Header,
-        place: Place,
+        place: UnitRef,
         op: Op,
         ranges: Vec<(u64, u64)>,
         pattern: Vec<u8>,
@@ -212,7 +218,7 @@ impl IscsiTarget {
     ) {
         let command = Command::parse(header);
         let flow = Flow::new(command.task_tag, command.expected_len, 0, 0);
-        let Some(slot) = self.begin(header, place, State::Working) else {
+        let Some(slot) = self.begin(header, place, TaskState::Working) else {
             return self.reject_immediate(header, out);
         };
         let job = Job { op, ranges, index: 0, at: 0, pattern, cdb: command.cdb };

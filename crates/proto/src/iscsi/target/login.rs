@@ -40,7 +40,7 @@ const REQUESTS_MAX: u32 = 64;
 const KEYS_MAX: usize = 64;
 const TEXT_MAX_BYTES: usize = 64 << 10;
 
-/// A login under way.
+/// A login in progress.
 #[derive(Debug)]
 pub(super) struct Login {
     /// What all its requests have in common, once the first came.

@@ -7,7 +7,7 @@ use crate::{Notice, Outbox, UnitId};
 
 use super::super::pdu::{Header, TaskRequest, TaskResponse, command_number};
 use super::control::reason;
-use super::task::{Burst, State, Task};
+use super::task::{Burst, Task, TaskState};
 use super::{IscsiTarget, Sink};
 
 /// An answer that waits until aborted commands have their I/Os back.
@@ -81,7 +81,7 @@ impl IscsiTarget {
 
     fn abort_task(&mut self, request: &TaskRequest, out: &mut Outbox) -> u8 {
         let tag = request.referenced_tag;
-        let alive = |task: &Task| task.state != State::Aborted && task.flow.task_tag == tag;
+        let alive = |task: &Task| task.state != TaskState::Aborted && task.flow.task_tag == tag;
         let found = self.tasks.iter().any(|(_, task)| alive(task));
         if found {
             self.abort_where(alive, out);
@@ -166,7 +166,8 @@ impl IscsiTarget {
     #[cold]
     pub(super) fn abort_where(&mut self, fits: impl Fn(&Task) -> bool, out: &mut Outbox) {
         self.epoch = self.epoch.wrapping_add(1);
-        let fit = self.tasks.iter().filter(|(_, task)| task.state != State::Aborted && fits(task));
+        let fit =
+            self.tasks.iter().filter(|(_, task)| task.state != TaskState::Aborted && fits(task));
         let slots: Vec<u16> = fit.map(|(slot, _)| slot).collect();
         for slot in slots {
             self.abort(slot, out.pool());
@@ -201,7 +202,7 @@ impl IscsiTarget {
         let task = &mut self.tasks[slot];
         task.buf.take().into_iter().for_each(|buf| pool.give(buf));
         (task.sense, task.job) = (None, None);
-        task.state = State::Aborted;
+        task.state = TaskState::Aborted;
         task.burst = Burst::None;
         task.epoch = epoch;
         if task.flying == 0 {
@@ -227,7 +228,7 @@ impl IscsiTarget {
         while let Some(first) = self.waiting.first().copied() {
             let before = |task: &Task| {
                 let age = first.epoch.wrapping_sub(task.epoch);
-                task.state == State::Aborted && age < 1 << 31
+                task.state == TaskState::Aborted && age < 1 << 31
             };
             if self.tasks.iter().any(|(_, task)| before(task)) {
                 return;
@@ -261,16 +262,18 @@ impl IscsiTarget {
         for _ in 0..self.starving.len() {
             let Some(slot) = self.starving.pop_front() else { return };
             match self.tasks[slot].state {
-                State::Reading => {
+                TaskState::Reading => {
                     if !self.held.is_empty() {
                         self.send_held(slot, out);
                     }
                     // It may have ended by that, and then it has no slot.
-                    if self.tasks[slot].state == State::Reading && !self.starving.contains(&slot) {
+                    if self.tasks[slot].state == TaskState::Reading
+                        && !self.starving.contains(&slot)
+                    {
                         self.read_on(slot, out);
                     }
                 }
-                State::Working => self.work_on(slot, out),
+                TaskState::Working => self.work_on(slot, out),
                 _ => self.solicit(slot, out),
             }
             if self.starving.back() == Some(&slot) {

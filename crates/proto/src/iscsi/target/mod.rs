@@ -40,7 +40,7 @@ use text::Exchange;
 /// How connections behave. Shared by those of a portal.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
-    /// Commands that a connection may have under way, 1 to 4096: the window that CmdSN moves in.
+    /// Commands that a connection may have in flight, 1 to 4096: the window that CmdSN moves in.
     pub max_commands: u16,
     /// Longest data segment that we take, 512 to 2²⁴−1.
     pub max_recv_data_segment_bytes: u32,
@@ -50,9 +50,9 @@ pub struct TargetConfig {
     pub first_burst_bytes: u32,
     /// How long a login may take.
     pub login_timeout: Nanos,
-    /// An initiator that was silent for so long is pinged. Zero: never.
+    /// Silence of the initiator after which it is pinged. Zero: never.
     pub nop_interval: Nanos,
-    /// A ping unanswered for so long ends the connection.
+    /// An unanswered ping ends the connection after this time.
     pub nop_timeout: Nanos,
 }
 
@@ -137,7 +137,7 @@ pub struct IscsiTarget {
     abandoned: bool,
 }
 
-/// What becomes of the data segment under way.
+/// What becomes of the data segment in flight.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
     sink: Sink,
@@ -255,7 +255,7 @@ impl IscsiTarget {
     /// The counters, without a status.
     #[inline(always)]
     fn numbers(&mut self) -> Numbers {
-        // Where nothing is under way, no answer would open the window again.
+        // Where nothing is in flight, no answer would open the window again.
         let least = u32::from(self.tasks.are_free());
         let window = self.tasks.room().min(self.affordable.max(least));
         let max = self.expected.wrapping_add(window).wrapping_sub(1);

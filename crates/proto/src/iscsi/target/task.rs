@@ -1,4 +1,4 @@
-//! Commands under way: a slot each, taken from a free list, so that no command allocates.
+//! Commands in flight: a slot each, taken from a free list, so that no command allocates.
 
 use std::ops::{Index, IndexMut};
 
@@ -7,10 +7,10 @@ use block::{Buf, Count, Op, Pool};
 use crate::UnitId;
 use crate::scsi::{Key, Sense};
 
-/// A command under way.
+/// A command in flight.
 #[derive(Debug)]
 pub(super) struct Task {
-    pub(super) state: State,
+    pub(super) state: TaskState,
     /// Data that the initiator is sending, beyond immediate data.
     pub(super) burst: Burst,
     /// It holds a place in the window of CmdSN.
@@ -55,7 +55,7 @@ const _: () = assert!(size_of::<Task>() <= 128);
 
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TaskState {
     /// Nothing.
     Free,
     /// Moving data from the volume to the initiator.
@@ -148,7 +148,7 @@ impl Tasks {
         u32::from(self.limit - self.counted)
     }
 
-    /// Whether no command is under way.
+    /// Whether no command is in flight.
     #[inline(always)]
     pub(super) fn are_free(&self) -> bool {
         self.counted == 0
@@ -177,8 +177,8 @@ impl Tasks {
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         let task = &mut self.slots[usize::from(slot)];
-        debug_assert!(task.buf.is_none() && task.flying == 0 && task.state != State::Free);
-        task.state = State::Free;
+        debug_assert!(task.buf.is_none() && task.flying == 0 && task.state != TaskState::Free);
+        task.state = TaskState::Free;
         task.burst = Burst::None;
         task.generation = task.generation.wrapping_add(1);
         self.counted.lower(u16::from(task.counted));
@@ -198,11 +198,11 @@ impl Tasks {
 
     /// Slots in use with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &Task)> {
-        let used = self.slots.iter().enumerate().filter(|(_, task)| task.state != State::Free);
+        let used = self.slots.iter().enumerate().filter(|(_, task)| task.state != TaskState::Free);
         used.map(|(slot, task)| (slot as u16, task))
     }
 
-    /// Empties every slot, whatever is under way.
+    /// Empties every slot, whatever is in flight.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for task in &mut self.slots {
             task.buf.take().into_iter().for_each(|buf| pool.give(buf));
@@ -229,7 +229,7 @@ impl IndexMut<u16> for Tasks {
 impl Task {
     fn free() -> Task {
         Task {
-            state: State::Free,
+            state: TaskState::Free,
             burst: Burst::None,
             counted: false,
             in_place: false,

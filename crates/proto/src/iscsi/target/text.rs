@@ -10,7 +10,7 @@ use super::super::text::{TextError, pairs, put};
 use super::control::reason;
 use super::{IscsiTarget, Stage};
 
-/// An exchange of texts under way.
+/// An exchange of texts in progress.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     task_tag: u32,

@@ -18,7 +18,7 @@ use answer::Incoming;
 pub struct NbdConfig {
     /// The export.
     pub export: String,
-    /// I/Os under way at most.
+    /// I/Os in flight at most.
     pub max_outstanding: u16,
     /// How long the choice of the export may take.
     pub login_timeout: Nanos,
@@ -61,7 +61,7 @@ pub struct NbdInitiator {
     done: Vec<Done>,
 }
 
-/// An I/O under way.
+/// An I/O in flight.
 #[derive(Debug)]
 struct Slot {
     op: Op,
@@ -70,7 +70,7 @@ struct Slot {
     tag: Tag,
     offset: u64,
     len: u32,
-    /// Bytes that earlier commands for it did, and those that the one under way is for.
+    /// Bytes that earlier commands for it did, and those that the one in flight is for.
     done: u32,
     part: u32,
     /// What of a read has come: ranges in order that do not touch.

@@ -12,7 +12,7 @@ pub(super) const PARTS: usize = 4;
 /// Longest trim or zeroing in one I/O: a multiple of any block.
 const CLEAR_BYTES_MAX: u32 = 1 << 30;
 
-/// A command under way.
+/// A command in flight.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) cookie: u64,
@@ -90,7 +90,7 @@ impl NbdTarget {
             command::READ => self.read(asked, out),
             command::WRITE => self.write(asked, out),
             command::DISC => {
-                //= NBD §NBD_CMD_DISC: what is under way is answered, and then the connection ends.
+                //= NBD §NBD_CMD_DISC: I/Os in flight are answered, and then the connection ends.
                 self.stage = Stage::Leaving;
                 self.end_when_quiet();
                 Ok(())
@@ -110,7 +110,7 @@ impl NbdTarget {
             }
             None => {
                 let most = self.config.max_commands;
-                return Err(Ending::Refused(format!("more than {most} commands under way")));
+                return Err(Ending::Refused(format!("more than {most} commands in flight")));
             }
         };
         let held = &mut self.slots[usize::from(slot)];

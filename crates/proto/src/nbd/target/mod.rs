@@ -21,7 +21,7 @@ use command::Slot;
 pub struct NbdTargetConfig {
     /// How long a client may take to choose an export.
     pub login_timeout: Nanos,
-    /// Commands under way on a connection. NBD cannot tell a client: who sends more is ended.
+    /// Commands in flight on a connection. NBD cannot tell a client: who sends more is ended.
     pub max_commands: u16,
 }
 

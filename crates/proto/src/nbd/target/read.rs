@@ -112,7 +112,7 @@ impl NbdTarget {
         self.end_read(slot, out);
     }
 
-    /// Answers a read of which nothing is under way any more.
+    /// Answers a read of which nothing is in flight any more.
     fn end_read(&mut self, slot: u16, out: &mut Outbox) {
         let held = &mut self.slots[usize::from(slot)];
         let (cookie, error) = (held.cookie, held.error);

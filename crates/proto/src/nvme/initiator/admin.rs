@@ -248,7 +248,7 @@ impl NvmeAdmin {
             0 => u32::MAX,
             blocks => blocks,
         };
-        //= NVMe base §MAXCMD: commands under way on a queue; 0 is not told.
+        //= NVMe base §MAXCMD: commands in flight on a queue; 0 is not told.
         let entries = (u32::from(facts.capabilities as u16) + 1).max(2);
         let commands = match get16(page, 514) {
             0 => entries,
@@ -353,6 +353,6 @@ impl Initiator for NvmeAdmin {
     }
 
     fn abandon(&mut self) {
-        // No I/O is ever under way here.
+        // No I/O is ever in flight here.
     }
 }

@@ -22,14 +22,14 @@ pub(super) struct Control {
     link: Link,
     connect: Connect,
     step: Step,
-    /// The identifier of the command under way, and of the last one.
+    /// The identifier of the command in flight, and of the last one.
     id: u16,
     asking: bool,
     /// Data that came for it, how much may come, and whether it was intact.
     data: Vec<u8>,
     data_max: u32,
     corrupt: bool,
-    /// The data under way also says that the command succeeded.
+    /// The data in flight also says that the command succeeded.
     success: bool,
     awaits_events: bool,
     facts: Facts,
@@ -195,7 +195,7 @@ impl Control {
         Ok(None)
     }
 
-    /// Collects data of the command under way.
+    /// Collects data of the command in flight.
     fn gather(
         &mut self,
         now: Nanos,
@@ -286,7 +286,7 @@ impl Control {
         }
     }
 
-    /// The command under way is done.
+    /// The command in flight is done.
     fn answered(
         &mut self,
         now: Nanos,

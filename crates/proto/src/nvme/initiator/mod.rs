@@ -38,7 +38,7 @@ pub struct NvmeInitiatorConfig {
     pub header_digest: bool,
     /// Protect data by CRC-32C.
     pub data_digest: bool,
-    /// I/Os under way on one queue, 1 to 1023. The target may allow less.
+    /// I/Os in flight on one queue, 1 to 1023. The target may allow less.
     pub queue_depth: u16,
     /// Without a sign of life of ours for so long, the target ends the association. Zero: never,
     /// and there are no signs of life.

@@ -46,7 +46,7 @@ pub(super) struct Limits {
     disconnect: bool,
 }
 
-/// What becomes of the data under way.
+/// What becomes of the data in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming {
     pub(super) slot: u16,
@@ -62,7 +62,7 @@ enum Stage {
     Opening,
     Connecting,
     Open,
-    /// Closing was asked for, while I/Os are under way.
+    /// Closing was asked for, while I/Os are in flight.
     Draining,
     Disconnecting,
     Closed,
@@ -118,7 +118,7 @@ impl NvmeQueue {
         self.link.command_with(command, &self.connect.data(), out);
     }
 
-    /// Asks for the end of the queue, once no I/O is under way.
+    /// Asks for the end of the queue, once no I/O is in flight.
     fn disconnect_when_quiet(&mut self, out: &mut Outbox) {
         if self.stage != Stage::Draining || self.slots.room() != self.slots.len() {
             return;
@@ -224,7 +224,7 @@ impl NvmeQueue {
         matches!(self.stage, Stage::Open | Stage::Draining)
     }
 
-    /// Looks at the commands under way: whether the target has left one without an answer.
+    /// Looks at the commands in flight: whether the target has left one without an answer.
     #[cold]
     fn look(&mut self, now: Nanos) -> Result<(), Ending> {
         let mut late = None;

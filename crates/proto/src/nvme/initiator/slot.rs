@@ -1,4 +1,4 @@
-//! I/Os under way: a slot each, whose number is the identifier of its command.
+//! I/Os in flight: a slot each, whose number is the identifier of its command.
 
 use std::ops::{Index, IndexMut};
 
@@ -6,19 +6,19 @@ use block::{Buf, Fault, Op, Tag};
 
 use crate::looks::Age;
 
-/// An I/O under way.
+/// An I/O in flight.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) op: Op,
     pub(super) fua: bool,
-    /// Of the command under way.
+    /// Of the command in flight.
     pub(super) age: Age,
     /// Why it fails, whatever the target says.
     pub(super) fault: Option<Fault>,
     pub(super) tag: Tag,
     pub(super) offset: u64,
     pub(super) len: u32,
-    /// Bytes that earlier commands for it did, and those that the command under way is for.
+    /// Bytes that earlier commands for it did, and those that the command in flight is for.
     pub(super) done: u32,
     pub(super) part: u32,
     /// Bytes of data of that command that were moved.
@@ -75,12 +75,12 @@ impl Slots {
         self.free.push(slot);
     }
 
-    /// All slots whose commands are under way.
+    /// All slots whose commands are in flight.
     pub(super) fn all_busy(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.slots.iter_mut().filter(|slot| slot.age.is_some())
     }
 
-    /// The slot of the command with that identifier, if there is one under way.
+    /// The slot of the command with that identifier, if there is one in flight.
     #[inline(always)]
     pub(super) fn busy(&mut self, slot: u16) -> Option<&mut Slot> {
         self.slots.get_mut(usize::from(slot)).filter(|slot| slot.age.is_some())

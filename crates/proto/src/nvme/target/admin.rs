@@ -9,7 +9,7 @@ use super::NvmeTarget;
 use super::command::BACKLOG_BYTES;
 use super::feature::Features;
 use super::job::{NOWHERE, Refused};
-use super::slot::{Job, State};
+use super::slot::{Job, SlotState};
 
 /// What an admin queue has beyond other queues.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl NvmeTarget {
             return self.admin_fabrics(command, out);
         }
         if !has_room_for_page(out) {
-            let slot = self.begin(command, NOWHERE, State::Waiting).ok_or(Refused::Overrun)?;
+            let slot = self.begin(command, NOWHERE, SlotState::Waiting).ok_or(Refused::Overrun)?;
             self.slots[slot].job = Some(Box::new(Job::new(*command.0)));
             self.starve(slot);
             return Ok(());

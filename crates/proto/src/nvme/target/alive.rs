@@ -79,7 +79,7 @@ impl NvmeTarget {
         [due, starving].into_iter().flatten().min()
     }
 
-    /// Ends the connection if that was asked for and no command is under way.
+    /// Ends the connection if that was asked for and no command is in flight.
     #[cold]
     pub(super) fn end_between_commands(&mut self) {
         self.finished |= self.leaving && self.slots.are_free();

@@ -7,8 +7,8 @@ use crate::crc32c::crc32c;
 
 use super::super::pdu::{Completion, Data, Status, flag, kind};
 use super::NvmeTarget;
-use super::command::Place;
-use super::slot::{PART_BYTES, State};
+use super::command::BlockRange;
+use super::slot::{PART_BYTES, SlotState};
 
 /// With digests, data and digest lie in one buffer of the outbox; half of one keeps whole blocks.
 pub(super) const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
@@ -26,8 +26,8 @@ impl NvmeTarget {
         };
         debug_assert!(command.flying != 0, "an I/O comes back once");
         match command.state {
-            State::Reading => self.read_came(slot, done, out),
-            State::Writing => {
+            SlotState::Reading => self.read_came(slot, done, out),
+            SlotState::Writing => {
                 command.flying.lower(1);
                 done.buf.into_iter().for_each(|buf| out.give(buf));
                 if let Err(fault) = done.result {
@@ -41,7 +41,7 @@ impl NvmeTarget {
 
     /// Sends the data of a read of memory, and that it succeeded.
     #[inline(always)]
-    pub(super) fn read_in_place(&mut self, id: u16, place: Place, out: &mut Outbox) {
+    pub(super) fn read_in_place(&mut self, id: u16, place: BlockRange, out: &mut Outbox) {
         let shortcut = self.shortcut();
         let digest = self.wire.data_digest;
         let Some(memory) = self.subsystem.memory(place.namespace) else {

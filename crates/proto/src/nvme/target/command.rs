@@ -7,7 +7,7 @@ use crate::{Ending, Outbox, Request, UnitId};
 use super::super::frame::Fatal;
 use super::super::pdu::{CAPSULE_BYTES, Command, SglKind, Status, io};
 use super::answer::DIGESTED_MAX_BYTES;
-use super::slot::{PART_BYTES, Slot, State};
+use super::slot::{PART_BYTES, Slot, SlotState};
 use super::{NvmeTarget, Sink};
 
 /// I/Os that one command has with its volume at a time.
@@ -23,7 +23,7 @@ const BY_REFERENCE_BYTES: u32 = Outbox::BY_REFERENCE_BYTES as u32;
 
 /// Where on which volume a command works.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct BlockRange {
     pub(super) unit: UnitId,
     pub(super) namespace: u32,
     /// It is memory.
@@ -71,7 +71,7 @@ impl NvmeTarget {
             self.read_in_place(command.id(), place, out);
             return Ok(());
         }
-        let Some(slot) = self.begin(command, place, State::Reading) else {
+        let Some(slot) = self.begin(command, place, SlotState::Reading) else {
             return Err(self.overrun(capsule, out));
         };
         self.read_on(slot, out);
@@ -92,7 +92,7 @@ impl NvmeTarget {
                 return Ok(());
             }
         };
-        let Some(slot) = self.begin(command, place, State::Writing) else {
+        let Some(slot) = self.begin(command, place, SlotState::Writing) else {
             return Err(self.overrun(capsule, out));
         };
         self.slots[slot].fua = command.fua();
@@ -102,7 +102,11 @@ impl NvmeTarget {
 
     /// Where a command that moves blocks works, or why it may not.
     #[inline(always)]
-    pub(super) fn place_of(&self, command: Command<'_>, writes: bool) -> Result<Place, Status> {
+    pub(super) fn place_of(
+        &self,
+        command: Command<'_>,
+        writes: bool,
+    ) -> Result<BlockRange, Status> {
         //= NVMe base §3.2.1: a namespace that does not exist is Invalid Namespace or Format.
         let namespace = self.subsystem.namespace(command.namespace());
         let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
@@ -132,7 +136,7 @@ impl NvmeTarget {
         }
         let offset = start << shift;
         let (unit, in_place) = (namespace.id, namespace.memory.is_some());
-        Ok(Place { unit, namespace: command.namespace(), in_place, offset, len })
+        Ok(BlockRange { unit, namespace: command.namespace(), in_place, offset, len })
     }
 
     /// Takes a slot for a command.
@@ -140,8 +144,8 @@ impl NvmeTarget {
     pub(super) fn begin(
         &mut self,
         command: Command<'_>,
-        place: Place,
-        state: State,
+        place: BlockRange,
+        state: SlotState,
     ) -> Option<u16> {
         let slot = self.slots.take()?;
         let taken = &mut self.slots[slot];
@@ -211,7 +215,7 @@ impl NvmeTarget {
             return self.read_on(slot, out);
         }
         self.slots.release(slot);
-        let place = Place { unit, namespace, in_place: true, offset, len };
+        let place = BlockRange { unit, namespace, in_place: true, offset, len };
         self.read_in_place(id, place, out);
     }
 
@@ -267,7 +271,7 @@ impl NvmeTarget {
         self.incoming.last = true;
         taken.open = true;
         taken.burst_end = taken.len;
-        taken.lands = taken.in_place && taken.state == State::Writing;
+        taken.lands = taken.in_place && taken.state == SlotState::Writing;
     }
 
     /// The data does not come along.

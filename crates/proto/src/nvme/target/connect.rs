@@ -11,7 +11,7 @@ use super::super::directory::Subsystem;
 use super::super::name::{DISCOVERY_NQN, NQN_MAX_BYTES};
 use super::super::pdu::{CAPSULE_BYTES, Command, Status, admin, fabrics};
 use super::admin::Admin;
-use super::command::Place;
+use super::command::BlockRange;
 use super::job::{NOWHERE, Refused};
 use super::open::ADMIN_CAPSULE_BYTES;
 use super::slot::Slots;
@@ -92,7 +92,7 @@ impl NvmeTarget {
         if command.sgl_len() < DATA_BYTES {
             return Err(Status::SGL_LENGTH_INVALID.into());
         }
-        self.collect(command, Place { len: DATA_BYTES, ..NOWHERE }, out)
+        self.collect(command, BlockRange { len: DATA_BYTES, ..NOWHERE }, out)
     }
 
     /// The data of a Connect command is here.

@@ -7,7 +7,7 @@ use crate::{Ending, Outbox};
 use super::super::frame::Fatal;
 use super::super::pdu::{Data, ReadyToTransfer, Short, Status, fatal};
 use super::command::IOS_PER_COMMAND;
-use super::slot::State;
+use super::slot::SlotState;
 use super::{NvmeTarget, Sink, Stage};
 
 impl NvmeTarget {
@@ -126,7 +126,7 @@ impl NvmeTarget {
             return;
         }
         command.open = false;
-        if command.state == State::Writing {
+        if command.state == SlotState::Writing {
             return self.write_on(slot, out);
         }
         self.collected_on(now, slot, out);
@@ -166,12 +166,12 @@ impl NvmeTarget {
         }
         debug_assert!(command.buf.is_none() && command.moved == command.asked);
         let mut len = (command.chunk_end() - command.asked) as usize;
-        if command.state == State::Comparing && out.is_short(len) {
+        if command.state == SlotState::Comparing && out.is_short(len) {
             // There is to be a buffer for what it is compared with, too.
             len = len.min(block_bytes.max(Pool::SMALL_BYTES));
         }
         // Data that say what to do are needed as a whole, and a block is not cut.
-        let least = if command.state == State::Collecting { len } else { len.min(block_bytes) };
+        let least = if command.state == SlotState::Collecting { len } else { len.min(block_bytes) };
         command.buf = out.take_part(len);
         if let Some(buf) = command.buf.take_if(|buf| buf.len() < least) {
             out.give(buf);
@@ -189,7 +189,7 @@ impl NvmeTarget {
         self.wire.short(ready.build(), out);
     }
 
-    /// A command that fails ends once nothing of it is under way.
+    /// A command that fails ends once nothing of it is in flight.
     #[cold]
     pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];

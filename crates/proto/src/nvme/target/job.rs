@@ -6,8 +6,8 @@ use crate::{Ending, Outbox, Request};
 
 use super::super::pdu::{CAPSULE_BYTES, Command, Entry, Status, admin, fabrics, io};
 use super::answer::status_of;
-use super::command::{IOS_PER_COMMAND, Place, tag};
-use super::slot::{Job, State};
+use super::command::{BlockRange, IOS_PER_COMMAND, tag};
+use super::slot::{Job, SlotState};
 use super::{NvmeTarget, Stage};
 use crate::UnitId;
 use block::Nanos;
@@ -25,9 +25,9 @@ const DEALLOCATE: u32 = 1 << 2;
 //= NVMe base §Write Zeroes: DEAC is bit 25 of Dword 12.
 const ZEROES_DEALLOCATE: u32 = 1 << 25;
 
-/// What needs no place on a volume.
-pub(super) const NOWHERE: Place =
-    Place { unit: UnitId(0), namespace: 0, in_place: false, offset: 0, len: 0 };
+/// Range of commands without one.
+pub(super) const NOWHERE: BlockRange =
+    BlockRange { unit: UnitId(0), namespace: 0, in_place: false, offset: 0, len: 0 };
 
 impl NvmeTarget {
     /// A command on an I/O queue that is neither a read nor a write.
@@ -62,8 +62,8 @@ impl NvmeTarget {
         //= NVMe base §Flush: with VWC bits 2:1 = 10b the broadcast identifier is not valid.
         let namespace = self.subsystem.namespace(command.namespace());
         let unit = namespace.ok_or(Status::INVALID_NAMESPACE)?.id;
-        let place = Place { unit, ..NOWHERE };
-        let slot = self.begin(command, place, State::Working).ok_or(Refused::Overrun)?;
+        let place = BlockRange { unit, ..NOWHERE };
+        let slot = self.begin(command, place, SlotState::Working).ok_or(Refused::Overrun)?;
         // Without a job: a flush comes with every other write of a database.
         self.ask_for_flush(slot);
         Ok(())
@@ -90,8 +90,8 @@ impl NvmeTarget {
             return Err(Status::WRITE_PROTECTED.into());
         }
         let op = if command.word(12) & ZEROES_DEALLOCATE == 0 { Op::WriteZeroes } else { Op::Trim };
-        let place = Place { unit: namespace.id, ..NOWHERE };
-        let slot = self.begin(command, place, State::Working).ok_or(Refused::Overrun)?;
+        let place = BlockRange { unit: namespace.id, ..NOWHERE };
+        let slot = self.begin(command, place, SlotState::Working).ok_or(Refused::Overrun)?;
         let ranges = vec![(start << shift, count << shift)];
         self.slots[slot].job = Some(Box::new(Job { op, ranges, ..Job::new(*command.0) }));
         // A volume knows no zeroing that is durable at once: a flush comes behind it.
@@ -112,7 +112,7 @@ impl NvmeTarget {
         if command.sgl_len() < len {
             return Err(Status::SGL_LENGTH_INVALID.into());
         }
-        let place = Place { unit: namespace.id, len, ..NOWHERE };
+        let place = BlockRange { unit: namespace.id, len, ..NOWHERE };
         self.collect(command, place, out)
     }
 
@@ -120,10 +120,10 @@ impl NvmeTarget {
     pub(super) fn collect(
         &mut self,
         command: Command<'_>,
-        place: Place,
+        place: BlockRange,
         out: &mut Outbox,
     ) -> Result<(), Refused> {
-        let slot = self.begin(command, place, State::Collecting).ok_or(Refused::Overrun)?;
+        let slot = self.begin(command, place, SlotState::Collecting).ok_or(Refused::Overrun)?;
         self.slots[slot].job = Some(Box::new(Job::new(*command.0)));
         self.expect_data(slot, command, out);
         Ok(())
@@ -136,7 +136,7 @@ impl NvmeTarget {
         if command.fails() {
             return self.fail_when_quiet(slot, out);
         }
-        if command.state == State::Comparing {
+        if command.state == SlotState::Comparing {
             return self.compare_on(slot, out);
         }
         let len = command.len as usize;
@@ -165,7 +165,7 @@ impl NvmeTarget {
             }
         };
         let slot_ref = &mut self.slots[slot];
-        slot_ref.state = State::Working;
+        slot_ref.state = SlotState::Working;
         slot_ref.job = Some(Box::new(Job { op: Op::Trim, ranges, ..Job::new(*entry) }));
         self.work_on(slot, out);
     }
@@ -230,7 +230,7 @@ impl NvmeTarget {
 
     fn compare(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
         let place = self.place_of(command, false)?;
-        let slot = self.begin(command, place, State::Comparing).ok_or(Refused::Overrun)?;
+        let slot = self.begin(command, place, SlotState::Comparing).ok_or(Refused::Overrun)?;
         self.expect_data(slot, command, out);
         Ok(())
     }
@@ -284,8 +284,8 @@ impl NvmeTarget {
     #[cold]
     pub(super) fn job_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         match self.slots[slot].state {
-            State::Comparing => return self.compare_came(slot, done, out),
-            State::ShuttingDown => return self.flushed_for_shutdown(slot, done.result),
+            SlotState::Comparing => return self.compare_came(slot, done, out),
+            SlotState::ShuttingDown => return self.flushed_for_shutdown(slot, done.result),
             _ => {}
         }
         let work = &mut self.slots[slot];
@@ -338,12 +338,12 @@ impl NvmeTarget {
             // The command may have failed or ended meanwhile, and another may have its slot.
             let wants_data = !slot.open && slot.buf.is_none() && slot.moved < slot.len;
             match slot.state {
-                State::Reading if !slot.fails() => self.read_on(number, out),
-                State::Writing | State::Collecting if wants_data && !slot.fails() => {
+                SlotState::Reading if !slot.fails() => self.read_on(number, out),
+                SlotState::Writing | SlotState::Collecting if wants_data && !slot.fails() => {
                     self.solicit(number, out);
                 }
-                State::Comparing => self.compare_on(number, out),
-                State::Waiting => self.try_again(number, out),
+                SlotState::Comparing => self.compare_on(number, out),
+                SlotState::Waiting => self.try_again(number, out),
                 _ => {}
             }
         }

@@ -42,7 +42,7 @@ use slot::Slots;
 /// How connections behave. Shared by those of a portal.
 #[derive(Clone, Debug)]
 pub struct NvmeTargetConfig {
-    /// Entries of an I/O queue, 32 to 1024: one more than commands that it may have under way.
+    /// Entries of an I/O queue, 32 to 1024: one more than commands that it may have in flight.
     pub max_queue_depth: u16,
     /// Data that a command on an I/O queue may bring along: a multiple of 16 up to
     /// [`Pool::SMALL_BYTES`].
@@ -127,7 +127,7 @@ pub struct NvmeTarget {
     /// Bytes of reads that are with volumes, or came back too early.
     reading_bytes: usize,
     alive: Alive,
-    /// The connection ends as soon as no command is under way.
+    /// The connection ends as soon as no command is in flight.
     leaving: bool,
     finished: bool,
     abandoned: bool,
@@ -152,7 +152,7 @@ struct Queue {
     transfer_max: u32,
 }
 
-/// What becomes of the data under way.
+/// What becomes of the data in flight.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
     sink: Sink,
@@ -170,7 +170,7 @@ enum Sink {
     Slot(u16),
 }
 
-/// Commands that may be under way before Connect: that one.
+/// Commands that may be in flight before Connect: that one.
 const UNCONNECTED_SLOTS: u16 = 1;
 
 impl NvmeTarget {
@@ -375,7 +375,7 @@ impl Endpoint for NvmeTarget {
         let mut landing = Landing::new(std::mem::take(&mut self.memories));
         let result = self.take(now, &mut bytes, &mut landing, out);
         self.memories = landing.finish();
-        // The host never has more commands under way than the queue has room for, whether it goes
+        // The host never has more commands in flight than the queue has room for, whether it goes
         // by their completions or by SQHD. So it has read what was sent before the one that is a
         // whole queue back came.
         //= NVMe base §3.3.1: a full queue has one entry less than its size.

@@ -6,9 +6,9 @@ use crate::Request;
 
 use super::super::pdu::{Command, Status};
 use super::NvmeTarget;
-use super::command::Place;
+use super::command::BlockRange;
 use super::job::NOWHERE;
-use super::slot::State;
+use super::slot::SlotState;
 
 /// Offsets of properties.
 //= NVMe base §3.1.3: controller properties.
@@ -143,10 +143,10 @@ impl NvmeTarget {
         let Some(slot) = slot else {
             return self.shutdown_complete(true);
         };
-        let Place { unit, offset, len, .. } = NOWHERE;
+        let BlockRange { unit, offset, len, .. } = NOWHERE;
         let flush = &mut self.slots[slot];
         (flush.state, flush.unit, flush.offset, flush.len) =
-            (State::ShuttingDown, unit, offset, len);
+            (SlotState::ShuttingDown, unit, offset, len);
         flush.status = Status::SUCCESS;
         flush.flying = units.len() as u16;
         for unit in units {

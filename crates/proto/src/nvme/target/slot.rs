@@ -1,4 +1,4 @@
-//! Commands under way: a slot each, taken from a free list, so that no command allocates.
+//! Commands in flight: a slot each, taken from a free list, so that no command allocates.
 
 use std::ops::{Index, IndexMut};
 
@@ -8,10 +8,10 @@ use crate::UnitId;
 
 use super::super::pdu::{Entry, Status};
 
-/// A command under way.
+/// A command in flight.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) state: State,
+    pub(super) state: SlotState,
     /// Data that the host sends is on its way: up to `burst_end`.
     pub(super) open: bool,
     /// It is in the list of those that wait for a buffer.
@@ -47,7 +47,7 @@ pub(super) struct Slot {
 
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SlotState {
     /// Nothing.
     Free,
     /// Moving data from the volume to the host.
@@ -126,8 +126,8 @@ impl Slots {
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         let free = &mut self.slots[usize::from(slot)];
-        debug_assert!(free.buf.is_none() && free.flying == 0 && free.state != State::Free);
-        free.state = State::Free;
+        debug_assert!(free.buf.is_none() && free.flying == 0 && free.state != SlotState::Free);
+        free.state = SlotState::Free;
         free.generation = free.generation.wrapping_add(1);
         self.free.push(slot);
     }
@@ -152,12 +152,12 @@ impl Slots {
         (there && self.transfer_tag(slot) == tag).then_some(slot)
     }
 
-    /// Whether no command is under way.
+    /// Whether no command is in flight.
     pub(super) fn are_free(&self) -> bool {
         self.free.len() == self.slots.len()
     }
 
-    /// Empties every slot, whatever is under way.
+    /// Empties every slot, whatever is in flight.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for slot in &mut self.slots {
             slot.buf.take().into_iter().for_each(|buf| pool.give(buf));
@@ -186,7 +186,7 @@ impl IndexMut<u16> for Slots {
 impl Slot {
     fn free() -> Slot {
         Slot {
-            state: State::Free,
+            state: SlotState::Free,
             open: false,
             starving: false,
             in_place: false,
@@ -251,7 +251,7 @@ mod test {
             for slot in taken {
                 let tag = slots.transfer_tag(slot);
                 assert_eq!(slots.by_transfer_tag(tag), Some(slot));
-                slots[slot].state = State::Reading;
+                slots[slot].state = SlotState::Reading;
                 slots.release(slot);
                 assert_eq!(slots.by_transfer_tag(tag), None);
             }

@@ -71,7 +71,7 @@ impl Case {
         let spares = rng.below(2) as usize;
         let member = |number: usize| Member {
             uuid: 100 + number as u128,
-            state: if number < count { State::In } else { State::Spare },
+            state: if number < count { LegState::In } else { LegState::Spare },
             empty: number >= count,
             left: Generation::default(),
         };
@@ -104,7 +104,9 @@ impl Case {
             // One that was replaced has its second copy at its end; one that became longer where
             // its end was.
             let second = if rng.below(2) == 0 { leg.bytes } else { before };
-            copies_of(second).map(|at| leg.pages.insert(at, copy));
+            for at in copies_of(second) {
+                leg.pages.insert(at, copy);
+            }
             for (page, bytes) in pages.iter().enumerate() {
                 leg.pages.insert(MAP_OFFSET + (page * PAGE_BYTES) as u64, *bytes);
             }
@@ -140,7 +142,7 @@ fn look(legs: &[Leg]) -> (Vec<Found>, Assembly, Vec<Vec<Option<Page>>>) {
         };
         (0..page_count(block.bytes)).map(page).collect()
     };
-    let in_it = block.in_state(State::In);
+    let in_it = block.in_state(LegState::In);
     let places = assembly.places.iter().enumerate();
     let maps = places
         .filter(|(number, _)| in_it & 1 << number != 0)
@@ -226,7 +228,7 @@ fn what_cannot_grow_is_told_with_the_remedy() {
     full.newest.bytes = most;
     assert!(say(&full, None).contains("drumfire volume replace"));
     let mut behind = assembly.clone();
-    behind.newest.members[1].state = State::Out;
+    behind.newest.members[1].state = LegState::Out;
     assert!(say(&behind, None).contains("leg 2 (leg 1) is behind: serve the array"));
     let mut away = assembly.clone();
     away.places[1] = None;

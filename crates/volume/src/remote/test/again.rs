@@ -207,7 +207,7 @@ impl Dial for Ends {
     }
 }
 
-/// Where nothing is under way the lane itself notices; where something is, its time-out decides.
+/// Where nothing is in flight the lane itself notices; where something is, its time-out decides.
 #[test]
 fn a_lane_without_ios_notices_the_end_of_its_association() {
     for busy in [false, true] {

@@ -7,7 +7,7 @@ use crate::{Ending, Outbox};
 use super::super::super::pdu::{CommandBuilder, Completion, admin, fabrics};
 use super::{Control, PAGE_BYTES, Reply, later};
 
-/// What is under way, in its order.
+/// What is in flight, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Step {
     Fresh,
@@ -150,7 +150,7 @@ impl Control {
 }
 
 impl Step {
-    /// What is under way, for the user.
+    /// What is in flight, for the user.
     fn name(self) -> &'static str {
         match self {
             Step::Capabilities => "reading the capabilities of the controller",
