@@ -17,6 +17,8 @@ const SHIPPED: [(&str, &str); 5] = [
     ("third-io-iris", include_str!("../../../../scenarios/third-io-iris.toml")),
     ("fusion-vs-sas", include_str!("../../../../scenarios/fusion-vs-sas.toml")),
 ];
+/// What the portals of a step's targets stand for.
+const PORTALS: [&str; 3] = ["{iscsi}", "{nvme-tcp}", "{nbd}"];
 /// Most processes that drive at once in a step.
 const CLIENTS_MAX: u32 = 64;
 
@@ -262,6 +264,10 @@ fn check(scenario: &Scenario) -> Result<(), String> {
         if !(1..=CLIENTS_MAX).contains(&step.clients) || step.run.is_empty() {
             return Err(format!("step '{id}': 1 to {CLIENTS_MAX} clients that run something"));
         }
+        let asks = |word: &&str| step.run.iter().any(|argument| argument.contains(*word));
+        if let Some(word) = PORTALS.into_iter().find(asks).filter(|_| step.serve.is_empty()) {
+            return Err(format!("step '{id}': {word} without a serve that would listen there"));
+        }
         let mut drives = step.run.iter().filter(|word| word.starts_with("delay:"));
         let mut seen = BTreeSet::new();
         if let Some(twice) = drives.find(|drive| !seen.insert(drive.as_str())) {
@@ -342,6 +348,8 @@ mod test {
         let step =
             "[[step]]\nid='s'\nway='live'\nrun=['run','delay:d(ram:4m)','delay:d(ram:4m)']\n";
         assert!(why(&format!("{row}{step}")).contains("is one drive"));
+        let step = "[[step]]\nid='s'\nway='live'\nrun=['run','iscsi://{iscsi}/iqn.a/1']\n";
+        assert!(why(&format!("{row}{step}")).contains("{iscsi} without a serve"));
         assert!(read("no-such").unwrap_err().to_string().contains("third-io-iris"));
     }
 

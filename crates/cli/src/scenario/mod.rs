@@ -130,13 +130,15 @@ fn run(args: &Run) -> Result<Exit> {
             break;
         }
     }
-    keep(&session, &outcomes)?;
+    // On a full disk what was found is shown all the same.
+    let kept = keep(&session, &outcomes);
     let text = match (args.json, args.markdown) {
         (true, _) => format!("{:#}\n", json!({ "scenarios": outcomes })),
         (_, true) => print::markdown(&outcomes, ways),
         _ => print::text(&outcomes, ways),
     };
     output::print(&text)?;
+    kept?;
     let held = args.fail_if.iter().flat_map(|bound| bound.held(&outcomes)).collect::<Vec<_>>();
     let exit = Exit::worse(exit, thresholds::say(&held));
     let out = session.out.display();

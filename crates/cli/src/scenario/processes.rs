@@ -66,8 +66,7 @@ impl Client {
         let status = self.child.wait().context("cannot wait for a step's process")?;
         let out = self.out.join().unwrap_or_default();
         let words = self.words.join().unwrap_or_default();
-        let last = words.lines().last().unwrap_or("it printed no reason").trim();
-        let last = last.trim_start_matches("drumfire: ");
+        let last = reason(&words);
         if !status.success() {
             return Err(
                 Failed(format!("step {step}: its process ended with {status}: {last}")).into()
@@ -124,5 +123,26 @@ impl Drop for Server {
         // A target ends cleanly on this; it may have ended by itself.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
+    }
+}
+
+/// The line of its diagnostics that says why it ended.
+fn reason(words: &str) -> &str {
+    // Wrong arguments are told first, with hints below.
+    let told = words.lines().find_map(|line| line.strip_prefix("error: "));
+    let last = told.or_else(|| words.lines().last()).unwrap_or("it printed no reason").trim();
+    last.trim_start_matches("drumfire: ")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn of_what_a_process_says_the_reason_is_shown() {
+        let wrong = "error: unrecognized subcommand 'rnu'\n\n  tip: 'run'\n\nFor more, --help.\n";
+        assert_eq!(reason(wrong), "unrecognized subcommand 'rnu'");
+        assert_eq!(reason("one line\ndrumfire: no such file\n"), "no such file");
+        assert_eq!(reason(""), "it printed no reason");
     }
 }

@@ -270,10 +270,16 @@ fn no_model<'a>(row: &'a Row, found: &'a Found) -> &'a str {
     }
 }
 
-fn no_live<'a>(place: &FigureSource, found: &'a Found) -> &'a str {
-    let steps = place.step.iter().chain(&place.over);
-    let why = steps.filter_map(|step| found.failed.get(step)).next();
-    why.map_or("its step did not finish, or has no such figure", String::as_str)
+fn no_live(place: &FigureSource, found: &Found) -> String {
+    let mut steps = place.step.iter().chain(&place.over);
+    if let Some(why) = steps.clone().find_map(|step| found.failed.get(step)) {
+        return why.clone();
+    }
+    let at = &place.at;
+    match steps.find(|step| !found.results.contains_key(*step)) {
+        Some(step) => format!("step {step} did not finish"),
+        None => format!("there is no number at {at} in the result of its step"),
+    }
 }
 
 /// Why a row without a place for a live figure has none.
@@ -444,12 +450,17 @@ mod test {
 
     #[test]
     fn an_absent_figure_is_told() {
+        let result = found(1.0, 1.0);
         let failed = [("s".to_owned(), "3 I/Os failed".to_owned())].into();
         let found = Found { failed, ..Found::default() };
         let shown = |live| shown(&row(LIVE), &found, (true, live));
         assert_eq!(shown(true).live, None);
         assert_eq!(shown(true).words, ["model: none: so", "live: none: 3 I/Os failed"]);
         assert_eq!(shown(false).words, ["model: none: so"]);
+        let mut place = row(LIVE).live.unwrap();
+        assert_eq!(no_live(&place, &Found::default()), "step s did not run to its end");
+        place.at = "/totals/iopps".to_owned();
+        assert!(no_live(&place, &result).contains("at /totals/iopps in"));
     }
 
     #[test]
