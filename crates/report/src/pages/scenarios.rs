@@ -42,6 +42,10 @@ pub struct Figure {
     pub modelled: Value,
     /// As a live run said on this machine, scaled to it.
     pub live: Value,
+    /// How that came about: measured, emulated.
+    pub live_origin: Option<String>,
+    /// What it is held against the published figure with.
+    pub live_scale: Option<f64>,
     /// `iops`, `ns`, `B/s`, `percent`; anything else stands behind the number.
     pub unit: String,
     /// Of the model against the published figure.
@@ -93,7 +97,15 @@ fn of(scenario: &Scenario) -> Section {
             _ => row.reason.clone(),
         };
         let (published, modelled) = (shown(&row.published), shown(&row.modelled));
-        vec![what.clone(), published, modelled, error, shown(&row.live), reason]
+        let mut live = shown(&row.live);
+        // An emulated figure never looks as if it was measured.
+        if let Some(origin) = row.live_origin.as_deref().filter(|_| !row.live.is_null()) {
+            live = format!("{live}, {origin}");
+        }
+        if let Some(scale) = row.live_scale.filter(|scale| *scale != 1.0 && !row.live.is_null()) {
+            live = format!("{live}, × {scale}");
+        }
+        vec![what.clone(), published, modelled, error, live, reason]
     };
     let head = vec!["figure", "published", "modelled", "error", "live", "why"];
     let table = Table { head, rows: scenario.rows.iter().map(row).collect() };
@@ -130,8 +142,8 @@ mod test {
     #[test]
     fn three_columns_and_a_reason_for_each_difference() {
         let text = r#"{"scenarios":[{"name":"intel-28-ssd","rows":[
-            {"id":"iops","published":1000000,"modelled":1010000.0,"live":null,"unit":"iops",
-             "error_percent":1.0},
+            {"id":"iops","published":1000000,"modelled":1010000.0,"live":9900.0,"unit":"iops",
+             "error_percent":1.0,"live_origin":"emulated","live_scale":100.0},
             {"id":"mean","published":880000,"modelled":990000,"live":"n/a","unit":"ns",
              "error_percent":12.5,"reason":"the drive's <cache>"}]}]}"#;
         let page = scenarios(&serde_json::from_str(text).unwrap(), text);
@@ -141,6 +153,7 @@ mod test {
             "1.00M\u{a0}IOPS",
             "1.01M\u{a0}IOPS",
             "+1.0 %",
+            "IOPS, emulated, × 100",
             "880\u{a0}µs",
             "the drive&#39;s &lt;cache&gt;",
         ] {
