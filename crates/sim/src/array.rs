@@ -11,7 +11,7 @@ mod rig;
 mod short;
 mod story;
 
-pub use self::pace::{Clients, Paced, Speed, pace};
+pub use self::pace::{Clients, Paced, Speed, interrupted, pace};
 pub use self::short::{all_short, short_count};
 pub use self::story::{Step, Story};
 

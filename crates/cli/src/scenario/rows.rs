@@ -458,7 +458,7 @@ mod test {
         assert_eq!(shown(true).words, ["model: none: so", "live: none: 3 I/Os failed"]);
         assert_eq!(shown(false).words, ["model: none: so"]);
         let mut place = row(LIVE).live.unwrap();
-        assert_eq!(no_live(&place, &Found::default()), "step s did not run to its end");
+        assert_eq!(no_live(&place, &Found::default()), "step s did not finish");
         place.at = "/totals/iopps".to_owned();
         assert!(no_live(&place, &result).contains("at /totals/iopps in"));
     }

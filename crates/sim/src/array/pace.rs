@@ -2,13 +2,13 @@
 //! the other, each in a time that is known, so that the ratios are exact.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use block::{Cause, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Generation, Keeper, LegState, Member, Page, Superblock,
-    TAIL_BYTES, Ways, copies_of, page_count, region_bytes,
+    Array, Assembly, DATA_OFFSET, Generation, Keeper, LegState, MAP_OFFSET, Member, PAGE_BYTES,
+    Page, Superblock, TAIL_BYTES, Ways, copies_of, page_count, region_bytes,
 };
 
 /// What a leg needs for an I/O: a time for each, and one for each byte.
@@ -56,6 +56,33 @@ struct Leg {
     speed: Speed,
     free_at: Nanos,
     due: VecDeque<(Nanos, usize, Io)>,
+    /// Superblocks and map, by place.
+    kept: BTreeMap<u64, Vec<u8>>,
+    /// Bytes of data that were written.
+    written: u64,
+}
+
+impl Leg {
+    fn new(speed: Speed) -> Leg {
+        Leg { speed, free_at: Nanos(0), due: VecDeque::new(), kept: BTreeMap::new(), written: 0 }
+    }
+
+    /// Does an I/O, of which data only the bytes are counted.
+    fn execute(&mut self, io: &mut Io, bytes: u64) {
+        let data = DATA_OFFSET..bytes - TAIL_BYTES;
+        match (io.op, &mut io.buf) {
+            (Op::Write, _) if data.contains(&io.offset) => self.written += u64::from(io.len),
+            (Op::Write, Some(buf)) => {
+                self.kept.insert(io.offset, buf[..io.len as usize].to_vec());
+            }
+            (Op::Read, Some(buf)) if !data.contains(&io.offset) => {
+                let kept = self.kept.get(&io.offset).cloned();
+                let zeroes = || vec![0; io.len as usize];
+                buf[..io.len as usize].copy_from_slice(&kept.unwrap_or_else(zeroes));
+            }
+            _ => {}
+        }
+    }
 }
 
 struct Way {
@@ -74,7 +101,8 @@ impl Lane for Way {
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
         let leg = &mut self.world.borrow_mut().0[self.leg];
-        for io in ios.drain(..) {
+        for mut io in ios.drain(..) {
+            leg.execute(&mut io, self.bytes);
             leg.free_at = leg.free_at.max(now) + Nanos(leg.speed.nanos(io.len));
             leg.due.push_back((leg.free_at, self.number, io));
         }
@@ -98,19 +126,60 @@ impl Lane for Way {
 /// Lets an array of `bytes` go on after a crash with all of it behind, for so long or until all is
 /// equal.
 pub fn pace(speeds: &[Speed], bytes: u64, clients: Option<Clients>, limit: Nanos) -> Paced {
-    let legs = speeds.len();
-    let leg = |speed: &Speed| Leg { speed: *speed, free_at: Nanos(0), due: VecDeque::new() };
-    let world: World = Rc::new(RefCell::new((speeds.iter().map(leg).collect(), 0)));
-    let leg_bytes = DATA_OFFSET + bytes + TAIL_BYTES;
-    let assembly = assembly(legs, bytes);
+    let world: World = Rc::new(RefCell::new((speeds.iter().copied().map(Leg::new).collect(), 0)));
     // Maps that cannot be read: all may differ.
     let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
-    let maps = [map];
+    open(&world, &assembly(speeds.len(), bytes), &[map], Nanos(0)).until(clients, limit)
+}
+
+/// A leg is replaced, and the process dies `cuts` times while the new one is made equal, each time
+/// after so long. How often its bytes were written in all.
+pub fn interrupted(speeds: [Speed; 2], bytes: u64, cuts: u64, each: Nanos) -> f64 {
+    let world: World = Rc::new(RefCell::new((speeds.map(Leg::new).into(), 0)));
+    let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
+    let mut assembly = assembly(2, bytes);
+    // All was written once, and is clean.
+    let mut run = open(&world, &assembly, &[map], Nanos(0));
+    let mut now = run.whole(Nanos(0), Nanos::from_secs(600));
+    assembly.newest = run.keeper.superblock().clone();
+    let member = &mut assembly.newest.members[1];
+    (member.state, member.empty) = (LegState::Out, true);
+    assembly.newest.advance(77);
+    assembly.stands = vec![assembly.newest.generation; 2];
+    for leg in 0..2_usize {
+        let copy = assembly.newest.encode(leg as u128).to_vec();
+        for at in copies_of(DATA_OFFSET + bytes + TAIL_BYTES) {
+            world.borrow_mut().0[leg].kept.insert(at, copy.clone());
+        }
+    }
+    world.borrow_mut().0[1].written = 0;
+    for cut in 0..=cuts {
+        let page = |page: usize| {
+            let at = MAP_OFFSET + (page * PAGE_BYTES) as u64;
+            Page::decode(page, 1, region_bytes(bytes), world.borrow().0[0].kept.get(&at)?)
+        };
+        let map: Vec<Option<Page>> = (0..page_count(bytes)).map(page).collect();
+        let mut run = open(&world, &assembly, &[map], now);
+        let limit = if cut < cuts { each } else { Nanos::from_secs(600) };
+        now = run.whole(now, now + limit);
+        assembly.newest = run.keeper.superblock().clone();
+        assembly.stands = vec![assembly.newest.generation; 2];
+        let is_whole = run.keeper.is_whole();
+        assert!(cut < cuts || is_whole, "it is never equal");
+    }
+    let written = world.borrow().0[1].written;
+    written as f64 / bytes as f64
+}
+
+/// A process that has the array open.
+fn open(world: &World, assembly: &Assembly, maps: &[Vec<Option<Page>>], now: Nanos) -> Run {
+    let (legs, bytes) = (assembly.newest.members.len(), assembly.newest.bytes);
+    let leg_bytes = DATA_OFFSET + bytes + TAIL_BYTES;
     let names = (0..legs).map(|leg| format!("leg {leg}")).collect();
-    let array = Array::new(&assembly, names, &maps, Geometry::new(bytes, 512));
+    let array = Array::new(assembly, names, maps, Geometry::new(bytes, 512));
     let pool = Pool::new(256, 64);
     let source = || -> Ways {
-        let world = Rc::clone(&world);
+        let world = Rc::clone(world);
         Box::new(move |leg| {
             world.borrow_mut().1 += 1;
             let number = world.borrow().1;
@@ -122,9 +191,10 @@ pub fn pace(speeds: &[Speed], bytes: u64, clients: Option<Clients>, limit: Nanos
         (0..legs).map(|leg| source(leg).ok()).collect::<Vec<_>>()
     };
     let places = vec![copies_of(leg_bytes); legs];
-    let keeper = array.keeper(&assembly, places, pool.clone(), Rng::new(1, 1), (ways(), source()));
+    let keeper =
+        array.keeper(assembly, places, pool.clone(), Rng::new(1, now.0), (ways(), source()));
     let lane = array.lane(1, ways(), source(), pool.clone());
-    Run { array, keeper, lane, pool, rng: Rng::new(2, 2), bytes }.until(clients, limit)
+    Run { array, keeper, lane, pool, rng: Rng::new(2, 2), bytes }
 }
 
 struct Run {
@@ -164,6 +234,23 @@ impl Run {
         let seconds = now.as_secs_f64();
         let copied = (first - self.array.behind() as u64) * region_bytes(self.bytes);
         Paced { copied: copied as f64 / seconds, clients: answered as f64 / seconds }
+    }
+
+    /// Until the legs are equal and the map is clean, or then; when that is.
+    fn whole(&mut self, begin: Nanos, limit: Nanos) -> Nanos {
+        let (mut now, mut whole_since) = (begin, None);
+        while now < limit {
+            self.keeper.step(now);
+            match self.keeper.is_whole() {
+                true if now.since(*whole_since.get_or_insert(now)) > Nanos::from_secs(12) => break,
+                true => {}
+                false => whole_since = None,
+            }
+            // As its thread does: it looks without an event, too.
+            let wake = self.keeper.wake().unwrap_or(limit).min(now + Nanos::from_millis(100));
+            now = wake.max(now + Nanos(1_000)).min(limit);
+        }
+        now
     }
 
     fn io(&mut self, clients: Clients) -> Io {
@@ -210,6 +297,16 @@ mod test {
             println!("{:.3} of the slowest leg: {speeds:?}", rate / slowest);
             assert!(rate >= 0.9 * slowest, "{rate:.0} of {slowest:.0}: {speeds:?}");
         }
+    }
+
+    #[test]
+    fn what_was_copied_and_is_clean_is_not_copied_again() {
+        let alone = interrupted([SLOW, SLOW], 1 << 30, 0, Nanos(0));
+        let ten = interrupted([SLOW, SLOW], 4 << 30, 10, Nanos::from_secs(6));
+        println!("copied {alone:.3} times, with ten deaths {ten:.3} times");
+        assert!((0.999..1.001).contains(&alone), "{alone}");
+        // Each may cost what was copied in two seconds, of the 23 that all takes.
+        assert!(ten > 1.0 && ten < 1.9, "{ten}");
     }
 
     #[test]

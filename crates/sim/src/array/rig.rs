@@ -5,15 +5,19 @@ use std::rc::Rc;
 
 use block::{Buf, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Found, Generation, Growth, Keeper, LegState, MAP_OFFSET, Member,
-    PAGE_BYTES, Page, SUPERBLOCK_BYTES, Superblock, TAIL_BYTES, Ways, assemble, blank_pages,
-    copies_of, page_count, region_bytes,
+    Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, LegState, MAP_OFFSET, Member,
+    PAGE_BYTES, SUPERBLOCK_BYTES, Superblock, Ways, assemble, blank_pages, copies_of, region_bytes,
 };
 
 use super::disk::{PAGE, Shared, Way, World};
 use super::model::Block;
 use super::story::{BLOCKS, BLOCKS_GROWN, Step, Story};
 use super::{Happened, Kept};
+
+mod end;
+mod grow;
+
+use self::grow::sizes;
 
 /// Where the blocks are: at the ends of a region, at the beginning of the next, and in another; and
 /// at the ends of what comes with a growth.
@@ -228,71 +232,6 @@ impl Run {
         Ok(())
     }
 
-    /// What the maps of legs say, by leg and page.
-    fn maps(&self, legs: u32) -> Vec<Vec<Option<Page>>> {
-        let (world, regions) = (self.world.borrow(), region_bytes(self.bytes));
-        let map = |leg: usize| -> Vec<Option<Page>> {
-            let at = |page: usize| MAP_OFFSET + (page * PAGE_BYTES) as u64;
-            let page =
-                |page| Page::decode(page, ARRAY, regions, &world.legs[leg].bytes_at(at(page)));
-            (0..page_count(self.bytes)).map(page).collect()
-        };
-        (0..self.legs).filter(|leg| legs & 1 << leg != 0).map(map).collect()
-    }
-
-    /// The array has its old size, or the one that it was to grow to; then there are more blocks.
-    fn sized(&mut self, bytes: u64) -> Result<(), String> {
-        if bytes != self.bytes && bytes != self.grows_to {
-            return Err(format!(
-                "{bytes} bytes, and it had {} and may have {}",
-                self.bytes, self.grows_to
-            ));
-        }
-        if bytes > self.bytes {
-            self.kept.add(Happened::Grown);
-        }
-        (self.bytes, self.grows_to) = (bytes, bytes);
-        self.model.resize(self.blocks(), Block::new());
-        Ok(())
-    }
-
-    /// How many blocks there are.
-    fn blocks(&self) -> usize {
-        PLACES.iter().filter(|place| **place + PAGE <= self.bytes).count()
-    }
-
-    /// The process is gone, and who has the legs makes the array larger, with so many writes.
-    fn grow(&mut self, writes: u32) -> Result<(), String> {
-        self.kill();
-        let (assembly, found) = self.assemble()?;
-        let number = |leg: &usize| assembly.newest.number_of(100 + *leg as u128);
-        let alive: u32 =
-            found.iter().filter_map(|(leg, _)| number(leg)).fold(0, |all, leg| all | 1 << leg);
-        self.sized(assembly.newest.bytes)?;
-        let maps = self.maps(assembly.newest.in_state(LegState::In) & alive);
-        let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
-        let some = self.bytes + (1 + self.rng.below(3)) * GRANULE;
-        let growth = [Some(some), None]
-            .into_iter()
-            .find_map(|bytes| Growth::new("a", &legs, &assembly, &maps, bytes).ok());
-        let Some(growth) = growth else {
-            self.kept.add(Happened::NotGrown);
-            return self.open();
-        };
-        let steps = growth.steps(self.rng.next_u64());
-        self.grows_to = growth.bytes();
-        let mut world = self.world.borrow_mut();
-        let world = &mut *world;
-        for (at, step) in steps.iter().enumerate().take(writes as usize + 1) {
-            let whole = at < writes as usize;
-            world.legs[found[step.leg].0].grow(step, whole, &mut world.rng);
-        }
-        if (writes as usize) < steps.len() {
-            self.kept.add(Happened::CutInGrowth);
-        }
-        Ok(())
-    }
-
     /// Counts what is about to happen.
     fn count(&mut self, step: Step) {
         let process = self.process.as_ref().expect("it is open");
@@ -385,11 +324,6 @@ impl Run {
             }
         }
         Ok(())
-    }
-
-    /// A block that there is.
-    fn here(&self, block: usize) -> usize {
-        if block < self.blocks() { block } else { block % BLOCKS }
     }
 
     fn bring_back(&mut self, leg: usize) {
@@ -622,71 +556,6 @@ impl Run {
             None => Ok(()),
         }
     }
-
-    /// All legs come back. They are made equal, all reads back, from each of them, and again after
-    /// a crash.
-    fn end(&mut self) -> Result<(), String> {
-        (0..self.legs).for_each(|leg| self.bring_back(leg));
-        self.rest()?;
-        for after_crash in [false, true] {
-            if !self.sync(Nanos::from_secs(300), QUIET)? {
-                let process = self.process.as_ref().expect("it is open");
-                let words = process.array.words().unwrap_or_default();
-                return Err(format!("the legs are not made equal; {words}"));
-            }
-            self.read_all()?;
-            self.compare()?;
-            if !after_crash {
-                self.crash()?;
-                let behind = self.process.as_ref().map_or(0, |process| process.array.behind());
-                if behind > 0 {
-                    return Err(format!("{behind} regions are behind after a quiet time"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn read_all(&mut self) -> Result<(), String> {
-        (0..self.blocks()).for_each(|block| self.submit(Op::Read, false, block..block + 1));
-        self.rest()
-    }
-
-    /// All legs that are in hold the same, and it is what may be.
-    fn compare(&mut self) -> Result<(), String> {
-        let process = self.process.as_ref().expect("it is open");
-        let in_it = process.array.in_it();
-        let world = self.world.borrow();
-        let mut legs = (0..self.legs).filter(|leg| in_it & 1 << leg != 0);
-        let first = legs.next().ok_or("no leg is in")?;
-        let data = world.legs[first].data(self.bytes);
-        for leg in legs {
-            let other = world.legs[leg].data(self.bytes);
-            if other != data {
-                return Err(format!("legs differ: {first} has {data:?}, {leg} has {other:?}"));
-            }
-        }
-        for (block, place) in PLACES.into_iter().enumerate().take(self.blocks()) {
-            let value = match data.get(&((DATA_OFFSET + place) / PAGE)) {
-                Some(super::disk::Content::Value(value)) => *value,
-                _ => 0,
-            };
-            self.model[block].is_now(value);
-        }
-        Ok(())
-    }
-}
-
-/// Bytes of each leg. Where the array grows, most have room for it; the smallest decides.
-fn sizes(story: &Story) -> Vec<u64> {
-    let grows = story.steps.iter().any(|step| matches!(step, Step::Grow(_)));
-    let mut rng = Rng::new(story.seed, 34);
-    let more = |_| match grows && rng.below(12) > 0 {
-        true => (2 + rng.below(5)) * GRANULE,
-        false => 0,
-    };
-    let all = (0..story.legs + story.spares).map(more);
-    all.map(|more| DATA_OFFSET + BYTES + more + TAIL_BYTES).collect()
 }
 
 fn word(buf: &Buf, at: usize) -> u64 {

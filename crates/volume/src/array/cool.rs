@@ -11,31 +11,39 @@ use super::port::{Deed, Job, Port, legs};
 use crate::mirror::Rules;
 
 /// From one look to the next.
-pub(super) const LOOK: Nanos = Nanos::from_secs(5);
+const LOOK: Nanos = Nanos::from_secs(5);
+/// The same while legs are made equal: so much at most is copied again if that is interrupted.
+const LOOK_COPYING: Nanos = Nanos::from_secs(1);
 
 pub(super) struct Cool {
     job: Job,
-    next: Nanos,
+    /// When it looked last.
+    looked: Option<Nanos>,
     /// Regions that become clean when the flush in flight is done.
     flushing: Option<Vec<usize>>,
-    /// Legs that were in when it began.
+    /// Legs that got writes when it began.
     legs: u32,
 }
 
 impl Cool {
     pub(super) fn new(job: Job) -> Cool {
-        Cool { job, next: Nanos(0), flushing: None, legs: 0 }
+        Cool { job, looked: None, flushing: None, legs: 0 }
     }
 
-    pub(super) fn wake(&self) -> Option<Nanos> {
-        self.flushing.is_none().then_some(self.next)
+    pub(super) fn wake(&self, copying: bool) -> Option<Nanos> {
+        self.flushing.is_none().then(|| self.next(copying))
+    }
+
+    fn next(&self, copying: bool) -> Nanos {
+        let every = if copying { LOOK_COPYING } else { LOOK };
+        self.looked.map_or(Nanos(0), |looked| looked + every)
     }
 
     pub(super) fn is_idle(&self) -> bool {
         self.flushing.is_none()
     }
 
-    /// `calm` tells that no leg is out that might miss what becomes clean; `at_once` that nobody
+    /// `calm` tells that no leg is out that might miss what becomes clean, and none about to come; `at_once` that nobody
     /// will write any more.
     pub(super) fn step(&mut self, port: &mut Port, calm: bool, at_once: bool) {
         if let Some(regions) = self.flushing.take() {
@@ -45,7 +53,7 @@ impl Cool {
             for leg in legs(bad) {
                 port.shared.leave(leg, &|| "flush failed".to_owned());
             }
-            let same = good == self.legs && port.shared.in_it() == self.legs;
+            let same = good == self.legs && port.shared.writers_now() == self.legs;
             if calm && same && port.shared.leaving() == 0 {
                 for region in regions {
                     port.shared.map.tell(region, Event::Flushed);
@@ -53,10 +61,10 @@ impl Cool {
             }
             return;
         }
-        if port.now < self.next && !at_once {
+        if port.now < self.next(port.shared.map.behind() > 0) && !at_once {
             return;
         }
-        self.next = port.now + LOOK;
+        self.looked = Some(port.now);
         if !calm {
             return;
         }
@@ -64,7 +72,7 @@ impl Cool {
         if ripe.is_empty() {
             return;
         }
-        self.legs = port.shared.in_it();
+        self.legs = port.shared.writers_now();
         for leg in legs(self.legs) {
             if planted(Plant::CleanUnflushed) {
                 self.legs = 0;

@@ -71,6 +71,11 @@ impl Join {
         self.phase == Phase::Idle
     }
 
+    /// Whether a leg gets writes and what it missed.
+    pub(super) fn is_copying(&self) -> bool {
+        self.phase == Phase::Copying
+    }
+
     pub(super) fn wake(&self) -> Option<Nanos> {
         match self.phase {
             Phase::Idle => self.short_since.map(|_| self.retry_at),

@@ -72,7 +72,7 @@ impl Keeper {
         if !shared.is_ready() && self.pages.rounds() > 0 && self.recorder.is_durable() {
             shared.set_ready();
         }
-        let calm = self.is_calm();
+        let calm = self.is_calm() || self.is_coming();
         self.cool.step(&mut self.port, calm, self.closing);
         self.copy();
         // Behind all that it waits for, which then needs no other step to be seen.
@@ -87,6 +87,14 @@ impl Keeper {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.is_complete() && self.join.is_idle();
         settled && self.port.shared.leaving() & recorder.block().in_state(LegState::In) == 0
+    }
+
+    /// A leg is being made equal, and none but it lacks anything: what it has been given need not be
+    /// copied again if it is interrupted.
+    fn is_coming(&self) -> bool {
+        let recorder = &self.recorder;
+        let settled = recorder.is_durable() && recorder.forgets() && self.join.is_copying();
+        settled && self.port.shared.leaving() == 0
     }
 
     fn copy(&mut self) {
@@ -122,7 +130,8 @@ impl Keeper {
         let recorder = self.recorder.wake(shared.leaving());
         let pages = self.pages.wake(shared.map.is_asked());
         let copies = self.copies.iter().filter_map(|copy| copy.wake(&self.pace)).min();
-        [recorder, pages, copies, self.cool.wake(), self.join.wake()]
+        let cool = self.cool.wake(shared.map.behind() > 0);
+        [recorder, pages, copies, cool, self.join.wake()]
             .into_iter()
             .chain([self.port.wake()])
             .flatten()

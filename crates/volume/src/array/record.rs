@@ -6,7 +6,7 @@
 use block::{Nanos, Op, Plant, Rng, planted};
 
 use super::port::{Deed, Job, Port, legs};
-use super::superblock::{Generation, LegState, Superblock};
+use super::superblock::{Generation, LegState, Member, Superblock};
 use crate::mirror::Rules;
 
 /// How soon another attempt is made where no leg takes a superblock.
@@ -126,7 +126,8 @@ impl Recorder {
         {
             let member = &mut self.block.members[leg];
             member.empty |= member.state == LegState::Spare;
-            member.empty &= state != LegState::In;
+            // What it lacks is marked by then, so what is copied to it may be made clean.
+            member.empty &= !matches!(state, LegState::In | LegState::Syncing);
             member.state = state;
         }
         if self.is_complete() {
@@ -158,6 +159,12 @@ impl Recorder {
     /// again before the whole one is touched.
     fn turn(&mut self, good: u32) {
         legs(good).for_each(|leg| self.places[leg].swap(0, 1));
+    }
+
+    /// Whether no leg is out that counts on the map for what it misses.
+    pub(super) fn forgets(&self) -> bool {
+        let counts = |member: &Member| member.state == LegState::Out && !member.empty;
+        !self.block.members.iter().any(counts)
     }
 
     /// Writes one copy to these legs.

@@ -1,0 +1,62 @@
+//! The end of a story: all is made equal, read and compared.
+
+use block::{Nanos, Op};
+use volume::array::DATA_OFFSET;
+
+use super::super::disk::{Content, PAGE};
+use super::{PLACES, QUIET, Run};
+
+impl Run {
+    /// All legs come back. They are made equal, all reads back, from each of them, and again after
+    /// a crash.
+    pub(super) fn end(&mut self) -> Result<(), String> {
+        (0..self.legs).for_each(|leg| self.bring_back(leg));
+        self.rest()?;
+        for after_crash in [false, true] {
+            if !self.sync(Nanos::from_secs(300), QUIET)? {
+                let process = self.process.as_ref().expect("it is open");
+                let words = process.array.words().unwrap_or_default();
+                return Err(format!("the legs are not made equal; {words}"));
+            }
+            self.read_all()?;
+            self.compare()?;
+            if !after_crash {
+                self.crash()?;
+                let behind = self.process.as_ref().map_or(0, |process| process.array.behind());
+                if behind > 0 {
+                    return Err(format!("{behind} regions are behind after a quiet time"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_all(&mut self) -> Result<(), String> {
+        (0..self.blocks()).for_each(|block| self.submit(Op::Read, false, block..block + 1));
+        self.rest()
+    }
+
+    /// All legs that are in hold the same, and it is what may be.
+    fn compare(&mut self) -> Result<(), String> {
+        let process = self.process.as_ref().expect("it is open");
+        let in_it = process.array.in_it();
+        let world = self.world.borrow();
+        let mut legs = (0..self.legs).filter(|leg| in_it & 1 << leg != 0);
+        let first = legs.next().ok_or("no leg is in")?;
+        let data = world.legs[first].data(self.bytes);
+        for leg in legs {
+            let other = world.legs[leg].data(self.bytes);
+            if other != data {
+                return Err(format!("legs differ: {first} has {data:?}, {leg} has {other:?}"));
+            }
+        }
+        for (block, place) in PLACES.into_iter().enumerate().take(self.blocks()) {
+            let value = match data.get(&((DATA_OFFSET + place) / PAGE)) {
+                Some(Content::Value(value)) => *value,
+                _ => 0,
+            };
+            self.model[block].is_now(value);
+        }
+        Ok(())
+    }
+}

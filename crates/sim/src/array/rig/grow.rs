@@ -1,0 +1,97 @@
+//! Arrays that grow: legs with room for it, the writes of it, and the blocks that come.
+
+use block::Rng;
+use volume::array::{
+    DATA_OFFSET, Found, Growth, LegState, MAP_OFFSET, PAGE_BYTES, Page, TAIL_BYTES, page_count,
+    region_bytes,
+};
+
+use super::super::Happened;
+use super::super::disk::PAGE;
+use super::super::model::Block;
+use super::super::story::{BLOCKS, Step, Story};
+use super::{ARRAY, BYTES, GRANULE, PLACES, Run};
+
+impl Run {
+    /// What the maps of legs say, by leg and page.
+    pub(super) fn maps(&self, legs: u32) -> Vec<Vec<Option<Page>>> {
+        let (world, regions) = (self.world.borrow(), region_bytes(self.bytes));
+        let map = |leg: usize| -> Vec<Option<Page>> {
+            let at = |page: usize| MAP_OFFSET + (page * PAGE_BYTES) as u64;
+            let page =
+                |page| Page::decode(page, ARRAY, regions, &world.legs[leg].bytes_at(at(page)));
+            (0..page_count(self.bytes)).map(page).collect()
+        };
+        (0..self.legs).filter(|leg| legs & 1 << leg != 0).map(map).collect()
+    }
+
+    /// The array has its old size, or the one that it was to grow to; then there are more blocks.
+    pub(super) fn sized(&mut self, bytes: u64) -> Result<(), String> {
+        if bytes != self.bytes && bytes != self.grows_to {
+            return Err(format!(
+                "{bytes} bytes, and it had {} and may have {}",
+                self.bytes, self.grows_to
+            ));
+        }
+        if bytes > self.bytes {
+            self.kept.add(Happened::Grown);
+        }
+        (self.bytes, self.grows_to) = (bytes, bytes);
+        self.model.resize(self.blocks(), Block::new());
+        Ok(())
+    }
+
+    /// How many blocks there are.
+    pub(super) fn blocks(&self) -> usize {
+        PLACES.iter().filter(|place| **place + PAGE <= self.bytes).count()
+    }
+
+    /// The process is gone, and who has the legs makes the array larger, with so many writes.
+    pub(super) fn grow(&mut self, writes: u32) -> Result<(), String> {
+        self.kill();
+        let (assembly, found) = self.assemble()?;
+        let number = |leg: &usize| assembly.newest.number_of(100 + *leg as u128);
+        let alive: u32 =
+            found.iter().filter_map(|(leg, _)| number(leg)).fold(0, |all, leg| all | 1 << leg);
+        self.sized(assembly.newest.bytes)?;
+        let maps = self.maps(assembly.newest.in_state(LegState::In) & alive);
+        let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
+        let some = self.bytes + (1 + self.rng.below(3)) * GRANULE;
+        let growth = [Some(some), None]
+            .into_iter()
+            .find_map(|bytes| Growth::new("a", &legs, &assembly, &maps, bytes).ok());
+        let Some(growth) = growth else {
+            self.kept.add(Happened::NotGrown);
+            return self.open();
+        };
+        let steps = growth.steps(self.rng.next_u64());
+        self.grows_to = growth.bytes();
+        let mut world = self.world.borrow_mut();
+        let world = &mut *world;
+        for (at, step) in steps.iter().enumerate().take(writes as usize + 1) {
+            let whole = at < writes as usize;
+            world.legs[found[step.leg].0].grow(step, whole, &mut world.rng);
+        }
+        if (writes as usize) < steps.len() {
+            self.kept.add(Happened::CutInGrowth);
+        }
+        Ok(())
+    }
+
+    /// A block that there is.
+    pub(super) fn here(&self, block: usize) -> usize {
+        if block < self.blocks() { block } else { block % BLOCKS }
+    }
+}
+
+/// Bytes of each leg. Where the array grows, most have room for it; the smallest decides.
+pub(super) fn sizes(story: &Story) -> Vec<u64> {
+    let grows = story.steps.iter().any(|step| matches!(step, Step::Grow(_)));
+    let mut rng = Rng::new(story.seed, 34);
+    let more = |_| match grows && rng.below(12) > 0 {
+        true => (2 + rng.below(5)) * GRANULE,
+        false => 0,
+    };
+    let all = (0..story.legs + story.spares).map(more);
+    all.map(|more| DATA_OFFSET + BYTES + more + TAIL_BYTES).collect()
+}
