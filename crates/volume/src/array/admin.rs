@@ -56,6 +56,7 @@ pub fn create(
         return Err(wrong(format!("a name is 1 to {NAME_MAX_BYTES} of a-z, 0-9, . _ -")).into());
     }
     all_differ(&all)?;
+    all.iter().try_for_each(|leg| keeps(name, leg))?;
     let mut locks = Vec::new();
     for leg in &all {
         locks.extend(lock(name, leg, true)?);
@@ -162,6 +163,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
         }
         let every: Vec<Uri> = uri.legs.iter().chain([leg]).cloned().collect();
         all_differ(&every)?;
+        keeps(&uri.name, leg)?;
         let _lock = lock(&uri.name, leg, true)?;
         let mut desk = blank(leg, destroy)?;
         super::assemble::fits(&uri.name, &desk.found(), &block)?;
@@ -222,6 +224,23 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(allowed)
 }
 
+/// Refuses a leg that is empty when its process is gone: nobody could take it in again.
+pub(super) fn keeps(array: &str, leg: &Uri) -> Result<(), ArrayError> {
+    let forgets = match leg {
+        Uri::Ram { .. } | Uri::Null { .. } => true,
+        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return keeps(array, inner),
+        Uri::Stripe { parts: several, .. } | Uri::Mirror { legs: several } => {
+            return several.iter().try_for_each(|one| keeps(array, one));
+        }
+        _ => false,
+    };
+    let why = format!(
+        "{leg} is empty when its process ends, and an array is for legs that keep data: take \
+         file: or a remote volume, or mirror(URI,URI) for memory"
+    );
+    if forgets { Err(ArrayError::Change { array: array.to_owned(), why }) } else { Ok(()) }
+}
+
 fn uuid() -> u128 {
     u128::from(os::random()) << 64 | u128::from(os::random())
 }
@@ -256,4 +275,24 @@ fn write_map(desk: &mut Desk, block: &Superblock) -> Result<(), OpenError> {
         desk.write(MAP_OFFSET + (page * bytes.len()) as u64, bytes)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_leg_that_forgets_is_refused_with_the_remedy() {
+        for leg in ["ram:8m", "null:8m", "delay:x25-m(ram:8m)", "mirror(ram:8m,file:/x)"] {
+            let leg: Uri = leg.parse().unwrap();
+            let error = create("disk", &[leg.clone(), leg], &[], &[]).unwrap_err().to_string();
+            let said = error.contains("is empty when its process ends") || error.contains("same");
+            assert!(said, "{error}");
+        }
+        assert!(keeps("disk", &"ram:8m".parse().unwrap()).is_err());
+        assert!(keeps("disk", &"delay:x25-m(null:8m)".parse().unwrap()).is_err());
+        assert!(keeps("disk", &"stripe:64k(file:/x,ram:8m)".parse().unwrap()).is_err());
+        assert!(keeps("disk", &"delay:x25-m(file:/x)".parse().unwrap()).is_ok());
+        assert!(keeps("disk", &"nbd://host/disk".parse().unwrap()).is_ok());
+    }
 }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use block::{Geometry, Lane, Nanos, Pool, Rng};
 use os::{Core, Waker};
 
+use super::admin::keeps;
 use super::assemble::{Found, assemble};
 use super::desk::{Desk, lock};
 use super::superblock::LegState;
@@ -52,6 +53,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
             );
             return Err(ArrayError::Change { array: uri.name.clone(), why }.into());
         }
+        keeps(&uri.name, leg)?;
         locks.extend(lock(&uri.name, leg, writes)?);
         match Desk::open(leg, purpose) {
             Ok(desk) => desks.push(desk),
