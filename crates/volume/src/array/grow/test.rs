@@ -178,7 +178,7 @@ fn an_array_whose_growth_is_cut_has_its_old_size_or_the_new_one() {
         let (bytes, wanted) = match seed {
             // The regions become larger.
             0 => (MOST - (rng.below(3) << 16), MOST * 3 + 65_536),
-            _ => (1 + rng.below(40) << 16, 50 + rng.below(40) << 16),
+            _ => ((1 + rng.below(40)) << 16, (50 + rng.below(40)) << 16),
         };
         let case = Case::new(bytes, wanted, &mut rng);
         let (found, assembly, maps) = look(&case.legs);
