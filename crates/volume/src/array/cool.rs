@@ -43,8 +43,8 @@ impl Cool {
         self.flushing.is_none()
     }
 
-    /// `calm` tells that no leg is out that might miss what becomes clean, and none about to come; `at_once` that nobody
-    /// will write any more.
+    /// `calm` tells that no leg is out that might miss what becomes clean, and none about to come;
+    /// `at_once` that nobody will write any more.
     pub(super) fn step(&mut self, port: &mut Port, calm: bool, at_once: bool) {
         if let Some(regions) = self.flushing.take() {
             let Some((good, bad)) = port.verdict(self.job) else {

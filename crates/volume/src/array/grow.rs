@@ -2,7 +2,8 @@
 //!
 //! Behind the data of a leg anything may stand: what it held before, or a superblock that was its
 //! last 4 KiB when it was shorter. So the new part is made zero on all legs first, and then has
-//! the same everywhere, as the new map says. Until a superblock says so, the array has its old size:
+//! the same everywhere, as the new map says. Until a superblock says so, the array has its old
+//! size:
 //! the new map says of that part what the old one said, or, where regions became larger, is known
 //! for another one.
 
@@ -48,8 +49,8 @@ pub enum Put {
 const _: () = assert!(PAGE_BYTES == SUPERBLOCK_BYTES);
 
 impl Growth {
-    /// To as many bytes as the smallest leg allows, or to `bytes`. `maps` are those of the legs that
-    /// are in, by leg and page.
+    /// To as many bytes as the smallest leg allows, or to `bytes`. `maps` are those of the legs
+    /// that are in, by leg and page.
     ///
     /// # Errors
     ///

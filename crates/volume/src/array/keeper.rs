@@ -89,8 +89,8 @@ impl Keeper {
         settled && self.port.shared.leaving() & recorder.block().in_state(LegState::In) == 0
     }
 
-    /// A leg is being made equal, and none but it lacks anything: what it has been given need not be
-    /// copied again if it is interrupted.
+    /// A leg is being made equal, and none but it lacks anything: what it has been given need not
+    /// be copied again if it is interrupted.
     fn is_coming(&self) -> bool {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.forgets() && self.join.is_copying();

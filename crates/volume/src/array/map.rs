@@ -154,8 +154,8 @@ impl Map {
         }
     }
 
-    /// What the legs that are in say of an array of so many bytes, by leg and page. A page is on all
-    /// of them before anything is written there, so any whole one will do.
+    /// What the legs that are in say of an array of so many bytes, by leg and page. A page is on
+    /// all of them before anything is written there, so any whole one will do.
     pub(crate) fn read(bytes: u64, legs: &[Vec<Option<Page>>]) -> Map {
         let map = Map::new(bytes);
         for page in 0..map.pages() {
@@ -352,8 +352,8 @@ pub(crate) struct Opened {
 pub struct Page(Box<[u8; PAGE_BYTES]>);
 
 impl Page {
-    /// Reads page number `page` of an array with such regions; `None` where it is damaged, another's
-    /// or of regions of another size.
+    /// Reads page number `page` of an array with such regions; `None` where it is damaged,
+    /// another's or of regions of another size.
     pub fn decode(page: usize, array: u128, region_bytes: u64, bytes: &[u8]) -> Option<Page> {
         let mut bytes: Box<[u8; PAGE_BYTES]> = Box::new(bytes.get(..PAGE_BYTES)?.try_into().ok()?);
         let crc = u32::from_le_bytes(bytes[CRC_AT..CRC_AT + 4].try_into().ok()?);

@@ -38,8 +38,8 @@ enum Phase {
 }
 
 impl Recorder {
-    /// Begins with a generation of its own. `places` are where each leg's superblocks stand, the one
-    /// that is written first before the other, and `stands` which.
+    /// Begins with a generation of its own. `places` are where each leg's superblocks stand, the
+    /// one that is written first before the other, and `stands` which.
     pub(super) fn new(
         job: Job,
         mut block: Superblock,
