@@ -55,7 +55,7 @@ fn every_cell_has_a_result_and_a_row() {
     assert_eq!(flag.code, Some(2), "{flag:?}");
     assert!(flag.stderr.contains("--size cannot be used with s, which sets it"), "{flag:?}");
     let again = drumfire.run(folder.path(), "sweep s", LIMIT).ok();
-    assert!(again.stdout.contains("range of 2 runs, which covers the median with 50 %"));
+    assert!(again.stdout.contains("min–max of 2 runs (50 % confidence)"));
     assert_eq!(again.stdout.matches("knee size=").count(), 2, "{}", again.stdout);
     let table = again.stdout.split_once("\nkept in").unwrap().0;
     let report = |form: &str| drumfire.run(folder.path(), &format!("report s {form}"), LIMIT).ok();
@@ -239,7 +239,7 @@ fn a_model_is_swept_over_what_it_consists_of() {
     let again = drumfire.run(folder.path(), &format!("{args} --out b"), LIMIT).ok().json();
     assert_eq!(again["cells"], sweep["cells"], "the same seed gives the same bits");
     let text = drumfire.run(folder.path(), "report a", LIMIT).ok().stdout;
-    let said = "simulated (figures: guess); IOPS: median and range of 2 runs";
+    let said = "simulated (figures: guess); IOPS: median, min–max of 2 runs";
     assert!(text.contains(said), "{text}");
     assert!(text.contains("percentiles: not calibrated"), "{text}");
     assert_eq!(text.matches("% of linear").count(), 6, "{text}");
