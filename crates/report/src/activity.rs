@@ -246,7 +246,7 @@ mod test {
         assert_eq!((last("IOPS"), last("outstanding")), (json!(10e6), json!(6)));
         assert_eq!(last("core 3: IOPS"), json!(5e6));
         assert_eq!(all["otherData"]["cores"][1]["slices_left_out"], 7);
-        assert!(of("i")[0]["name"].as_str().unwrap().starts_with("7 earlier slices"));
+        assert!(of("i")[0]["name"].as_str().unwrap().starts_with("the 7 oldest slices"));
     }
 
     #[test]

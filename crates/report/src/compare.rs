@@ -426,7 +426,7 @@ mod test {
         assert_eq!((figure.verdict, figure.ratio_range), (Change::CannotTell, None));
         let said = text(&a, &b);
         assert!(said.contains("-56.8 %") && !said.contains("-56.8 % ("), "{said}");
-        assert!(said.contains("no interval: one run each; from 3 runs of each side on"), "{said}");
+        assert!(said.contains("no interval: one run each; 3 runs of each side"), "{said}");
         assert!(
             said.ends_with("repeat with\n    drumfire sweep a\n    drumfire sweep b\n"),
             "{said}"

@@ -360,7 +360,7 @@ mod test {
             assert!(says(pattern, lines).contains("one size"), "{pattern} {lines}");
         }
         let trims = "{ size_bytes = '4k', read_percent = 50, trim_percent = 50 }";
-        assert!(says("1", trims).contains("trimmed"));
+        assert!(says("1", trims).contains("with trims"));
     }
 
     #[test]
@@ -396,7 +396,7 @@ mod test {
         assert!(says("workload.access", across).contains("a stripe is a whole number"));
         let data = |words: &str| says("workload.access", &format!("{words}\nworkload.access"));
         let verify = "workload.verify = { fill = false, earlier = true }";
-        assert!(data(verify).contains("is only read"));
+        assert!(data(verify).contains("only reads"));
         let pattern = |words: &str| data(&format!("workload.content.pattern = '{words}"));
         assert!(pattern("%o'").contains("goes with verify"));
         assert!(pattern("0xzz'").contains("0x needs digits"));

@@ -299,7 +299,7 @@ mod test {
         assert_eq!((job.steps[0].workers(), job.steps[0].groups[0].joins()), (1, true));
         assert_eq!(load(&toml::to_string(&job).unwrap()).unwrap(), job);
         let three = load(&JOB.replace("'ram:1m'", "'a', 'b', 'c'")).unwrap_err().to_string();
-        assert!(three.contains("x.log names 2 files, and 3 volumes"), "{three}");
+        assert!(three.contains("x.log names 2 files but 3 volumes"), "{three}");
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod test {
         for (more, why) in [
             ("workload.pacing.ios.per_second = 5", "remove the rate"),
             ("workload.verify = {}", "remove verify"),
-            ("workload.range.start = '4k'", "no range"),
+            ("workload.range.start = '4k'", "remove the range"),
             ("workload.limit_ios = 5", "ends by itself"),
             ("workload.access.run = 4", "takes the place of lines"),
             ("workload.access.lines = [{ size_bytes = 512 }]", "takes the place of lines"),

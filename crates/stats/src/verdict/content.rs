@@ -160,6 +160,6 @@ mod test {
         assert_eq!([read(64, 0), read(64, 1)].map(|check| check.verdict), [Verdict::Pass; 2]);
         let alike = read(20, 1);
         assert_eq!(alike.verdict, Verdict::Warn);
-        assert!(alike.evidence.contains("1 of 20 blocks"), "{alike:?}");
+        assert!(alike.evidence.contains("1 of 20 sampled blocks"), "{alike:?}");
     }
 }

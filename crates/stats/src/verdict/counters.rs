@@ -200,7 +200,7 @@ mod test {
         assert!(more.evidence.contains("other users, or read-ahead"), "{more:?}");
         let lie = counted(true, 69_632);
         assert_eq!(lie.verdict, Verdict::Fail);
-        assert!(lie.evidence.contains("in 17 I/Os (less than was asked"), "{lie:?}");
+        assert!(lie.evidence.contains("in 17 I/Os (less than requested"), "{lie:?}");
         assert_eq!(counted(false, 0).verdict, Verdict::Warn);
         assert_eq!(counters_agree(&[], None), None);
     }

@@ -122,7 +122,7 @@ mod test {
         };
         let memory = judge(Beneath::Memory("tmpfs".into()));
         assert_eq!((memory.verdict, memory.mend.len()), (Verdict::Warn, 0));
-        assert!(memory.evidence.contains("is memory (tmpfs)"), "{memory:?}");
+        assert!(memory.evidence.contains("in memory (tmpfs)"), "{memory:?}");
         let cached = judge(Beneath::Cached("loop7".into()));
         assert_eq!(cached.verdict, Verdict::Warn);
         assert_eq!(cached.mend, ["losetup --direct-io=on /dev/loop7"]);

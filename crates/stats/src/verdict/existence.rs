@@ -200,7 +200,7 @@ mod test {
         };
         assert_eq!([0, 3].map(|zero| zeroes(zero, true).verdict), [Verdict::Pass; 2]);
         assert_eq!([4, 64].map(|zero| zeroes(zero, false).verdict), [Verdict::Warn; 2]);
-        assert!(zeroes(64, true).evidence.contains("64 of 64 blocks"));
+        assert!(zeroes(64, true).evidence.contains("64 of 64 sampled blocks"));
     }
 
     #[test]

@@ -419,7 +419,7 @@ fn what_cannot_be_read_names_its_line() {
         ("[a]\niodepth=0\n", "at least 1"),
         ("[a]\nbs\n", "a value is missing"),
         ("[a]\nbuffer_pattern=%o\n", "x.fio:2: `buffer_pattern=%o`: %o stands in a verify"),
-        ("[a]\nverify_pattern=abcd\n", "'abcd' is no part of a pattern"),
+        ("[a]\nverify_pattern=abcd\n", "'abcd' is not part of a pattern"),
         ("[a]\nverify_pattern='none'\n", "cannot read none"),
     ] {
         let said = error(text);
