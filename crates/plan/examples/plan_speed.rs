@@ -1,4 +1,5 @@
-//! How long predictions take: 28 drives on five adapters, solved once, and drawn 10,000 times.
+//! How long predictions take: 28 drives on five adapters, solved once, and drawn 10,000 times; and
+//! a search with as many draws of each candidate.
 //!
 //! `cargo run --release -p drumfire-plan --example plan_speed`
 
@@ -8,6 +9,7 @@ use catalogue::Catalogue;
 use plan::bill::Bill;
 use plan::chance::{DRAWS_MAX, chance};
 use plan::predict::predict;
+use plan::search::{Goal, draw, search};
 use plan::system::Tweak;
 
 fn main() {
@@ -19,6 +21,24 @@ fn main() {
     let started = Instant::now();
     let sure = chance(&bill, DRAWS_MAX, 1, None).expect("it has an answer");
     println!("draw: {:.3} s for {} draws", started.elapsed().as_secs_f64(), sure.draws);
+    let started = Instant::now();
+    let catalogue = Catalogue::shipped();
+    let goal = Goal {
+        iops: 1e6,
+        work: bill.work,
+        server: None,
+        software: None,
+        adapter: Some("lsi-9210-8i".to_owned()),
+        price_max: None,
+        power_max: None,
+        year: None,
+        interface: None,
+    };
+    let mut found = search(&goal, &catalogue);
+    draw(&goal, &catalogue, &mut found, (DRAWS_MAX, 1));
+    let (count, refused) = (found.candidates.len(), found.refused.len());
+    let took = started.elapsed().as_secs_f64();
+    println!("search: {took:.3} s for {count} candidates and {refused} others");
 }
 
 fn solve_ms(bill: &Bill) -> f64 {

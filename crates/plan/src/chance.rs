@@ -130,7 +130,7 @@ fn in_parts<T: Send>(
 }
 
 /// A number in each of `count` equal slices of 0 to 1, in random order.
-fn slices(count: u32, mut rng: Rng) -> Vec<f64> {
+pub(crate) fn slices(count: u32, mut rng: Rng) -> Vec<f64> {
     let mut order: Vec<u32> = (0..count).collect();
     for at in (1..order.len()).rev() {
         order.swap(at, rng.below(at as u64 + 1) as usize);
@@ -139,7 +139,7 @@ fn slices(count: u32, mut rng: Rng) -> Vec<f64> {
     order.into_iter().map(place).collect()
 }
 
-fn spread(mut values: Vec<f64>) -> Spread {
+pub(crate) fn spread(mut values: Vec<f64>) -> Spread {
     values.sort_by(f64::total_cmp);
     let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
     Spread { p10: at(0.1), p50: at(0.5), p90: at(0.9) }

@@ -20,6 +20,7 @@ pub mod predict;
 pub mod search;
 pub mod simulate;
 pub mod size;
+pub mod surface;
 pub mod system;
 pub mod verify;
 

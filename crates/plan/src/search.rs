@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::bill::{Bill, DEVICES_MAX, Group, Work};
 use crate::cost::cost;
 use crate::predict::{Prediction, predict};
+use crate::surface::{Surface, surface};
 use crate::system::{PlanError, Tweak};
 use catalogue::{Catalogue, Class, Kind, Part};
 
@@ -60,6 +61,8 @@ pub struct Candidate {
     /// Whether no other candidate is at least as good in price, power and number of drives, and
     /// better in one.
     pub pareto: bool,
+    /// What its figures' intervals do to its rate; only after [`draw`].
+    pub chance: Option<Surface>,
 }
 
 /// A drive that does not reach the goal.
@@ -132,6 +135,23 @@ pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     let near = |refused: &Refused| refused.within.as_ref().map_or(0.0, |within| within.iops);
     refused.sort_by(|a, b| near(b).total_cmp(&near(a)));
     Found { candidates, refused, not_sold }
+}
+
+/// Draws the figures of each candidate, on all cores. The same goal and seed give the same bits.
+pub fn draw(goal: &Goal, catalogue: &Catalogue, found: &mut Found, (draws, seed): (u32, u64)) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = found.candidates.len().div_ceil(threads).max(1);
+    let one = |candidate: &mut Candidate| {
+        let drive = &catalogue.parts[&candidate.drive];
+        let Ok(mut kit) = Kit::new(goal, catalogue, drive) else { return };
+        kit.fill(candidate.drives, candidate.cards);
+        candidate.chance = surface(&kit.bill, draws, seed, goal.iops * REACHED).ok();
+    };
+    std::thread::scope(|scope| {
+        for some in found.candidates.chunks_mut(each) {
+            scope.spawn(move || some.iter_mut().for_each(one));
+        }
+    });
 }
 
 /// One kind of drive, what it hangs on, and the bill in the making.
@@ -284,6 +304,7 @@ impl<'a> Kit<'a> {
             power: cost.power.total(),
             power_kind: cost.power.kind,
             pareto: false,
+            chance: None,
         })
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ::catalogue::{Catalogue, Kind};
 use anyhow::Result;
 use block::Rate;
-use plan::search::{Found, Goal, Refused, search};
+use plan::search::{Found, Goal, Refused, draw, search};
 
 use super::{Args, bill, percent};
 use crate::exit::{Exit, UsageError};
@@ -35,7 +35,8 @@ pub fn searched(
         year: super::sized::year(args)?,
         interface: args.interface.map(|interface| interface.word().to_owned()),
     };
-    let found = search(&goal, &bill.catalogue);
+    let mut found = search(&goal, &bill.catalogue);
+    draw(&goal, &bill.catalogue, &mut found, (args.draws, args.seed));
     let text = match args.json {
         true => serde_json::to_string_pretty(&found)? + "\n",
         false => listing(&goal, &found)?,
@@ -71,10 +72,14 @@ fn listing(goal: &Goal, found: &Found) -> Result<String> {
             Some(power) => format!("{power:.0} W ({})", known(c.power_kind)),
             None => "power not known".to_owned(),
         };
+        let sure = c.chance.map_or(String::new(), |sure| {
+            let (low, high) = (Rate(sure.iops.p10), Rate(sure.iops.p90));
+            format!(", figures' p10 {low}, p90 {high}, reached in {:.0} %", sure.reaches * 100.0)
+        });
         let mark = if c.pareto { '*' } else { ' ' };
         writeln!(
             text,
-            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS {:<10} limit {:<9} {price}, {power}",
+            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS {:<10} limit {:<9} {price}, {power}{sure}",
             c.drives,
             c.drive,
             c.cards,

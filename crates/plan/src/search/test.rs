@@ -324,3 +324,17 @@ fn rack_units_by_hand() {
         assert!((one.yields.per_unit.unwrap() / each - 1.0).abs() < 5e-3, "{name}");
     }
 }
+
+#[test]
+fn each_candidate_says_how_sure_its_figures_are() {
+    let catalogue = Catalogue::shipped();
+    let goal = Goal { interface: Some("sata".to_owned()), ..goal(1.0) };
+    let mut found = search(&goal, &catalogue);
+    assert!(!found.candidates.is_empty() && found.candidates.iter().all(|c| c.chance.is_none()));
+    draw(&goal, &catalogue, &mut found, (200, 1));
+    for candidate in &found.candidates {
+        let sure = candidate.chance.unwrap_or_else(|| panic!("{}", candidate.drive));
+        assert!(sure.iops.p10 <= sure.iops.p90 && sure.off <= 0.02, "{candidate:?}");
+        assert!((0.0..=1.0).contains(&sure.reaches), "{candidate:?}");
+    }
+}

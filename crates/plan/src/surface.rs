@@ -1,0 +1,196 @@
+//! Many draws for the price of a few: a surface through some exact answers.
+//!
+//! A search asks a hundred bills how sure they are. Solving each 10,000 times takes minutes, and
+//! the figures' intervals are narrow: there the logarithm of the rate is nearly a polynomial of
+//! second degree in the logarithms of the figures. So some draws are solved, the polynomial goes
+//! through them by least squares, and the others are read off it. How far it is off is measured on
+//! draws that it has not seen, and told; where that is too much, all that is told is solved.
+
+use block::Rng;
+use serde::Serialize;
+
+use crate::bill::Bill;
+use crate::chance::{Spread, slices, spread};
+use crate::predict::predict;
+use crate::system::{PlanError, System, Tweak};
+
+/// Draws that measure how far the surface is off.
+const CHECKS: usize = 16;
+/// Solved draws for each coefficient of the surface.
+const EACH: usize = 2;
+/// A surface that is further off than this is not used.
+const OFF_MAX: f64 = 0.02;
+/// What is solved where no surface is good enough.
+const SOLVED: usize = 400;
+
+/// What draws came to, most of them read off a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Surface {
+    /// I/Os per second.
+    pub iops: Spread,
+    /// Share of the draws that reach the goal.
+    pub reaches: f64,
+    /// How many draws there were.
+    pub draws: u32,
+    /// How many of them were solved.
+    pub solved: u32,
+    /// The farthest that the surface was off, of those it was checked with; 0 if none was used.
+    pub off: f64,
+}
+
+/// Draws the figures of a bill, solves some and reads the others off a surface. The same bill and
+/// seed give the same bits.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface, PlanError> {
+    let inputs = System::build(bill, &Tweak::default())?.inputs;
+    let mut open: Vec<_> = inputs.iter().filter(|i| i.known.low < i.known.high).collect();
+    // What is certain within a thousandth moves nothing.
+    open.retain(|input| input.known.high / input.known.low > 1.001);
+    let solve = |at: &[f64]| {
+        let value = |(input, at): (&&crate::system::Input, &f64)| {
+            let (low, high) = (input.known.low, input.known.high);
+            ((input.part.clone(), input.quantity), low + (high - low) * at)
+        };
+        let values = open.iter().zip(at).map(value).collect();
+        Ok::<f64, PlanError>(predict(bill, &Tweak { values, ..Tweak::default() })?.iops)
+    };
+    let terms = (open.len() + 1) * (open.len() + 2) / 2;
+    let (fits, draws) = (terms * EACH, draws.max(10) as usize);
+    let place = |count: usize, stream: u64| {
+        let column = |at| slices(count as u32, Rng::new(seed, stream + at as u64));
+        let columns: Vec<Vec<f64>> = (0..open.len()).map(column).collect();
+        (0..count).map(|n| columns.iter().map(|c| c[n]).collect()).collect::<Vec<Vec<f64>>>()
+    };
+    let told = |rates: Vec<f64>, solved: usize, off: f64| {
+        let reaches = rates.iter().filter(|rate| **rate >= goal).count() as f64;
+        let draws = rates.len() as u32;
+        let reaches = reaches / f64::from(draws);
+        Surface { iops: spread(rates), reaches, draws, solved: solved as u32, off }
+    };
+    let through = place(fits, 0);
+    let rates: Vec<f64> = through.iter().map(|at| solve(at)).collect::<Result<_, _>>()?;
+    let logs: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
+    if let Some(fit) = least_squares(&through, &logs, terms) {
+        let mut off = 0.0_f64;
+        for at in place(CHECKS, 1000) {
+            off = off.max((value(&fit, &at) - solve(&at)?.ln()).abs().exp_m1());
+        }
+        if off <= OFF_MAX {
+            let all = place(draws, 2000).iter().map(|at| value(&fit, at).exp()).collect();
+            return Ok(told(all, fits + CHECKS, off));
+        }
+    }
+    let few = place(draws.min(SOLVED), 3000);
+    let all: Vec<f64> = few.iter().map(|at| solve(at)).collect::<Result<_, _>>()?;
+    let solved = fits + CHECKS + all.len();
+    Ok(told(all, solved, 0.0))
+}
+
+/// The products of second degree and less of where a draw is, the middle being 0.
+fn products(at: &[f64], mut each: impl FnMut(usize, f64)) {
+    let from_middle = |place: f64| place - 0.5;
+    let mut term = 0;
+    let mut next = |value: f64| {
+        each(term, value);
+        term += 1;
+    };
+    next(1.0);
+    for (n, one) in at.iter().enumerate() {
+        next(from_middle(*one));
+        for other in &at[..=n] {
+            next(from_middle(*one) * from_middle(*other));
+        }
+    }
+}
+
+fn value(fit: &[f64], at: &[f64]) -> f64 {
+    let mut sum = 0.0;
+    products(at, |term, value| sum += fit[term] * value);
+    sum
+}
+
+/// Coefficients with the least squares, by Cholesky's factors of the normal equations; `None` if
+/// the draws do not determine them.
+fn least_squares(places: &[Vec<f64>], values: &[f64], terms: usize) -> Option<Vec<f64>> {
+    let mut normal = vec![vec![0.0; terms]; terms];
+    let mut right = vec![0.0; terms];
+    let mut row = vec![0.0; terms];
+    for (at, value) in places.iter().zip(values) {
+        products(at, |term, product| row[term] = product);
+        for i in 0..terms {
+            right[i] += row[i] * value;
+            for j in 0..=i {
+                normal[i][j] += row[i] * row[j];
+            }
+        }
+    }
+    for i in 0..terms {
+        for j in 0..=i {
+            let done: f64 = (0..j).map(|k| normal[i][k] * normal[j][k]).sum();
+            let left = normal[i][j] - done;
+            normal[i][j] = match i == j {
+                true if left <= 1e-12 => return None,
+                true => left.sqrt(),
+                false => left / normal[j][j],
+            };
+        }
+    }
+    for i in 0..terms {
+        let done: f64 = (0..i).map(|k| normal[i][k] * right[k]).sum();
+        right[i] = (right[i] - done) / normal[i][i];
+    }
+    for i in (0..terms).rev() {
+        let done: f64 = (i + 1..terms).map(|k| normal[k][i] * right[k]).sum();
+        right[i] = (right[i] - done) / normal[i][i];
+    }
+    Some(right)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::chance::chance;
+    use catalogue::Catalogue;
+
+    #[test]
+    fn it_says_what_solving_every_draw_says() {
+        let catalogue = Catalogue::shipped();
+        for text in [
+            "name = 'x'\nsize = '4k'\noutstanding = 32\n[[group]]\ndrive = 'x25-m'\n",
+            "name = 'x'\nsize = '4k'\nread = 70\noutstanding = 16\nsoftware = 'linux-libaio'\n\
+             jobs = 4\n[[group]]\ndrive = 'micron-9550-max-6400'\ncount = 2\n",
+            include_str!("../systems/intel-ssd.toml"),
+        ] {
+            let bill = Bill::read("b.toml", text, &catalogue).unwrap();
+            let exact = chance(&bill, 1000, 3, Some(1.0)).unwrap();
+            let found = surface(&bill, 10_000, 3, 1.0).unwrap();
+            assert!(found.off <= OFF_MAX && found.reaches == 1.0, "{found:?}");
+            assert!(found.draws < 10_000 || found.solved < 500, "{found:?}");
+            for (a, b) in [
+                (found.iops.p10, exact.iops.p10),
+                (found.iops.p50, exact.iops.p50),
+                (found.iops.p90, exact.iops.p90),
+            ] {
+                assert!((a / b - 1.0).abs() < 0.01, "{}: {a} for {b}", bill.name);
+            }
+            assert_eq!(found, surface(&bill, 10_000, 3, 1.0).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_polynomial_of_second_degree_is_met() {
+        let places: Vec<Vec<f64>> =
+            (0..20).map(|n| vec![f64::from(n % 5) / 4.0, f64::from(n / 5) / 3.0]).collect();
+        let truth = |at: &[f64]| 3.0 + at[0] - 2.0 * at[1] * at[0] + at[1] * at[1];
+        let values: Vec<f64> = places.iter().map(|at| truth(at)).collect();
+        let fit = least_squares(&places, &values, 6).unwrap();
+        for at in [[0.1, 0.9], [0.7, 0.3]] {
+            assert!((value(&fit, &at) - truth(&at)).abs() < 1e-9);
+        }
+        // One place says nothing of six coefficients.
+        assert_eq!(least_squares(&[vec![0.5, 0.5]], &[1.0], 6), None);
+    }
+}
