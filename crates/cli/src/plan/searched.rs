@@ -79,7 +79,8 @@ fn listing(goal: &Goal, found: &Found) -> Result<String> {
         let mark = if c.pareto { '*' } else { ' ' };
         writeln!(
             text,
-            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS {:<10} limit {:<9} {price}, {power}{sure}",
+            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS {:<10} limit {:<9} {price}, \
+             {power}{sure}",
             c.drives,
             c.drive,
             c.cards,

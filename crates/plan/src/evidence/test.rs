@@ -199,7 +199,8 @@ fn a_publisher_weighs_as_much_with_one_row_as_with_five() {
         learn(&all, sure_of(Class::DriveAtLimit), |_| true).unwrap().half
     };
     // Ten publishers at hand, a quarter each, one that was asked blind, which counts for sixteen
-    // more, and one to come: 0.8 of 20.5 ends among the sixteen, whatever the farthest says how often.
+    // more, and one to come: 0.8 of 20.5 ends among the sixteen, however often the farthest
+    // says it.
     assert_eq!((halves(1), halves(5)), (0.2, 0.2));
     let alone = [made(0, "a", 0.1, None), made(1, "b", 0.3, None)];
     // Without a row asked blind all take its place, and the rank of so few is the last.
