@@ -255,7 +255,7 @@ fn an_emulated_drive_changes_while_it_is_served() {
     took();
     served.running.signal(rustix::process::Signal::TERM);
     let ended = served.running.finish(LIMIT);
-    for words in ["changed once during the run, last to test at 0.2", "was not taken"] {
+    for words in ["changed once during the run, last to test at 0.2", "was refused"] {
         assert!(ended.stderr.contains(words), "{ended:?}");
     }
 }

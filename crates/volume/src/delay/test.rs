@@ -411,7 +411,7 @@ fn a_change_that_makes_no_sense_is_told_and_changes_nothing() {
     drive.change(Ok(FIXED.replace("servers = 2", "servers = 0")));
     drive.change(Err("no such file".to_owned()));
     assert_eq!(drive.machine.depth(), 9);
-    assert!(drive.words().unwrap().ends_with("was not taken: no such file"));
+    assert!(drive.words().unwrap().ends_with("was refused: no such file"));
 }
 
 #[test]
