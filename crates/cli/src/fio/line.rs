@@ -273,7 +273,7 @@ mod test {
     #[test]
     fn what_is_not_done_is_refused() {
         for (line, part) in [
-            ("--name", "--name wants a value"),
+            ("--name", "--name needs a value"),
             ("--output-format=xml", "normal, terse, json or json+"),
             ("--terse-version=2", "3, 4 or 5"),
             ("--client=host", "several hosts"),

@@ -266,7 +266,7 @@ mod test {
         assert!(server_id(&scratch.0.join("file"), &one, || [1; 16]).is_err());
         fs::create_dir(scratch.0.join(NAME)).unwrap();
         let error = server_id(&scratch.0, &one, || [1; 16]).unwrap_err();
-        assert!(error.to_string().contains("no file"), "{error}");
+        assert!(error.to_string().contains("not a file"), "{error}");
     }
 
     #[test]
