@@ -148,6 +148,17 @@ fn cut_once(drumfire: &Drumfire, lies: bool, seed: u32) -> Result<(), String> {
     rig.check()
 }
 
+/// So many cuts of each drive: none harms a database on the honest one, some harm one on the other.
+fn cut_many(drumfire: &Drumfire, count: u32) {
+    let mut harmed = 0;
+    for seed in 1..=count {
+        cut_once(drumfire, false, seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        harmed += u32::from(cut_once(drumfire, true, seed).is_err());
+        eprintln!("{seed} cuts of each: the honest cache harmed none, the lying one {harmed}");
+    }
+    assert!(harmed > 0, "{count} databases on a lying cache are whole");
+}
+
 #[test]
 fn a_lying_cache_corrupts_a_database_and_an_honest_one_does_not() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -161,6 +172,9 @@ fn a_lying_cache_corrupts_a_database_and_an_honest_one_does_not() {
     let spare = Folder::new();
     if Loop::direct(&spare.file("drive", &[0; 1 << 20])).is_none() {
         return;
+    }
+    if let Ok(count) = std::env::var("DRUMFIRE_CUTS") {
+        return cut_many(&drumfire, count.parse().expect("a number of cuts"));
     }
     for seed in 1..=2 {
         cut_once(&drumfire, false, seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));

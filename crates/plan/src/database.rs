@@ -68,6 +68,10 @@ pub struct Transaction {
 pub struct Writeback {
     /// Writes in flight between checkpoints.
     pub depth: u32,
+    /// Pages that are gathered before they go out together, as PostgreSQL has the kernel do it
+    /// (`bgwriter_flush_after`, `checkpoint_flush_after`).
+    #[serde(default = "one")]
+    pub burst: u32,
     /// Writes in flight when a checkpoint waits for them.
     pub sync_depth: u32,
     /// Pages that may wait; clients wait beyond it.
@@ -182,6 +186,7 @@ impl Database {
         of("transaction.writes", own.writes, 0.0, 10_000.0)?;
         of("transaction.hot_rows", own.hot_rows.into(), 0.0, 1e6)?;
         of("writeback.depth", behind.depth.into(), 1.0, 4096.0)?;
+        of("writeback.burst", behind.burst.into(), 1.0, 1e6)?;
         of("writeback.sync_depth", behind.sync_depth.into(), 1.0, 4096.0)?;
         of("writeback.pages_max", behind.pages_max.into(), 1.0, 1e9)?;
         of("writeback.checkpoint_s", behind.checkpoint_s, 1e-3, 1e6)?;
@@ -214,6 +219,10 @@ impl Database {
         }
         Ok(forecast)
     }
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn page() -> u32 {

@@ -26,9 +26,9 @@ fn main() {
     let drives = if named.is_empty() { DRIVES.map(str::to_owned).to_vec() } else { named };
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    let mut server = Server::new(&drumfire, folder.path());
+    let server = Server::new(&drumfire, folder.path());
     let on_memory = server.measure("file:disk.img", RAMP_S, seconds);
-    let description = describe(&server, &on_memory);
+    let description = describe(&on_memory);
     std::fs::write(folder.path().join("pgbench.toml"), &description).expect("it is our folder");
     println!("{description}");
     println!(
@@ -44,14 +44,14 @@ fn main() {
 }
 
 /// What `drumfire database` makes of it.
-fn describe(server: &Server, found: &Measured) -> String {
+fn describe(found: &Measured) -> String {
     let pages = (found.written_bytes - found.log_bytes).max(0.0) / 8192.0;
     let redo = found.redo_bytes.max(1.0);
     format!(
         "name = \"pgbench, {scale} branches, {buffers}\"\nclients = {CLIENTS}\ncores = {cores}\n\
          data_bytes = {data}\ndrive_bytes = {drive}\n[transaction]\ncpu_s = {cpu:.3e}\n\
          reads = {reads:.3}\nlog_bytes = {log:.0}\nwrites = {pages:.3}\nhot_rows = {scale}\n\
-         [writeback]\ndepth = 16\nsync_depth = 64\npages_max = 12000\ncheckpoint_s = {every}\n\
+         [writeback]\ndepth = 16\nburst = 64\nsync_depth = 64\npages_max = 12000\ncheckpoint_s = {every}\n\
          checkpoint_log_bytes = {log_max:.3e}\nfiles = 20\n[recovery]\ncpu_s_per_byte = {slow:.2e}\n\
          reads_per_byte = {read_each:.3e}\nread_bytes = {read_bytes:.0}\nread_depth = 10\n\
          writes_per_byte = {write_each:.3e}\nwrite_bytes = {write_bytes:.0}\nflushes = {flushes:.0}\n\

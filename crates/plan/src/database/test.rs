@@ -19,6 +19,7 @@ fn database(change: impl FnOnce(&mut Database)) -> Database {
         },
         writeback: Writeback {
             depth: 4,
+            burst: 1,
             sync_depth: 64,
             pages_max: 10_000,
             checkpoint_s: 10.0,
@@ -150,4 +151,17 @@ fn a_seed_decides_and_nonsense_is_refused() {
     assert!(says("clients = 8", "clients = 0").contains("clients = 0: 1 to 10000"));
     assert!(says("clients", "client").contains("client"));
     assert!(says("data_bytes = 1000000000.0", "data_bytes = 5e9").contains("drive_bytes"));
+}
+#[test]
+fn pages_that_go_out_in_bursts_make_commits_wait() {
+    let of = |burst| {
+        let change = |of: &mut Database| {
+            (of.transaction.reads, of.transaction.writes) = (1.0, 1.0);
+            (of.writeback.depth, of.writeback.burst) = (64, burst);
+        };
+        database(change).on(&drive(0.5e-3, 0.5e-3, 0.1e-3), WATCH).unwrap()
+    };
+    let (even, gathered) = (of(1), of(64));
+    assert!(gathered.commit.p99_s > 1.5 * even.commit.p99_s, "{even:?} {gathered:?}");
+    assert!(gathered.commit.max_s > 64.0 * 0.5e-3);
 }

@@ -40,6 +40,8 @@ struct World<'a> {
     /// Pages to be written, parts of pages too; and those in flight.
     dirty: f64,
     behind: u32,
+    /// Those of `dirty` that may go.
+    ready: f64,
     /// Pages that a checkpoint waits for; then files.
     owed: f64,
     files_left: u32,
@@ -112,6 +114,7 @@ pub(super) fn run(
         log_at: 0.0,
         dirty: 0.0,
         behind: 0,
+        ready: 0.0,
         owed: 0.0,
         files_left: 0,
         checkpoints: Checkpoints::default(),
@@ -257,8 +260,12 @@ impl World<'_> {
             self.sync_files()?;
         }
         let depth = if self.owed > 0.0 { rules.sync_depth } else { rules.depth };
-        while self.dirty >= 1.0 && self.behind < depth {
+        if self.owed > 0.0 || self.dirty - self.ready >= f64::from(rules.burst) {
+            self.ready = self.dirty;
+        }
+        while self.ready >= 1.0 && self.behind < depth {
             self.dirty -= 1.0;
+            self.ready -= 1.0;
             self.behind += 1;
             let extent = self.page(true);
             self.machine.io(Task::Behind, Op::Write, extent)?;
