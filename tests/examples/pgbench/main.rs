@@ -51,10 +51,13 @@ fn describe(found: &Measured) -> String {
         "name = \"pgbench, {scale} branches, {buffers}\"\nclients = {CLIENTS}\ncores = {cores}\n\
          data_bytes = {data}\ndrive_bytes = {drive}\n[transaction]\ncpu_s = {cpu:.3e}\n\
          reads = {reads:.3}\nlog_bytes = {log:.0}\nwrites = {pages:.3}\nhot_rows = {scale}\n\
-         [writeback]\ndepth = 16\nburst = 64\nsync_depth = 64\npages_max = 12000\ncheckpoint_s = {every}\n\
-         checkpoint_log_bytes = {log_max:.3e}\nfiles = 20\n[recovery]\ncpu_s_per_byte = {slow:.2e}\n\
+         [writeback]\ndepth = 16\nburst = 64\nsync_depth = 64\npages_max = 12000\n\
+         checkpoint_s = {every}\n\
+         checkpoint_log_bytes = {log_max:.3e}\nfiles = 20\n[recovery]\n\
+         cpu_s_per_byte = {slow:.2e}\n\
          reads_per_byte = {read_each:.3e}\nread_bytes = {read_bytes:.0}\nread_depth = 10\n\
-         writes_per_byte = {write_each:.3e}\nwrite_bytes = {write_bytes:.0}\nflushes = {flushes:.0}\n\
+         writes_per_byte = {write_each:.3e}\nwrite_bytes = {write_bytes:.0}\n\
+         flushes = {flushes:.0}\n\
          fixed_s = {fixed:.2}\n",
         scale = server::SCALE,
         buffers = server::BUFFERS,
@@ -85,8 +88,8 @@ fn row(drive: &str, found: &Measured, predicted: &Value) {
     let of = |place: &str| predicted.pointer(place).and_then(Value::as_f64).unwrap_or(f64::NAN);
     let tps = of("/tps");
     println!(
-        "{drive:16} {:>9.0} ({tps:>5.0}, {:+.0} %)  {:>5.1} ({:.1})  {:>5.1} ({:.1})  {:>5.2} ({:.2})  \
-         {:>5.1} ({:.1})",
+        "{drive:16} {:>9.0} ({tps:>5.0}, {:+.0} %)  {:>5.1} ({:.1})  {:>5.1} ({:.1})  \
+         {:>5.2} ({:.2})  {:>5.1} ({:.1})",
         found.tps,
         (tps / found.tps - 1.0) * 100.0,
         found.commit_ms,

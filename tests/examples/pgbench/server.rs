@@ -78,9 +78,11 @@ impl<'a> Server<'a> {
             server.limit("2g");
             server.user("initdb -A trust -k -D PLACE/pg");
             let settings = format!(
-                "listen_addresses = ''\nunix_socket_directories = 'FOLDER'\nshared_buffers = {BUFFERS}\n\
+                "listen_addresses = ''\nunix_socket_directories = 'FOLDER'\n\
+                 shared_buffers = {BUFFERS}\n\
                  max_wal_size = 512MB\ncheckpoint_timeout = {CHECKPOINT_S}s\nautovacuum = off\n\
-                 log_checkpoints = on\nlog_min_duration_sample = 0\nlog_statement_sample_rate = 0.1\n"
+                 log_checkpoints = on\nlog_min_duration_sample = 0\n\
+                 log_statement_sample_rate = 0.1\n"
             );
             server.user(&format!("cat >> PLACE/pg/postgresql.conf <<END\n{settings}END"));
             server.start();
