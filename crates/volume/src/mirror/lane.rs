@@ -16,6 +16,10 @@ use super::claims::{Claims, GRANULE_BYTES};
 use super::rules::{Answers, Opened, Rules, Verdict};
 use super::task::{Change, Flush, Read, Repair, Task, Tasks, Votes};
 use super::turn::turn_of;
+use ways::Way;
+
+mod answers;
+mod ways;
 
 /// Makes a new way to a leg, or says why there is none.
 pub type Ways = Box<dyn FnMut(usize) -> Result<Box<dyn Lane>, String>>;
@@ -53,37 +57,8 @@ pub(crate) struct MirrorLane<R> {
     answers: Vec<Done>,
 }
 
-/// The way to one leg.
-struct Way {
-    /// `None` where there is no way at all.
-    lane: Option<Box<dyn Lane>>,
-    waiting: VecDeque<Io>,
-    under_way: u32,
-    /// How often the leg had come back when this way was made.
-    joined: u32,
-    /// When a new way may be made to the last leg.
-    renew_at: Nanos,
-    /// What became of the connections of earlier ways: counters only grow.
-    before: Connection,
-}
-
-impl Way {
-    /// Takes another lane in place of the one before.
-    fn renew(&mut self, now: Nanos, lane: Option<Box<dyn Lane>>) {
-        self.before = self.connection(now);
-        self.lane = lane;
-    }
-
-    fn connection(&self, now: Nanos) -> Connection {
-        let present = self.lane.as_ref().map(|lane| lane.connection(now));
-        self.before + present.unwrap_or_default()
-    }
-}
-
 /// How soon a lane looks again whether what it waits for has been made durable.
 const LOOK: Nanos = Nanos(20_000);
-/// How soon after each other ways to the last leg are made.
-const RENEW: Nanos = Nanos::from_millis(100);
 
 /// What waits for a granule.
 enum Blocked {
@@ -291,202 +266,6 @@ impl<R: Rules> MirrorLane<R> {
             }
         }
     }
-
-    /// Takes an answer of a leg.
-    fn answered(&mut self, leg: usize, one: Done) {
-        let task = Tasks::number(one.tag);
-        match self.tasks.get(task) {
-            Task::Read(_) => self.read_answered(leg, task, one),
-            Task::Repair(_) => self.repair_answered(leg, task, one),
-            Task::Change(change) => {
-                change.votes.note(leg, one.result, one.cause);
-                // The owner gets one of the buffers back; which does not matter, they are alike.
-                let spare = match (&change.buf, one.buf) {
-                    (None, buf) => {
-                        change.buf = buf;
-                        None
-                    }
-                    (Some(_), buf) => buf,
-                };
-                if let Some(buf) = spare {
-                    self.pool.give(buf);
-                }
-                if change.votes.left == 0 {
-                    self.settle(task);
-                }
-            }
-            Task::Flush(flush) => {
-                flush.votes.note(leg, one.result, one.cause);
-                if flush.votes.left == 0 {
-                    self.settle(task);
-                }
-            }
-        }
-    }
-
-    /// Tells what all legs have answered, if that may be told already.
-    fn settle(&mut self, task: u32) {
-        let (op, votes) = match self.tasks.get(task) {
-            Task::Change(change) => (change.op, change.votes),
-            Task::Flush(flush) => (Op::Flush, flush.votes),
-            Task::Read(_) | Task::Repair(_) => return,
-        };
-        let Some((result, cause)) = self.verdict(op, votes) else { return self.held.push(task) };
-        match self.tasks.leave(task) {
-            Task::Change(Change { tag, offset, len, buf, .. }) => {
-                // Some may have it, and some not; one that all refuse is nowhere.
-                if result.is_err_and(|fault| votes.good != 0 || !refuses(fault)) {
-                    self.legs.differs(offset, len.into());
-                }
-                // Behind the verdict: who writes here next meets only legs that have this one.
-                self.give_back(offset, len.into());
-                self.ready.push(Done { tag, result, cause, buf });
-            }
-            Task::Flush(Flush { tag, .. }) => {
-                self.ready.push(Done { tag, result, cause, buf: None });
-            }
-            Task::Read(_) | Task::Repair(_) => {}
-        }
-    }
-
-    /// What the answers of all legs come to, if that is clear. Those whose answer was bad leave
-    /// where another one's was good.
-    fn verdict(&self, op: Op, votes: Votes) -> Option<(Result<(), Fault>, Cause)> {
-        let Votes { good, bad, fault, since, .. } = votes;
-        let (fault, cause) = fault.unwrap_or((Fault::Medium, Cause::NONE));
-        if good == 0 || (bad != 0 && refuses(fault)) {
-            return Some((Err(fault), cause));
-        }
-        for leg in legs(bad) {
-            self.legs.leave(leg, &|| format!("{} failed: {fault}", op.word()));
-        }
-        match self.legs.settled(Answers { good, since }) {
-            Verdict::Done => Some((Ok(()), Cause::NONE)),
-            Verdict::Lost => Some((Err(Fault::Medium), Cause::NONE)),
-            Verdict::Wait => None,
-        }
-    }
-
-    fn read_answered(&mut self, leg: usize, task: u32, one: Done) {
-        let Task::Read(read) = self.tasks.get(task) else { return };
-        let Read { tag, offset, len, tried, fault } = *read;
-        let bit = 1 << leg;
-        match one.result {
-            // Who left meanwhile may have missed a write, which then was in flight beside the read.
-            Ok(()) => {
-                self.tasks.leave(task);
-                self.ready.push(Done { tag, ..one });
-                let bad = self.legs.in_it() & tried;
-                legs(bad).for_each(|leg| self.repair(leg, offset, len));
-                return;
-            }
-            Err(fault) if refuses(fault) => {
-                self.tasks.leave(task);
-                return self.ready.push(Done { tag, ..one });
-            }
-            Err(Fault::Medium) => self.legs.read_failed(leg),
-            Err(fault) => {
-                self.legs.leave(leg, &|| format!("read failed: {fault}"));
-            }
-        }
-        let told = one.result.err().map(|fault| (fault, one.cause)).or(fault);
-        match self.reader(offset, len, tried | bit) {
-            Some(other) => {
-                if let Task::Read(read) = self.tasks.get(task) {
-                    (read.tried, read.fault) = (tried | bit, told);
-                }
-                let (op, fua, buf) = (Op::Read, false, one.buf);
-                self.give(other, task, Io { tag, op, fua, len, offset, buf });
-            }
-            None => {
-                self.tasks.leave(task);
-                let (fault, cause) = told.unwrap_or((Fault::Medium, Cause::NONE));
-                self.ready.push(Done { tag, result: Err(fault), cause, buf: one.buf });
-            }
-        }
-    }
-
-    /// What another leg read is written where it could not be; then the repair is over.
-    fn repair_answered(&mut self, from: usize, task: u32, one: Done) {
-        let Task::Repair(Repair { leg, offset, len }) = *self.tasks.get(task) else { return };
-        if from != leg && one.result.is_ok() && self.has(leg) {
-            let (tag, op, fua, buf) = (one.tag, Op::Write, false, one.buf);
-            return self.give(leg, task, Io { tag, op, fua, len, offset, buf });
-        }
-        if from == leg {
-            match one.result {
-                Ok(()) => self.legs.repaired(),
-                Err(fault) => {
-                    self.legs.leave(leg, &|| format!("a block could not be repaired: {fault}"));
-                }
-            }
-        }
-        self.tasks.leave(task);
-        self.give_back(offset, len.into());
-        if let Some(buf) = one.buf {
-            self.pool.give(buf);
-        }
-    }
-
-    /// A leg whose way is gone for good leaves, and one that came back gets a new way.
-    fn look_after_ways(&mut self) {
-        for leg in 0..self.ways.len() {
-            let joined = self.legs.joined(leg);
-            if joined != self.ways[leg].joined && self.ways[leg].under_way == 0 {
-                let way = self.source.as_mut().map(|source| source(leg));
-                if let Some(Err(why)) = &way {
-                    self.legs.leave(leg, &|| why.clone());
-                }
-                self.ways[leg].renew(self.now, way.and_then(Result::ok));
-                self.ways[leg].joined = joined;
-            }
-            self.look_for_broken(leg, joined);
-        }
-    }
-
-    /// A leg to which no way leads any more leaves; for the last one there is a new way.
-    fn look_for_broken(&mut self, leg: usize, joined: u32) {
-        let gets = (self.legs.writers() | self.legs.in_it()) & 1 << leg != 0;
-        let way = &mut self.ways[leg];
-        let broken = way.lane.as_ref().map_or(Some("no way leads there"), |lane| lane.broken());
-        let Some(why) = broken.filter(|_| gets && joined == way.joined) else { return };
-        self.legs.leave(leg, &|| why.to_owned());
-        if let Some(source) = &mut self.source
-            && self.legs.in_it() & 1 << leg != 0
-            && way.under_way == 0
-            && self.now >= way.renew_at
-        {
-            way.renew_at = self.now + RENEW;
-            way.renew(self.now, source(leg).ok());
-        }
-    }
-
-    fn send(&mut self, now: Nanos) {
-        for leg in 0..self.ways.len() {
-            let came_back = self.legs.joined(leg) != self.ways[leg].joined;
-            let way = &mut self.ways[leg];
-            match &mut way.lane {
-                // What was begun for the new way does not go by the old one.
-                _ if came_back => {}
-                Some(lane) if lane.broken().is_some() => self.answer_lost(leg),
-                Some(lane) if lane.is_open() || !self.opened => {
-                    let before = way.waiting.len();
-                    lane.submit(now, &mut way.waiting);
-                    way.under_way += (before - way.waiting.len()) as u32;
-                }
-                Some(lane) => lane.submit(now, &mut VecDeque::new()),
-                None => self.answer_lost(leg),
-            }
-        }
-    }
-
-    /// Answers what waits for a leg to which no way leads.
-    fn answer_lost(&mut self, leg: usize) {
-        for Io { tag, buf, .. } in std::mem::take(&mut self.ways[leg].waiting) {
-            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
-            self.answered(leg, Done { tag, result, cause, buf });
-        }
-    }
 }
 
 /// The legs of a set of bits.
@@ -497,11 +276,6 @@ pub(super) fn legs(bits: u32) -> impl Iterator<Item = usize> {
         left &= left.wrapping_sub(1);
         leg
     })
-}
-
-/// The I/O is wrong or cannot be done by this kind of volume: no fault of the leg.
-fn refuses(fault: Fault) -> bool {
-    matches!(fault, Fault::OutOfRange | Fault::ReadOnly | Fault::Unsupported | Fault::Miscompare)
 }
 
 impl<R: Rules> Lane for MirrorLane<R> {

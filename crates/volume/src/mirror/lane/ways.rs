@@ -1,0 +1,95 @@
+//! Ways to legs: they break and are made again.
+
+use super::*;
+
+/// How soon after each other ways to the last leg are made.
+const RENEW: Nanos = Nanos::from_millis(100);
+
+/// The way to one leg.
+pub(super) struct Way {
+    /// `None` where there is no way at all.
+    pub(super) lane: Option<Box<dyn Lane>>,
+    pub(super) waiting: VecDeque<Io>,
+    pub(super) under_way: u32,
+    /// How often the leg had come back when this way was made.
+    pub(super) joined: u32,
+    /// When a new way may be made to the last leg.
+    pub(super) renew_at: Nanos,
+    /// What became of the connections of earlier ways: counters only grow.
+    pub(super) before: Connection,
+}
+
+impl Way {
+    /// Takes another lane in place of the one before.
+    pub(super) fn renew(&mut self, now: Nanos, lane: Option<Box<dyn Lane>>) {
+        self.before = self.connection(now);
+        self.lane = lane;
+    }
+
+    pub(super) fn connection(&self, now: Nanos) -> Connection {
+        let present = self.lane.as_ref().map(|lane| lane.connection(now));
+        self.before + present.unwrap_or_default()
+    }
+}
+
+impl<R: Rules> MirrorLane<R> {
+    /// A leg whose way is gone for good leaves, and one that came back gets a new way.
+    pub(super) fn look_after_ways(&mut self) {
+        for leg in 0..self.ways.len() {
+            let joined = self.legs.joined(leg);
+            if joined != self.ways[leg].joined && self.ways[leg].under_way == 0 {
+                let way = self.source.as_mut().map(|source| source(leg));
+                if let Some(Err(why)) = &way {
+                    self.legs.leave(leg, &|| why.clone());
+                }
+                self.ways[leg].renew(self.now, way.and_then(Result::ok));
+                self.ways[leg].joined = joined;
+            }
+            self.look_for_broken(leg, joined);
+        }
+    }
+
+    /// A leg to which no way leads any more leaves; for the last one there is a new way.
+    pub(super) fn look_for_broken(&mut self, leg: usize, joined: u32) {
+        let gets = (self.legs.writers() | self.legs.in_it()) & 1 << leg != 0;
+        let way = &mut self.ways[leg];
+        let broken = way.lane.as_ref().map_or(Some("no way leads there"), |lane| lane.broken());
+        let Some(why) = broken.filter(|_| gets && joined == way.joined) else { return };
+        self.legs.leave(leg, &|| why.to_owned());
+        if let Some(source) = &mut self.source
+            && self.legs.in_it() & 1 << leg != 0
+            && way.under_way == 0
+            && self.now >= way.renew_at
+        {
+            way.renew_at = self.now + RENEW;
+            way.renew(self.now, source(leg).ok());
+        }
+    }
+
+    pub(super) fn send(&mut self, now: Nanos) {
+        for leg in 0..self.ways.len() {
+            let came_back = self.legs.joined(leg) != self.ways[leg].joined;
+            let way = &mut self.ways[leg];
+            match &mut way.lane {
+                // What was begun for the new way does not go by the old one.
+                _ if came_back => {}
+                Some(lane) if lane.broken().is_some() => self.answer_lost(leg),
+                Some(lane) if lane.is_open() || !self.opened => {
+                    let before = way.waiting.len();
+                    lane.submit(now, &mut way.waiting);
+                    way.under_way += (before - way.waiting.len()) as u32;
+                }
+                Some(lane) => lane.submit(now, &mut VecDeque::new()),
+                None => self.answer_lost(leg),
+            }
+        }
+    }
+
+    /// Answers what waits for a leg to which no way leads.
+    pub(super) fn answer_lost(&mut self, leg: usize) {
+        for Io { tag, buf, .. } in std::mem::take(&mut self.ways[leg].waiting) {
+            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
+            self.answered(leg, Done { tag, result, cause, buf });
+        }
+    }
+}
