@@ -65,7 +65,7 @@ fn results_of_each_earlier_layout_are_read_and_not_compared_with_those_of_now() 
         let shown = run(&format!("report {file}")).ok().stdout;
         assert!(shown.contains("made by an earlier version (layout 1)"), "{shown}");
     }
-    refused(&run("sweep swept"), "was begun by another version (layout 1, here 2)");
+    refused(&run("sweep swept"), "was started by another version (layout 1, here 2)");
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn a_newer_or_broken_result_is_refused_in_a_line() {
         let spoilt = if is_sweep { "name its folder" } else { "invalid value: integer `-" };
         for (content, why) in [
             (newer.as_str(), "it has layout 99 of drumfire 0.1.0, and this version reads up to 2"),
-            (&text[..text.len() / 2], "the file was cut"),
+            (&text[..text.len() / 2], "the file was truncated"),
             (&many, spoilt),
-            ("", "the file was cut"),
+            ("", "the file was truncated"),
             ("[1]", ""),
         ] {
             folder.file(name, content.as_bytes());
