@@ -210,7 +210,7 @@ fn a_missing_file_is_written_before_it_is_read() {
     let folder = with("job.fio", text);
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
     let explained = run("explain job.fio").ok().stdout;
-    assert!(explained.contains("before it, r.0.0 is written, 4m"), "{explained}");
+    assert!(explained.contains("first, r.0.0 is written, 4m"), "{explained}");
     assert!(!explained.contains("w.img is written"), "{explained}");
     let done = run("run job.fio --json --out out").ok();
     assert!(done.stderr.contains("writes r.1.0 first, 4m"), "{done:?}");

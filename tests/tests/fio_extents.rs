@@ -76,7 +76,7 @@ fn a_job_may_begin_at_the_end_of_its_file() {
         let we = with(&text);
         let said = drumfire.run(we.path(), "explain job.fio", LIMIT).ok().stdout;
         let grows = if words.contains("new") { "made without data, 2m" } else { "is extended to" };
-        assert!(said.contains(&format!("before it, {name} is {grows}")), "{said}");
+        assert!(said.contains(&format!("first, {name} is {grows}")), "{said}");
         if !words.contains("new") {
             let refused = drumfire.run(we.path(), "run job.fio", LIMIT);
             assert_eq!(refused.code, Some(2), "{}", refused.stderr);

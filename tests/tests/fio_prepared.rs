@@ -67,8 +67,8 @@ fn files_are_only_made_where_nothing_else_is_asked() {
                 rw=write\nbs=64k\n";
     let ours = with(text);
     let said = drumfire.run(ours.path(), "explain job.fio", LIMIT).ok().stdout;
-    assert!(said.contains("before it, a.1.1.img is written, 128k"), "{said}");
-    assert!(said.contains("before it, b.0.0.img is made without data, 256k"), "{said}");
+    assert!(said.contains("first, a.1.1.img is written, 128k"), "{said}");
+    assert!(said.contains("first, b.0.0.img is made without data, 256k"), "{said}");
     drumfire.run(ours.path(), "run job.fio --out out", LIMIT).ok();
     let result = drumfire.run(ours.path(), "report out --as fio", LIMIT).ok().json();
     assert_eq!(ios(&result, "write"), 4);
@@ -96,7 +96,7 @@ fn a_file_that_only_makes_files_ends_well() {
     for file in ["job.fio", "job.toml"] {
         let refused = drumfire.run(folder.path(), &format!("run {file}"), LIMIT);
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-        assert!(refused.stderr.contains("holds 4k, and 64k are to be laid out"), "{toml}");
+        assert!(refused.stderr.contains("holds 4k, and 64k are needed"), "{toml}");
     }
     std::fs::remove_file(folder.path().join("deep/x.img")).unwrap();
     drumfire.run(folder.path(), "run job.toml", LIMIT).ok();

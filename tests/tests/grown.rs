@@ -68,7 +68,10 @@ fn an_array_grows_when_each_leg_was_replaced_by_a_longer_one() {
     for (number, old, new, now) in
         [(1, ["a", "b"], &c, ["c", "b"]), (2, ["c", "b"], &d, ["c", "d"])]
     {
-        of(&format!("volume replace {} {number} {new}", array(old))).ok();
+        let args = format!("volume replace {} {number} {new}", array(old));
+        let uri = of(&args).ok().stdout;
+        let shown = of(&format!("volume show {}", uri.trim())).ok().stdout;
+        assert!(shown.contains(&format!("leg {number}: out, file:{}", now[number - 1])), "{shown}");
         let (running, address) = serving(&drumfire, folder.path(), &array(now));
         await_agreement(folder.path(), now, 10 * MIB);
         // It knows that they do when it says so itself: what is written goes to both.

@@ -461,9 +461,9 @@ fn writes_that_can_be_reduced_are_said() {
     let lines = "workload.access.lines = [{ size_bytes = \"4k\", read_percent = 0 }]";
     for (content, word) in [
         ("dedupe_percent = 100", "100 % of the blocks are duplicates"),
-        ("compress_percent = 50", "50 % of each write compress"),
-        ("pattern = \"0\"", "a pattern"),
-        ("repeats = true", "again and again"),
+        ("compress_percent = 50", "50 % of each write is compressible"),
+        ("pattern = \"0\"", "one pattern"),
+        ("repeats = true", "rewritten unchanged"),
         ("", ""),
     ] {
         let job = job(&folder, &volume, &format!("{lines}\nworkload.content = {{ {content} }}"));

@@ -33,7 +33,7 @@ fn what_is_refused_is_refused_by_run_and_named_by_explain() {
     refused(&ran, "job.fio:2");
     assert_eq!(ran.stdout, "");
     assert!(folder.result().is_none(), "nothing was run");
-    refused(&drumfire.run(folder.path(), "run job.fio --size 4k", LIMIT), "--size does not go");
+    refused(&drumfire.run(folder.path(), "run job.fio --size 4k", LIMIT), "--size cannot be used");
     refused(&drumfire.run(folder.path(), "explain job.fio --as icf", LIMIT), "would not be run");
 }
 

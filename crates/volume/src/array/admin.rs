@@ -145,11 +145,14 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
             *member = Member { state: LegState::Out, left, ..*member };
         }
     }
+    // A leg that takes another's place has its number.
+    let mut seat = legs.len();
     if let Some(number) = gone {
         let at = number.checked_sub(1).filter(|at| *at < legs.len());
         let at = at.ok_or_else(|| wrong("no leg has that number"))?;
         let was = block.members.remove(at);
         legs.remove(at);
+        seat = at;
         if comes.is_none() && was.state != LegState::Spare {
             block.copies = block.copies.saturating_sub(1).max(1);
         }
@@ -170,9 +173,9 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
         desk.clear()?;
         write_map(&mut desk, &block)?;
         let state = if spare { LegState::Spare } else { LegState::Out };
-        block.members.push(Member { uuid: uuid(), state, empty: true, left });
+        block.members.insert(seat, Member { uuid: uuid(), state, empty: true, left });
         block.copies += u32::from(gone.is_none() && !spare);
-        legs.push(Some(desks.len()));
+        legs.insert(seat, Some(desks.len()));
         desks.push(desk);
     }
     block.advance(os::random());
