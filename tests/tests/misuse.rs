@@ -95,7 +95,7 @@ misuses! {
     a_missing_run "report none" => USAGE "none holds no result.json"
     a_folder_as_a_volume "run file:. --seconds 1" => USAGE "neither a file nor a block device"
     a_doctor_of_a_folder "doctor file:." => USAGE "neither a file nor a block device"
-    a_part_to_simulate "simulate cd6" => USAGE "drumfire plan --drive cd6"
+    a_part_to_simulate "simulate micron-7450" => USAGE "drumfire plan --drive micron-7450"
     a_link_of_no_mtu "audit --mtu 1 --iops 1M --link 10gbe --size 4k" => USAGE "mtu: a link has one"
     a_stranger_to_destroy "run null:1g --destroy=/dev/sdzz --seconds 1" => USAGE
         "--destroy=/dev/sdzz: the job has no such volume"
@@ -147,7 +147,7 @@ fn documents_that_are_none_of_ours() {
     for (args, word) in [
         ("report list.json", "it is not the result of a run"),
         ("compare object.json object.json", "not the result of a run"),
-        ("report half.json", "it is no json"),
+        ("report half.json", "not json"),
         ("report old.json", "missing field"),
         ("run bytes.fio", "cannot read bytes.fio: "),
         ("run bytes.toml", "cannot read bytes.toml: "),

@@ -86,10 +86,10 @@ fn a_drive_of_the_catalogue_is_a_profile_for_simulation_and_emulation() {
     assert_eq!(planned, iops("plan drive.toml --outstanding 1 --json"));
     // 92 us of a lone read.
     assert!((planned * 92e-6 - 1.0).abs() < 0.02, "{planned}");
-    let emulated = "run delay:micron-9200(ram:64m) --outstanding 1 --time 1s --out r";
+    let emulated = "run delay:micron-9200(ram:64m) --outstanding 1 --seconds 1 --out r";
     let stdout = run(emulated).ok().stdout;
     assert!(stdout.contains("emulates micron-9200"), "{stdout}");
-    let missing = run("run delay:micron-7450(ram:64m) --time 1s");
+    let missing = run("run delay:micron-7450(ram:64m) --seconds 1");
     assert_eq!(missing.code, Some(2), "{missing:?}");
     assert!(missing.stderr.contains("the catalogue has no write_iops;"), "{missing:?}");
     assert_eq!(missing.stderr.trim_end().lines().count(), 1, "{missing:?}");
@@ -163,7 +163,7 @@ fn alternatives_stand_beside_each_other_for_the_same_money_and_the_same_iops() {
         ("plan --compare sata.toml", "2 values"),
         ("plan --compare sata.toml optane.toml --size 8k", "--size"),
         ("plan --compare sata.toml optane.toml --money 5GB", "GB where USD belongs"),
-        ("plan sata.toml --size 8k", "--size: sata.toml says that"),
+        ("plan sata.toml --size 8k", "--size: sata.toml sets it"),
         ("plan sata.toml --money 5", "--money"),
     ] {
         let done = run(args);

@@ -149,10 +149,9 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
     let mut seat = legs.len();
     if let Some(number) = gone {
         let at = number.checked_sub(1).filter(|at| *at < legs.len());
-        let at = at.ok_or_else(|| wrong("no leg has that number"))?;
-        let was = block.members.remove(at);
-        legs.remove(at);
-        seat = at;
+        seat = at.ok_or_else(|| wrong("no leg has that number"))?;
+        let was = block.members.remove(seat);
+        legs.remove(seat);
         if comes.is_none() && was.state != LegState::Spare {
             block.copies = block.copies.saturating_sub(1).max(1);
         }
