@@ -3,7 +3,7 @@
 use block::{Geometry, Rng};
 use proto::crc32c::crc32c;
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Found, PAGE_BYTES, Page, SUPERBLOCK_BYTES, State, Superblock,
+    Array, Assembly, DATA_OFFSET, Found, LegState, PAGE_BYTES, Page, SUPERBLOCK_BYTES, Superblock,
     assemble, page_count, region_bytes, second_copy,
 };
 
@@ -38,7 +38,7 @@ pub fn read_superblock(input: &[u8]) {
 fn fits(Assembly { newest, places, missing, .. }: &Assembly) {
     assert!(DATA_OFFSET + newest.bytes <= second_copy(LEG_BYTES), "{newest:?}");
     assert_eq!(places.len(), newest.members.len());
-    assert!(newest.in_state(State::In) & !missing != 0);
+    assert!(newest.in_state(LegState::In) & !missing != 0);
 }
 
 /// Reads a page of a map: it is refused, or exactly what it says may differ is behind.
@@ -67,7 +67,7 @@ pub fn read_map(input: &[u8]) {
 fn assembly(bytes: u64) -> Assembly {
     let member = volume::array::Member {
         uuid: 1,
-        state: State::In,
+        state: LegState::In,
         empty: false,
         left: volume::array::Generation::default(),
     };

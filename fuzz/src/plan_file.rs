@@ -1,8 +1,8 @@
 //! Files of parts, bills and claims as no good author writes them.
 
+use catalogue::Catalogue;
 use plan::audit::audit_all;
 use plan::bill::Bill;
-use catalogue::Catalogue;
 use plan::claim::{ClaimError, Document};
 use plan::cost::cost;
 use plan::predict::{bound, predict};

@@ -77,7 +77,7 @@ fn every_cell_has_a_result_and_a_row() {
     let same = drumfire.run(folder.path(), "compare s s", LIMIT);
     assert!([Some(0), Some(3)].contains(&same.code), "{same:?}");
     assert!(same.stdout.matches("cannot tell: no interval").count() >= 6 * 5, "{}", same.stdout);
-    assert!(same.stdout.contains("2 runs and 2 runs; from 3 runs of each side"), "{}", same.stdout);
+    assert!(same.stdout.contains("2 runs and 2 runs; 3 runs of each side"), "{}", same.stdout);
     assert!(!same.stdout.contains("higher") && !same.stdout.contains("lower"), "{}", same.stdout);
 }
 
