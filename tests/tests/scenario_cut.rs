@@ -146,7 +146,7 @@ fn two_scenarios_take_a_folder_each() {
     first.await_stderr(LIMIT, |text| text.contains("kinds 2/7 run").then_some(()));
     let second = drumfire.run(folder.path(), ARGS, LIMIT);
     assert_eq!(second.code, Some(2), "{second:?}");
-    assert!(second.stderr.contains("another run writes there"), "{second:?}");
+    assert!(second.stderr.contains("in use by another run"), "{second:?}");
     // Without a place of their own each has one.
     let args = "scenario run marvell-modules --modelled";
     let others = [0, 1].map(|_| Running::start(&mut drumfire.command(folder.path(), args)));

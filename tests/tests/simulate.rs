@@ -90,7 +90,7 @@ fn what_is_not_calibrated_says_so_and_what_is_wrong_is_refused() {
         ("simulate x25-m --drives 0", "1 to 2048"),
         ("run delay:nothing(ram:1m)", "profile nothing"),
         ("calibrate . --out x.toml", "no result.json"),
-        ("plan x25-m --html x.html", "x25-m is a profile, which has no page"),
+        ("plan x25-m --html x.html", "x25-m is a profile: a page needs a bill"),
     ] {
         let done = run(args);
         assert!(matches!(done.code, Some(1 | 2)), "{args}: {done:?}");
