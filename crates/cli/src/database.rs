@@ -1,4 +1,4 @@
-//! `drumfire database FILE DRIVE…`: what a database commits a second on drives, in virtual time.
+//! `drumfire database FILE DRIVE…`: how many transactions a second a database commits on drives.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub struct Args {
     /// What a transaction of the database takes from host and drive.
     #[arg(value_name = "DATABASE.toml")]
     pub file: PathBuf,
-    /// Profiles of drives: files, or those that come along.
+    /// Drives: profiles, or drives of the catalogue.
     #[arg(value_name = "PROFILE", required = true)]
     pub drives: Vec<String>,
     /// Clients, in place of those of the file.
@@ -94,7 +94,8 @@ fn document(database: &Database, rows: &[(Profile, Forecast)], args: &Args) -> R
 fn table(database: &Database, rows: &[(Profile, Forecast)]) -> String {
     let name = rows.iter().map(|(drive, _)| drive.name.len()).max().unwrap_or(0).max("drive".len());
     let mut text = format!(
-        "{}: {} clients; simulated\n{:name$}  {:>9}  {:>7}  {:>9}  {:>9}  {:>9}  {:>6}  {:>9}\n",
+        "{}: {} clients; simulated\n{:name$}  {:>9}  {:>7}  {:>9}  {:>9}  {:>9}  {:>6}  {:>9}  \
+         figures\n",
         database.name,
         database.clients,
         "drive",
@@ -109,7 +110,7 @@ fn table(database: &Database, rows: &[(Profile, Forecast)]) -> String {
     for (drive, found) in rows {
         let restart = found.recovery_s.map_or("-".to_owned(), |seconds| format!("{seconds:.1}"));
         text += &format!(
-            "{:name$}  {:>9.0}  {:>7.1}  {:>9.2}  {:>9.2}  {:>9.1}  {:>5.0}%  {restart:>9}\n",
+            "{:name$}  {:>9.0}  {:>7.1}  {:>9.2}  {:>9.2}  {:>9.1}  {:>5.0}%  {restart:>9}  {}\n",
             drive.name,
             found.tps,
             found.group,
@@ -117,7 +118,15 @@ fn table(database: &Database, rows: &[(Profile, Forecast)]) -> String {
             found.commit.p99_s * 1e3,
             found.transaction.max_s * 1e3,
             found.cpu_share * 100.0,
+            kind(drive).word(),
         );
     }
-    text + "commit ms, p99 ms: of the commit alone; max ms: the longest transaction\n"
+    text += "commit ms, p99 ms: of the commit alone; max ms: the longest transaction\n";
+    let guessed = rows.iter().filter(|(drive, _)| drive.scatter_is_known().is_none());
+    let names: Vec<&str> = guessed.map(|(drive, _)| drive.name.as_str()).collect();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        text += &format!("p99 and max of {names}: not calibrated, how times scatter is supposed\n");
+    }
+    text
 }

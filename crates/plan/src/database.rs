@@ -4,10 +4,10 @@
 //! The description is taken from the database on any one drive, memory best of all, with the
 //! counters of the block device and of the database ([`Database`]). The drive is a
 //! [`Profile`](model::device::Profile). Both meet in virtual time: clients read pages one after
-//! another, one write of the log and one flush commit everybody who waits, pages are written behind
-//! their backs, checkpoints catch up.
+//! another, one write of the log and one flush commit all clients that wait,
+//! dirty pages are written in the background, checkpoints catch up.
 
-mod machine;
+mod host;
 mod restart;
 mod world;
 
@@ -38,7 +38,7 @@ pub struct Database {
     pub page_bytes: u32,
     /// What a transaction does.
     pub transaction: Transaction,
-    /// What is written behind the backs of the clients.
+    /// What is written in the background.
     pub writeback: Writeback,
     /// What a restart after a crash does; without it none is predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,14 +55,14 @@ pub struct Transaction {
     pub reads: f64,
     /// Bytes of log.
     pub log_bytes: f64,
-    /// Pages written behind its back.
+    /// Pages that it leaves dirty, written in the background.
     pub writes: f64,
     /// Rows of which each transaction locks one until it is committed; 0 for none.
     #[serde(default)]
     pub hot_rows: u32,
 }
 
-/// How pages reach the drive that no client waits for.
+/// How dirty pages reach the drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writeback {
@@ -74,7 +74,7 @@ pub struct Writeback {
     pub burst: u32,
     /// Writes in flight when a checkpoint waits for them.
     pub sync_depth: u32,
-    /// Pages that may wait; clients wait beyond it.
+    /// Most dirty pages; beyond it clients wait.
     pub pages_max: u32,
     /// Seconds from the beginning of a checkpoint to that of the next.
     pub checkpoint_s: f64,
@@ -131,7 +131,7 @@ pub struct Forecast {
     pub group: f64,
     /// Share of its cores that are busy.
     pub cpu_share: f64,
-    /// Most pages that waited to be written.
+    /// Most dirty pages at a time.
     pub backlog_pages: u32,
     /// Bytes of log that a restart at the end reads.
     pub redo_bytes: f64,

@@ -1,11 +1,11 @@
 //! A database server on an attached volume, and what it and the kernel count.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use drumfire_tests::{Drumfire, Loop, Running, run};
+use drumfire_tests::{ControlGroup, Drumfire, Loop, Running, run};
 
 pub const LIMIT: Duration = Duration::from_secs(900);
 /// Branches of pgbench's bank: 15 MB each.
@@ -55,7 +55,8 @@ pub struct Counters {
 pub struct Server<'a> {
     drumfire: &'a Drumfire,
     folder: &'a Path,
-    group: PathBuf,
+    /// The limit of its memory, once the database is made.
+    group: Option<ControlGroup>,
 }
 
 pub fn cores() -> usize {
@@ -65,9 +66,7 @@ pub fn cores() -> usize {
 impl<'a> Server<'a> {
     /// Makes the database once, in a file that each measurement copies.
     pub fn new(drumfire: &'a Drumfire, folder: &'a Path) -> Server<'a> {
-        let group = PathBuf::from(format!("/sys/fs/cgroup/memory/pgbench-{}", std::process::id()));
-        fs::create_dir_all(&group).expect("control groups of memory, version 1");
-        let server = Server { drumfire, folder, group };
+        let mut server = Server { drumfire, folder, group: None };
         fs::File::create(folder.join("disk.img")).and_then(|f| f.set_len(DRIVE_BYTES)).unwrap();
         fs::create_dir_all(folder.join("mounted")).unwrap();
         shell(&format!("chown postgres {}", folder.display()));
@@ -75,7 +74,6 @@ impl<'a> Server<'a> {
             shell(&format!("mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 {device}"));
             server.mount(device);
             shell(&format!("chown postgres {}", server.place()));
-            server.limit("2g");
             server.user("initdb -A trust -k -D PLACE/pg");
             let settings = format!(
                 "listen_addresses = ''\nunix_socket_directories = 'FOLDER'\n\
@@ -91,6 +89,9 @@ impl<'a> Server<'a> {
             server.user("pg_ctl -w -D PLACE/pg stop");
         });
         shell(&format!("cd {} && cp --sparse=always disk.img made.img", folder.display()));
+        let (v1, v2) = ("memory.limit_in_bytes", "memory.max");
+        let group = ControlGroup::with(["memory", v1, MEMORY], ["memory", v2, MEMORY]);
+        server.group = Some(group.expect("a control group of memory"));
         server
     }
 
@@ -100,7 +101,6 @@ impl<'a> Server<'a> {
         let mut found = None;
         self.with(uri, |device| {
             self.mount(device);
-            self.limit(MEMORY);
             drop_caches();
             self.start();
             self.user("psql -qc checkpoint");
@@ -175,10 +175,6 @@ impl<'a> Server<'a> {
         self.user("pg_ctl -w -t 600 -D PLACE/pg -l FOLDER/log start >/dev/null");
     }
 
-    fn limit(&self, bytes: &str) {
-        fs::write(self.group.join("memory.limit_in_bytes"), bytes).expect("a limit of memory");
-    }
-
     fn place(&self) -> String {
         self.folder.join("mounted").display().to_string()
     }
@@ -187,11 +183,12 @@ impl<'a> Server<'a> {
     fn user(&self, line: &str) -> String {
         let folder = self.folder.display().to_string();
         let line = line.replace("PLACE", &self.place()).replace("FOLDER", &folder);
-        let group = self.group.join("cgroup.procs");
-        let mut command = Command::new("sh");
-        let inner = "exec setpriv --reuid=postgres --regid=postgres --clear-groups sh -c \"$1\"";
-        let outer = format!("echo $$ > {}; cd /; {inner}", group.display());
-        command.args(["-c", &outer, "sh", &line]);
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh", "-c"]);
+        command.arg(format!("cd /; {line}"));
+        if let Some(group) = &self.group {
+            command = group.put(&command);
+        }
         command.env("PGHOST", &folder).env("PGDATABASE", "postgres").env("LC_ALL", "C");
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{POSTGRES}:{path}"));
@@ -220,13 +217,6 @@ impl<'a> Server<'a> {
             times.fold(0.0, f64::max)
         };
         texts.map(longest).fold(0.0, f64::max) / 1e6
-    }
-}
-
-impl Drop for Server<'_> {
-    fn drop(&mut self) {
-        // An empty group left behind harms nobody.
-        let _ = fs::remove_dir(&self.group);
     }
 }
 

@@ -4,13 +4,13 @@ use block::{Nanos, Op, Rng};
 use model::device::Profile;
 use model::{Extent, ModelError};
 
-use super::machine::{Machine, Task};
+use super::host::{Host, Task};
 use super::{Database, Recovery};
 
 struct Restart<'a> {
     spec: &'a Database,
     after: &'a Recovery,
-    machine: Machine<'a>,
+    host: Host<'a>,
     rng: Rng,
     /// Reads that have not begun, and those that are not worked on yet.
     left: u64,
@@ -35,7 +35,7 @@ pub(super) fn run(
         spec,
         after,
         // It is one process.
-        machine: Machine::new(drive, 1, slice_s, seed)?,
+        host: Host::new(drive, 1, slice_s, seed)?,
         rng: Rng::new(seed, 2),
         left: reads as u64,
         open: 0,
@@ -55,7 +55,7 @@ pub(super) fn run(
         restart.step()?;
     }
     restart.flush()?;
-    Ok(after.fixed_s + restart.machine.now.0 as f64 / 1e9)
+    Ok(after.fixed_s + restart.host.now.0 as f64 / 1e9)
 }
 
 impl Restart<'_> {
@@ -66,7 +66,7 @@ impl Restart<'_> {
             self.open += 1;
             self.dirty += dirties;
             let extent = self.place(self.after.read_bytes, false);
-            self.machine.io(Task::Read(0), Op::Read, extent)?;
+            self.host.io(Task::Read(0), Op::Read, extent)?;
         }
         let rules = &self.spec.writeback;
         let depth = if self.left == 0 { rules.sync_depth } else { rules.depth };
@@ -74,19 +74,19 @@ impl Restart<'_> {
             self.dirty -= 1.0;
             self.behind += 1;
             let extent = self.place(self.after.write_bytes, true);
-            self.machine.io(Task::Behind, Op::Write, extent)?;
+            self.host.io(Task::Writeback, Op::Write, extent)?;
         }
         Ok(())
     }
 
     fn step(&mut self) -> Result<(), ModelError> {
         let mut ended = Vec::new();
-        self.machine.step(Nanos(u64::MAX), &mut ended)?;
+        self.host.step(Nanos(u64::MAX), &mut ended)?;
         for task in ended {
             match task {
-                Task::Read(client) => self.machine.work(Task::Slice(client))?,
+                Task::Read(client) => self.host.work(Task::Slice(client))?,
                 Task::Slice(_) => self.open -= 1,
-                Task::Behind => self.behind -= 1,
+                Task::Writeback => self.behind -= 1,
                 _ => self.flushing = false,
             }
         }
@@ -96,7 +96,7 @@ impl Restart<'_> {
     fn flush(&mut self) -> Result<(), ModelError> {
         let extent = Extent { bytes: 0, ..self.place(self.spec.page_bytes, true) };
         self.flushing = true;
-        self.machine.io(Task::Flush, Op::Flush, extent)?;
+        self.host.io(Task::Flush, Op::Flush, extent)?;
         while self.flushing {
             self.step()?;
         }

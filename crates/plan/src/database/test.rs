@@ -165,3 +165,27 @@ fn pages_that_go_out_in_bursts_make_commits_wait() {
     assert!(gathered.commit.p99_s > 1.5 * even.commit.p99_s, "{even:?} {gathered:?}");
     assert!(gathered.commit.max_s > 64.0 * 0.5e-3);
 }
+
+#[test]
+fn a_burst_longer_than_the_pages_that_may_be_dirty_stops_nobody_for_ever() {
+    let change = |of: &mut Database| {
+        of.transaction.writes = 1.0;
+        (of.writeback.burst, of.writeback.pages_max) = (1000, 100);
+        of.writeback.checkpoint_s = 1e5;
+    };
+    let found = database(change).on(&drive(1e-3, 1e-3, 0.0), WATCH).unwrap();
+    assert!(found.tps > 300.0, "{found:?}");
+}
+
+#[test]
+fn thousands_of_clients_are_no_error() {
+    let change = |of: &mut Database| {
+        (of.clients, of.cores, of.transaction.cpu_s) = (10_000, 1024, 1e-3);
+        of.transaction.log_bytes = 50_000.0;
+    };
+    // Groups of all sizes, and a log of as many lengths.
+    let watch = Watch { warmup_s: 0.1, seconds: 0.2, seed: 1 };
+    let found = database(change).on(&drive(1e-3, 2e-3, 2e-3), watch);
+    let found = found.unwrap();
+    assert!(found.group > 1000.0, "{found:?}");
+}

@@ -1,4 +1,4 @@
-//! The database in virtual time.
+//! Clients, log and checkpoints of a database, in virtual time.
 
 use std::collections::VecDeque;
 
@@ -6,47 +6,50 @@ use block::{Nanos, Op, Rng};
 use model::device::Profile;
 use model::{Extent, ModelError};
 
-use super::machine::{Machine, Task};
+use super::host::{Host, Task};
 use super::{Database, Forecast, Times, Watch, Writeback};
 use crate::simulate::SimulateError;
 
-/// Share of the drive, from its end, that the log goes round in.
+/// Share of the drive, at its end, that the log cycles through.
 const LOG_SHARE: f64 = 0.1;
-/// Share of the time to the next checkpoint that one takes.
+/// Share of the interval over which a checkpoint spreads its writes, as PostgreSQL does.
 const SPREAD: f64 = 0.9;
 
 /// A client and its transaction.
 #[derive(Clone, Debug, Default)]
 struct Client {
     began: Nanos,
+    /// When it asked for its commit.
     asked: Nanos,
     reads_left: u32,
+    /// It has asked for its row; `row` is the one, if rows are locked at all.
+    locks: bool,
     row: Option<u32>,
     durable: bool,
 }
 
 struct World<'a> {
     spec: &'a Database,
-    machine: Machine<'a>,
+    host: Host<'a>,
     rng: Rng,
     clients: Vec<Client>,
-    /// Who waits for the row, the first one has it.
+    /// Clients that wait for each row; the first one holds it.
     rows: Vec<VecDeque<u32>>,
-    /// Who waits for the next flush, and who for that in flight.
+    /// Clients of the next flush, and of the one in flight.
     joining: Vec<u32>,
     committing: Vec<u32>,
     log_bytes: f64,
     log_at: f64,
-    /// Pages to be written, parts of pages too; and those in flight.
+    /// Dirty pages, with fractions; those of them whose burst is complete; writes in flight.
     dirty: f64,
-    behind: u32,
-    /// Those of `dirty` that may go.
     ready: f64,
-    /// Pages that a checkpoint waits for; then files.
+    behind: u32,
+    /// Pages that the checkpoint still waits for, then files.
     owed: f64,
     files_left: u32,
+    syncing: bool,
     checkpoints: Checkpoints,
-    /// Who waits until fewer pages wait.
+    /// Clients stopped until fewer pages are dirty.
     held: Vec<u32>,
     counts_from: Nanos,
     books: Books,
@@ -62,7 +65,7 @@ struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// How much of the way from the last checkpoint to the next is gone.
+    /// Share of the interval from the last checkpoint to the next, by time or by log.
     fn share(&self, rules: &Writeback, now: Nanos) -> f64 {
         let time = seconds(self.last.0, now) / rules.checkpoint_s;
         let log =
@@ -75,8 +78,7 @@ impl Checkpoints {
         self.last = (now, self.written);
     }
 
-    /// Bytes of log since the last checkpoint that was complete: a database takes most of the time
-    /// until the next one for it.
+    /// Bytes of log since the last complete checkpoint.
     fn redo(&self, rules: &Writeback, now: Nanos, ended: bool) -> f64 {
         let complete = ended && self.share(rules, now) >= SPREAD;
         self.written - if complete { self.last.1 } else { self.before }
@@ -104,7 +106,7 @@ pub(super) fn run(
     let rows = spec.transaction.hot_rows as usize;
     let mut world = World {
         spec,
-        machine: Machine::new(drive, spec.cores, slice_s, watch.seed)?,
+        host: Host::new(drive, spec.cores, slice_s, watch.seed)?,
         rng: Rng::new(watch.seed, 1),
         clients: vec![Client::default(); spec.clients as usize],
         rows: vec![VecDeque::new(); rows],
@@ -113,10 +115,11 @@ pub(super) fn run(
         log_bytes: 0.0,
         log_at: 0.0,
         dirty: 0.0,
-        behind: 0,
         ready: 0.0,
+        behind: 0,
         owed: 0.0,
         files_left: 0,
+        syncing: false,
         checkpoints: Checkpoints::default(),
         held: Vec::new(),
         counts_from: Nanos(nanos(watch.warmup_s)),
@@ -125,8 +128,8 @@ pub(super) fn run(
     (0..spec.clients).try_for_each(|client| world.start(client))?;
     let end = Nanos(nanos(watch.warmup_s + watch.seconds));
     let mut ended = Vec::new();
-    while world.machine.now < end {
-        if !world.machine.step(end, &mut ended)? {
+    while world.host.now < end {
+        if !world.host.step(end, &mut ended)? {
             break;
         }
         for task in ended.drain(..) {
@@ -135,7 +138,7 @@ pub(super) fn run(
         world.write_behind()?;
     }
     let ended = world.owed == 0.0 && world.files_left == 0;
-    let redo_bytes = world.checkpoints.redo(&spec.writeback, world.machine.now, ended);
+    let redo_bytes = world.checkpoints.redo(&spec.writeback, world.host.now, ended);
     let forecast = world.books.forecast(slice_s / f64::from(spec.cores), watch.seconds)?;
     Ok(Forecast { redo_bytes, ..forecast })
 }
@@ -147,24 +150,25 @@ impl World<'_> {
             return Ok(());
         }
         let reads_left = self.some(self.spec.transaction.reads);
-        let now = self.machine.now;
+        let now = self.host.now;
         self.clients[client as usize] = Client { began: now, reads_left, ..Client::default() };
-        self.machine.work(Task::Slice(client))
+        self.host.work(Task::Slice(client))
     }
 
     fn ended(&mut self, task: Task) -> Result<(), ModelError> {
         match task {
             Task::Slice(client) => self.worked(client),
-            Task::Read(client) => self.machine.work(Task::Slice(client)),
+            Task::Read(client) => self.host.work(Task::Slice(client)),
             Task::Log => self.flush(Task::Flush),
             Task::Flush => self.committed(),
-            Task::Behind => {
+            Task::Writeback => {
                 self.behind -= 1;
                 self.owed = (self.owed - 1.0).max(0.0);
                 self.sync_files()
             }
             Task::Sync => {
                 self.files_left -= 1;
+                self.syncing = false;
                 self.sync_files()
             }
         }
@@ -172,7 +176,7 @@ impl World<'_> {
 
     /// A client had its slice of a core: it reads, takes its row, commits, or is done.
     fn worked(&mut self, client: u32) -> Result<(), ModelError> {
-        if self.machine.now >= self.counts_from {
+        if self.host.now >= self.counts_from {
             self.books.slices += 1;
         }
         let own = &mut self.clients[client as usize];
@@ -182,27 +186,33 @@ impl World<'_> {
         if own.reads_left > 0 {
             own.reads_left -= 1;
             let extent = self.page(false);
-            return self.machine.io(Task::Read(client), Op::Read, extent);
+            return self.host.io(Task::Read(client), Op::Read, extent);
         }
-        if own.row.is_none() && !self.rows.is_empty() {
-            let row = self.rng.below(self.rows.len() as u64) as u32;
-            self.clients[client as usize].row = Some(row);
-            let queue = &mut self.rows[row as usize];
-            queue.push_back(client);
-            return if queue.len() == 1 { self.machine.work(Task::Slice(client)) } else { Ok(()) };
+        if !std::mem::replace(&mut own.locks, true) {
+            return self.lock(client);
         }
-        if self.rows.is_empty() && own.row.is_none() {
-            own.row = Some(u32::MAX);
-            return self.machine.work(Task::Slice(client));
-        }
-        own.asked = self.machine.now;
+        own.asked = self.host.now;
         self.log_bytes += self.spec.transaction.log_bytes;
         self.checkpoints.written += self.spec.transaction.log_bytes;
         self.joining.push(client);
         self.write_log()
     }
 
-    /// One write and one flush for all who wait.
+    /// A client asks for a row, and goes on when it holds it.
+    fn lock(&mut self, client: u32) -> Result<(), ModelError> {
+        if !self.rows.is_empty() {
+            let row = self.rng.below(self.rows.len() as u64) as u32;
+            self.clients[client as usize].row = Some(row);
+            let queue = &mut self.rows[row as usize];
+            queue.push_back(client);
+            if queue.len() > 1 {
+                return Ok(());
+            }
+        }
+        self.host.work(Task::Slice(client))
+    }
+
+    /// Group commit: one write and one flush for all clients that wait.
     fn write_log(&mut self) -> Result<(), ModelError> {
         if !self.committing.is_empty() || self.joining.is_empty() {
             return Ok(());
@@ -216,51 +226,54 @@ impl World<'_> {
         self.log_at = if self.log_at > room { 0.0 } else { self.log_at };
         let extent = self.extent(first + self.log_at, (pages * page).min(1e9) as u32, true);
         self.log_at += (pages - 1.0).max(0.5) * page;
-        self.machine.io(Task::Log, Op::Write, extent)
+        self.host.io(Task::Log, Op::Write, extent)
     }
 
     fn flush(&mut self, task: Task) -> Result<(), ModelError> {
         let extent = self.extent(0.0, 0, true);
-        self.machine.io(task, Op::Flush, extent)
+        self.host.io(task, Op::Flush, extent)
     }
 
     fn committed(&mut self) -> Result<(), ModelError> {
-        self.books.flushes += u64::from(self.machine.now >= self.counts_from);
+        self.books.flushes += u64::from(self.host.now >= self.counts_from);
         for client in std::mem::take(&mut self.committing) {
             self.clients[client as usize].durable = true;
-            self.machine.work(Task::Slice(client))?;
+            self.host.work(Task::Slice(client))?;
         }
         self.write_log()
     }
 
-    /// A client has heard of its commit: its row is free, and the next transaction begins.
+    /// A client's commit is done: its row is free, and its next transaction begins.
     fn done(&mut self, client: u32) -> Result<(), ModelError> {
-        let now = self.machine.now;
+        let now = self.host.now;
         let own = self.clients[client as usize].clone();
         if now >= self.counts_from {
             self.books.transactions.push(seconds(own.began, now));
             self.books.commits.push(seconds(own.asked, now));
         }
         self.dirty += self.spec.transaction.writes;
-        if let Some(queue) = own.row.and_then(|row| self.rows.get_mut(row as usize)) {
+        if let Some(row) = own.row {
+            let queue = &mut self.rows[row as usize];
             queue.pop_front();
             let next = queue.front().copied();
-            next.map_or(Ok(()), |next| self.machine.work(Task::Slice(next)))?;
+            next.map_or(Ok(()), |next| self.host.work(Task::Slice(next)))?;
         }
         self.start(client)
     }
 
-    /// Pages go as far as their depth allows; checkpoints begin when it is their time.
+    /// Writes dirty pages as the depth allows, and begins a checkpoint when it is due.
     fn write_behind(&mut self) -> Result<(), ModelError> {
         let rules = &self.spec.writeback;
-        if self.files_left == 0 && self.checkpoints.share(rules, self.machine.now) >= 1.0 {
-            self.checkpoints.begin(self.machine.now);
+        if self.files_left == 0 && self.checkpoints.share(rules, self.host.now) >= 1.0 {
+            self.checkpoints.begin(self.host.now);
             self.owed = self.dirty.floor() + f64::from(self.behind);
             self.files_left = rules.files;
             self.sync_files()?;
         }
         let depth = if self.owed > 0.0 { rules.sync_depth } else { rules.depth };
-        if self.owed > 0.0 || self.dirty - self.ready >= f64::from(rules.burst) {
+        // Clients that are stopped would wait for a longer burst for ever.
+        let burst = f64::from(rules.burst.min(rules.pages_max));
+        if self.owed > 0.0 || self.dirty - self.ready >= burst {
             self.ready = self.dirty;
         }
         while self.ready >= 1.0 && self.behind < depth {
@@ -268,7 +281,7 @@ impl World<'_> {
             self.ready -= 1.0;
             self.behind += 1;
             let extent = self.page(true);
-            self.machine.io(Task::Behind, Op::Write, extent)?;
+            self.host.io(Task::Writeback, Op::Write, extent)?;
         }
         self.books.backlog = self.books.backlog.max(self.dirty);
         if self.dirty < f64::from(rules.pages_max) {
@@ -279,11 +292,12 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The next file of a checkpoint whose pages are all written.
+    /// Flushes the next file of a checkpoint whose pages are all written.
     fn sync_files(&mut self) -> Result<(), ModelError> {
-        if self.files_left == 0 || self.owed > 0.0 || self.machine.has(Task::Sync) {
+        if self.files_left == 0 || self.owed > 0.0 || self.syncing {
             return Ok(());
         }
+        self.syncing = true;
         self.flush(Task::Sync)
     }
 

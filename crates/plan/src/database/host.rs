@@ -1,4 +1,4 @@
-//! A drive and the cores of its host, in virtual time.
+//! The host of a database: its drive and its cores, in virtual time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -6,25 +6,25 @@ use block::{Nanos, Op};
 use model::device::Profile;
 use model::{Class, ClassId, Emulation, Extent, ModelError, Service, Station};
 
-/// What is in flight.
+/// Work in flight, on a core or the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     /// A slice of a core for a client.
     Slice(u32),
-    /// A page for a client.
+    /// The read of a page for a client.
     Read(u32),
-    /// The log of all who wait for their commit.
+    /// The write of the log, for all clients that wait for their commit.
     Log,
-    /// What makes it durable.
+    /// The flush that makes the log durable.
     Flush,
-    /// A page that nobody waits for.
-    Behind,
-    /// A file at the end of a checkpoint.
+    /// The write of a page that no client waits for.
+    Writeback,
+    /// The flush of a file at the end of a checkpoint.
     Sync,
 }
 
-/// A drive with a queue in front and the cores of its host, in virtual time.
-pub(super) struct Machine<'a> {
+/// A drive with its queue, and the cores beside it.
+pub(super) struct Host<'a> {
     drive: &'a Profile,
     emulation: Emulation,
     classes: HashMap<(Op, u32), ClassId>,
@@ -33,12 +33,13 @@ pub(super) struct Machine<'a> {
     next: u64,
     /// I/Os beyond the queue depth of the drive.
     waiting: VecDeque<(Task, Op, Extent)>,
+    /// I/Os in the drive.
     inside: usize,
     depth: usize,
     pub(super) now: Nanos,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> Host<'a> {
     pub(super) fn new(
         drive: &'a Profile,
         cores: u32,
@@ -50,7 +51,7 @@ impl<'a> Machine<'a> {
         let slice = Class::closed("a slice", 1).visit(station, Service::exponential(slice_s));
         let slice = network.add_class(slice);
         let depth = drive.queue_depth.map_or(usize::MAX, |depth| depth as usize);
-        Ok(Machine {
+        Ok(Host {
             drive,
             emulation: Emulation::new(&network, seed)?,
             classes: HashMap::new(),
@@ -64,11 +65,13 @@ impl<'a> Machine<'a> {
         })
     }
 
+    /// Gives a core to a task for a slice.
     pub(super) fn work(&mut self, task: Task) -> Result<(), ModelError> {
         let key = self.key(task);
         self.emulation.submit(self.now, self.slice, key)
     }
 
+    /// Queues an I/O.
     pub(super) fn io(&mut self, task: Task, op: Op, extent: Extent) -> Result<(), ModelError> {
         self.waiting.push_back((task, op, extent));
         self.begin()
@@ -100,7 +103,7 @@ impl<'a> Machine<'a> {
         self.next
     }
 
-    /// Goes on to what happens next, at `until` at the latest. False where nothing is in flight.
+    /// Advances to the next event, at most to `until`. False if nothing is in flight.
     pub(super) fn step(&mut self, until: Nanos, ended: &mut Vec<Task>) -> Result<bool, ModelError> {
         let Some(next) = self.emulation.wake() else { return Ok(false) };
         self.now = next.clamp(self.now, until);
@@ -113,11 +116,5 @@ impl<'a> Machine<'a> {
         }
         self.begin()?;
         Ok(true)
-    }
-
-    /// Whether such a task waits or is in flight.
-    pub(super) fn has(&self, task: Task) -> bool {
-        let in_flight = self.tasks.values().any(|own| *own == task);
-        in_flight || self.waiting.iter().any(|(own, ..)| *own == task)
     }
 }
