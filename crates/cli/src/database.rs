@@ -48,7 +48,10 @@ pub struct Args {
 /// Prints a row for each drive.
 pub fn main(args: &Args) -> Result<Exit> {
     let mut database = read(&args.file)?;
-    database.clients = args.clients.unwrap_or(database.clients);
+    if let Some(clients) = args.clients {
+        database.clients = clients;
+        database.check().map_err(|why| UsageError(format!("--clients: {why}")))?;
+    }
     let watch = Watch { warmup_s: args.ramp, seconds: args.seconds, seed: args.seed };
     let mut rows = Vec::new();
     for name in &args.drives {

@@ -322,8 +322,8 @@ impl World<'_> {
 impl Books {
     fn forecast(mut self, slice_share_s: f64, seconds: f64) -> Result<Forecast, SimulateError> {
         if self.transactions.is_empty() {
-            let why = "no transaction was committed: watch the database longer";
-            return Err(SimulateError::Access(why.to_owned()));
+            let why = format!("no transaction was committed in {seconds} s: simulate more seconds");
+            return Err(SimulateError::Access(why));
         }
         let count = self.transactions.len() as f64;
         Ok(Forecast {

@@ -1,11 +1,9 @@
-//! How an array becomes larger: what is written to which leg, in an order that may end anywhere.
+//! How an array grows: the writes to each leg, in an order that a crash may cut anywhere.
 //!
-//! Behind the data of a leg anything may stand: what it held before, or a superblock that was its
-//! last 4 KiB when it was shorter. So the new part is made zero on all legs first, and then has
-//! the same everywhere, as the new map says. Until a superblock says so, the array has its old
-//! size:
-//! the new map says of that part what the old one said, or, where regions became larger, is known
-//! for another one.
+//! The space behind the data of a leg may hold anything: old data, or the superblock that was the
+//! last 4 KiB of a shorter leg. So the new part is zeroed on all legs first, and the new map calls
+//! it clean. The array keeps its old size until a superblock has the new one: for the old part the
+//! new map says what the old one said, and a map with larger regions is not taken for an old one.
 
 use block::{Plant, planted};
 
