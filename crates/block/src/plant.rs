@@ -65,6 +65,8 @@ pub enum Plant {
     MapOnOneLeg,
     /// The leg that is named first counts as the newest.
     TrustFirst,
+    /// A leg that dies while it is recorded as in is not waited for until it is recorded as out.
+    EnterUnseen,
     /// What comes to an array that grows is not made zero.
     GrowUnzeroed,
     /// An array that grows says so before it has its new part.
@@ -84,7 +86,7 @@ impl Plant {
     ];
 
     /// Those of arrays.
-    pub const KEPT: [Plant; 13] = [
+    pub const KEPT: [Plant; 14] = [
         Plant::MapAfterData,
         Plant::AckEarly,
         Plant::ReadStale,
@@ -96,6 +98,7 @@ impl Plant {
         Plant::JoinUnflushed,
         Plant::MapOnOneLeg,
         Plant::TrustFirst,
+        Plant::EnterUnseen,
         Plant::GrowUnzeroed,
         Plant::GrowEarly,
     ];

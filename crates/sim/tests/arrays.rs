@@ -7,7 +7,7 @@ use sim::Case;
 use sim::array::{Story, all_short, run};
 
 /// Mistakes, each with a seed that finds it.
-const FOUND: [(Plant, u64); 13] = [
+const FOUND: [(Plant, u64); 14] = [
     (Plant::MapAfterData, 0),
     (Plant::AckEarly, 356),
     (Plant::ReadStale, 61),
@@ -19,6 +19,7 @@ const FOUND: [(Plant, u64); 13] = [
     (Plant::JoinUnflushed, 127),
     (Plant::MapOnOneLeg, 2),
     (Plant::TrustFirst, 19),
+    (Plant::EnterUnseen, 1),
     (Plant::GrowUnzeroed, 3),
     (Plant::GrowEarly, 83),
 ];
@@ -126,6 +127,16 @@ fn a_leg_that_was_away_while_others_came_and_went_a_hundred_times_is_taken_in_ag
     holds(
         "seed=158629 legs=4 spares=1 lanes=1 steps=sick1,full0,sick2,full3,sync,sync,crash,sync,\
          sync,sync",
+    );
+}
+
+/// Seed 168,792: the superblock that takes leg 2 in stood on it and was on its way to the others when
+/// it died. The write with FUA was told as done, as it was not recorded as in; after the crash it was.
+#[test]
+fn a_leg_that_dies_while_it_is_recorded_as_in_is_waited_for() {
+    holds(
+        "seed=168792 legs=3 spares=1 lanes=1 steps=fail2,go29,fail1,write0,return1,coming,go7,go19,\
+         go18,fua0,fail1,rest,crash,full0,sync",
     );
 }
 

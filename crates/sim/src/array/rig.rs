@@ -36,6 +36,8 @@ const EVENT: Nanos = Nanos(5_000);
 const ROUNDS: u32 = 4000;
 /// So long after the legs are equal the map is clean.
 const QUIET: Nanos = Nanos::from_secs(12);
+/// Events in which a leg that is made equal is recorded as in, if nothing else happens.
+const ENTERING_EVENTS: u32 = 500;
 /// Within so long the legs are made equal.
 const MINUTE: Nanos = Nanos::from_secs(60);
 
@@ -316,6 +318,7 @@ impl Run {
             Step::Sync => drop(self.sync(MINUTE, QUIET)?),
             Step::Whole => drop(self.sync(MINUTE, Nanos(0))?),
             Step::Coming => self.coming()?,
+            Step::Entering => self.entering()?,
             Step::Grow(writes) => {
                 self.grow(writes)?;
                 if self.process.is_none() {
@@ -506,6 +509,19 @@ impl Run {
                 let wake = process.keeper.wake().unwrap_or(end);
                 self.now = self.now.max(wake.min(self.now + Nanos::from_secs(1)));
             }
+        }
+        Ok(())
+    }
+
+    /// Until a superblock is on its way that says of a leg that it is in, or for some events.
+    fn entering(&mut self) -> Result<(), String> {
+        self.coming()?;
+        for _ in 0..ENTERING_EVENTS {
+            let keeper = &self.process.as_ref().expect("it is open").keeper;
+            if keeper.superblock().in_state(LegState::In) & !keeper.recorded() != 0 {
+                break;
+            }
+            self.event()?;
         }
         Ok(())
     }

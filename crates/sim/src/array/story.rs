@@ -53,6 +53,8 @@ pub enum Step {
     Sync,
     /// Time goes by until a leg is being made equal, or for a minute.
     Coming,
+    /// The same, and on until a superblock that takes the leg in is written.
+    Entering,
     /// Time goes by until the legs are equal, and no longer, or for a minute.
     Whole,
     /// The process dies, the array is made larger with so many writes, then that dies, too, unless
@@ -144,6 +146,33 @@ impl Step {
         ]
     }
 
+    /// A leg comes back and dies about when it is recorded as in, before a durable write reaches
+    /// it; after a crash it is there again, and one that has everything goes. For the beginning of
+    /// a story, where all legs are in.
+    fn enter(rng: &mut Rng, legs: u64) -> Vec<Step> {
+        let leg = rng.below(legs) as usize;
+        let other = (leg + 1) % legs as usize;
+        let block = rng.below(BLOCKS as u64) as usize;
+        let goes = [Step::Fill(other), Step::Fail(other)][rng.below(2) as usize];
+        // Those that stay away from the first have nothing to say after the crash.
+        let away = (0..legs as usize).filter(|one| ![leg, other].contains(one)).map(Step::Fail);
+        away.chain([
+            Step::Fail(leg),
+            Step::Write { block, long: false, fua: false },
+            Step::Rest,
+            Step::Return(leg),
+            Step::Entering,
+            Step::Go(rng.below(16) as u32),
+            Step::Write { block, long: false, fua: true },
+            Step::Fail(leg),
+            Step::Rest,
+            Step::Crash,
+            goes,
+            Step::Sync,
+        ])
+        .collect()
+    }
+
     /// Something is durable, all legs but one go, and that one must have it after a crash.
     fn last(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let stays = rng.below(legs);
@@ -216,6 +245,7 @@ impl fmt::Display for Step {
             Step::Rest => f.write_str("rest"),
             Step::Sync => f.write_str("sync"),
             Step::Coming => f.write_str("coming"),
+            Step::Entering => f.write_str("entering"),
             Step::Whole => f.write_str("whole"),
             Step::Grow(writes) => write!(f, "grow{writes}"),
         }
@@ -247,6 +277,7 @@ impl FromStr for Step {
             "rest" => Step::Rest,
             "sync" => Step::Sync,
             "coming" => Step::Coming,
+            "entering" => Step::Entering,
             "whole" => Step::Whole,
             "grow" => Step::Grow(number),
             "full" => Step::Fill(leg),
@@ -310,6 +341,9 @@ impl Case for Story {
             _ => Vec::new(),
         };
         steps.splice(at..at, known);
+        if seed % 8 == 1 {
+            steps.splice(0..0, Step::enter(&mut Rng::new(seed, 23), legs));
+        }
         if seed % 4 == 3 {
             grow(&mut steps, &mut Rng::new(seed, 22));
         }

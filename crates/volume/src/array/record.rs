@@ -109,6 +109,9 @@ impl Recorder {
     }
 
     fn begin(&mut self, port: &mut Port) {
+        if let Some((leg, LegState::In)) = self.wish {
+            port.shared.enter(leg);
+        }
         let leaving = port.shared.leaving();
         let active = self.block.in_state(LegState::In) | self.block.in_state(LegState::Syncing);
         let nothing = self.durable && self.wish.is_none() && leaving & active == 0;

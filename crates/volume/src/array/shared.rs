@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     writers: AtomicU32,
     /// Legs that the superblocks say are in.
     recorded: AtomicU32,
+    /// Legs that a superblock says are in which may stand on some leg, but not on all yet.
+    entering: AtomicU32,
     /// Legs that are to leave, until the superblocks say so.
     leaving: AtomicU32,
     /// How often the legs that are in have changed on the legs.
@@ -79,6 +81,7 @@ impl Shared {
             readers: AtomicU32::new(recorded & !missing),
             writers: AtomicU32::new(recorded & !missing),
             recorded: AtomicU32::new(recorded),
+            entering: AtomicU32::new(0),
             leaving: AtomicU32::new(missing),
             events: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -146,6 +149,15 @@ impl Shared {
         format!("leg {} ({})", leg + 1, self.legs[leg].name)
     }
 
+    /// A superblock is about to be written that says of this leg that it is in. Should the process
+    /// die then, it may count as in: nothing that it lacks is told as done before the superblocks
+    /// say that it left. Called before [`leaving`](Self::leaving) is asked whether it has left.
+    pub(super) fn enter(&self, leg: usize) {
+        if !planted(Plant::EnterUnseen) {
+            self.entering.fetch_or(1 << leg, ORDER);
+        }
+    }
+
     /// The superblocks say that these are in, and that those have left.
     pub(super) fn publish(&self, recorded: u32, gone: u32) {
         let changed = self.recorded.load(ORDER) ^ recorded;
@@ -154,6 +166,7 @@ impl Shared {
             self.legs[leg].changed_at.store(event, ORDER);
         }
         self.recorded.store(recorded, ORDER);
+        self.entering.store(0, ORDER);
         let came = changed & recorded;
         self.readers.fetch_or(came, ORDER);
         // One that failed meanwhile is not read.
@@ -282,9 +295,15 @@ impl Rules for Shared {
         if self.failed.load(ORDER) {
             return Verdict::Lost;
         }
-        // In this order: a leg that is no longer leaving is not recorded any more.
+        // In this order: a leg that no longer enters is recorded, and one that is no longer leaving
+        // is not recorded any more.
+        let entering = self.entering.load(ORDER);
         let leaving = self.leaving.load(ORDER);
         let recorded = self.recorded.load(ORDER);
+        // One that left may be in by a superblock that was begun before it did.
+        if (recorded | entering) & leaving & !answers.good != 0 && !planted(Plant::EnterUnseen) {
+            return Verdict::Wait;
+        }
         // Who came later was made equal with all that was told before, and flushed.
         let later = |leg: &usize| self.legs[*leg].changed_at.load(ORDER) > answers.since;
         let later = (0..self.legs.len()).filter(later).fold(0, |all, leg| all | 1 << leg);
