@@ -130,13 +130,19 @@ fn a_leg_that_was_away_while_others_came_and_went_a_hundred_times_is_taken_in_ag
     );
 }
 
-/// Seed 168,792: the superblock that takes leg 2 in stood on it and was on its way to the others when
-/// it died. The write with FUA was told as done, as it was not recorded as in; after the crash it was.
+/// Seed 168,792: the superblock that takes leg 2 in stood on it and was on its way to the others
+/// when it died. The write with FUA was told as done, as it was not recorded as in; after the crash
+/// it was.
 #[test]
 fn a_leg_that_dies_while_it_is_recorded_as_in_is_waited_for() {
     holds(
         "seed=168792 legs=3 spares=1 lanes=1 steps=fail2,go29,fail1,write0,return1,coming,go7,go19,\
          go18,fua0,fail1,rest,crash,full0,sync",
+    );
+    // Where the last leg that is read is gone, it is not waited for the others' leaving.
+    holds(
+        "seed=73445 legs=3 spares=1 lanes=1 steps=fua2,lose0,coming,write1,rest,flush,rest,fail1,\
+         fail2,write1,rest",
     );
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use drumfire_tests::{ControlGroup, Drumfire, Loop, Running, run};
+use rustix::process::{Pid, Signal, kill_process};
 
 pub const LIMIT: Duration = Duration::from_secs(900);
 /// Branches of pgbench's bank: 15 MB each.
@@ -138,8 +139,25 @@ impl<'a> Server<'a> {
 
     /// Kills all of it, and lets it recover: the seconds, and the I/Os.
     fn restart(&self, device: &str) -> (f64, Counters) {
-        let kill = "while pkill -9 -u postgres postgres; do sleep 0.1; done";
-        run(Command::new("sh").args(["-c", kill]), LIMIT);
+        // All that is in the control group is this server: others of the host go on.
+        let group = self.group.as_ref().expect("the database is made").path();
+        let procs = group.join("cgroup.procs");
+        let mut killed: Vec<String> = Vec::new();
+        // The next server asks whether the process of the last one exists, and it does until init
+        // has waited for it.
+        let there = |id: &String| Path::new("/proc").join(id).exists();
+        while {
+            killed
+                .extend(fs::read_to_string(&procs).unwrap_or_default().lines().map(str::to_owned));
+            killed.retain(there);
+            !killed.is_empty()
+        } {
+            for id in killed.iter().filter_map(|id| Pid::from_raw(id.parse().ok()?)) {
+                // One that has ended meanwhile cannot be killed.
+                let _ = kill_process(id, Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
         drop_caches();
         let (before, begun) = (counters(device), Instant::now());
         self.start();

@@ -300,18 +300,17 @@ impl Rules for Shared {
         let entering = self.entering.load(ORDER);
         let leaving = self.leaving.load(ORDER);
         let recorded = self.recorded.load(ORDER);
-        // One that left may be in by a superblock that was begun before it did.
-        if (recorded | entering) & leaving & !answers.good != 0 && !planted(Plant::EnterUnseen) {
-            return Verdict::Wait;
-        }
         // Who came later was made equal with all that was told before, and flushed.
         let later = |leg: &usize| self.legs[*leg].changed_at.load(ORDER) > answers.since;
         let later = (0..self.legs.len()).filter(later).fold(0, |all, leg| all | 1 << leg);
-        match recorded & !answers.good & !later {
-            0 if answers.good & recorded != 0 => Verdict::Done,
-            0 => Verdict::Lost,
-            missing if missing & !leaving != 0 => Verdict::Lost,
-            _ => Verdict::Wait,
+        let missing = recorded & !answers.good & !later;
+        // One that left may be in by a superblock that was begun before it did.
+        let seen = if planted(Plant::EnterUnseen) { 0 } else { recorded | entering };
+        match () {
+            () if missing & !leaving != 0 => Verdict::Lost,
+            () if missing != 0 || seen & leaving & !answers.good != 0 => Verdict::Wait,
+            () if answers.good & recorded != 0 => Verdict::Done,
+            () => Verdict::Lost,
         }
     }
 
