@@ -30,3 +30,9 @@ pub fn qemu_io() -> Option<PathBuf> {
     }
     Some(program)
 }
+
+/// `qemu-storage-daemon` of the same build; skips as [`qemu_img`] does.
+pub fn qemu_storage_daemon() -> Option<PathBuf> {
+    let beside = qemu_img()?.with_file_name("qemu-storage-daemon");
+    if beside.exists() { Some(beside) } else { require("qemu-storage-daemon") }
+}

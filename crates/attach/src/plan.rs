@@ -120,7 +120,7 @@ impl Patch {
         let Patch { offset, len, .. } = *self;
         match (*stage, buf) {
             (Stage::New, _) => {
-                let Some(buf) = pool.take(len as usize) else { return Next::NoMemory };
+                let Some(buf) = pool.take_beyond(len as usize) else { return Next::NoMemory };
                 *stage = Stage::Reading;
                 Next::Io(Op::Read, offset, len, Some(buf))
             }

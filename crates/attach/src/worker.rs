@@ -19,7 +19,8 @@ use crate::wire::{
 };
 use crate::{AttachError, Shared};
 
-/// Requests in flight on a core. The kernel keeps more in its queue.
+/// Requests in flight on a core, each with a buffer or two beside those of the lane. The kernel
+/// keeps more in its queue.
 const SLOTS: usize = 256;
 /// Taken before any is worked on: they share the price of a call into the lane.
 const BATCH: usize = 32;
@@ -261,7 +262,7 @@ impl<'a> Worker<'a> {
             return self.answer(unique, &[]);
         }
         let Patch { offset, len, skip, size } = Patch::around(&self.geometry, offset, size);
-        let Some(buf) = self.core.pool().take(len as usize) else {
+        let Some(buf) = self.core.pool().take_beyond(len as usize) else {
             return self.refuse(unique, Errno::NOMEM);
         };
         let at = self.hold(unique, Work::Read { skip, size });
@@ -294,11 +295,11 @@ impl<'a> Worker<'a> {
     fn take_data(&mut self, size: usize) -> Option<Buf> {
         let pool = self.core.pool();
         if size <= COPIED_BYTES {
-            let mut buf = pool.take(size)?;
+            let mut buf = pool.take_beyond(size)?;
             buf[..size].copy_from_slice(&self.data[..size]);
             return Some(buf);
         }
-        Some(std::mem::replace(&mut self.data, pool.take(Pool::LARGE_BYTES)?))
+        Some(std::mem::replace(&mut self.data, pool.take_beyond(Pool::LARGE_BYTES)?))
     }
 
     fn begin_clear(&mut self, unique: u64, offset: u64, len: u64, mode: u32) {

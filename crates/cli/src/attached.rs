@@ -8,6 +8,7 @@ use anyhow::Result;
 use volume::{Purpose, Uri};
 
 use crate::exit::Exit;
+use crate::news::News;
 use crate::output::{note, print};
 use crate::{placement, signal};
 
@@ -62,7 +63,10 @@ pub fn attach(of: &Attach) -> Result<Exit> {
             stopper.stop();
         }
     })?;
-    attached.wait()?;
+    let news = News::of(vec![(of.volume.to_string(), Arc::clone(&volume))])?;
+    let ended = attached.wait();
+    drop(news);
+    ended?;
     if let Some(incidents) = volume.incidents() {
         note(format_args!("drumfire: {}: {incidents}", of.volume));
     }

@@ -26,6 +26,7 @@ mod identity;
 
 mod layout;
 mod logs;
+mod news;
 mod output;
 mod placement;
 mod plan;

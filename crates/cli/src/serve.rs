@@ -16,6 +16,7 @@ use volume::{DataLocation, Lifetime, OpenError, Purpose, Uri, Volume};
 use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
 use crate::identity::{self, Identity};
+use crate::news::News;
 use crate::output::{note, print};
 use crate::watch::Watch;
 use crate::{placement, settings, signal};
@@ -101,8 +102,11 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     print(&format!("ready {}\n", portals.join(" ")))?;
     let sizes = served.iter().map(|(text, volume)| shown(text, volume)).collect();
     let of = Served { portals, volumes: sizes, ..Served::default() };
+    let watched = served.iter().map(|(text, volume)| (format!("--volume {text}"), volume.clone()));
+    let news = News::of(watched.collect())?;
     until_told(&signals, &server, &watch, of);
     drop(server);
+    drop(news);
     for (text, volume) in &served {
         if let Some(incidents) = volume.incidents() {
             note(format_args!("drumfire: --volume {text}: {incidents}"));

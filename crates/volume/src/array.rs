@@ -136,6 +136,11 @@ impl Array {
         self.shared.words()
     }
 
+    /// What happened since this was last asked, a line each.
+    pub fn news(&self) -> Vec<String> {
+        self.shared.news()
+    }
+
     /// Whether anything was ever written.
     pub fn is_written(&self) -> bool {
         let map = &self.shared.map;

@@ -102,6 +102,12 @@ pub trait Volume: Send + Sync {
         None
     }
 
+    /// What happened to its legs since this was last asked, a line each; for whoever serves it, to
+    /// be told at once.
+    fn news(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How long its lanes wait for the answer to an I/O before they give up; `None` where the
     /// system below decides.
     fn io_timeout(&self) -> Option<Nanos> {

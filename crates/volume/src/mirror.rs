@@ -120,6 +120,11 @@ impl Volume for Mirror {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
+    fn news(&self) -> Vec<String> {
+        let each = self.volumes.iter().flat_map(|volume| volume.news());
+        self.legs.news().into_iter().chain(each).collect()
+    }
+
     /// Several are one where all are memory.
     fn ground(&self) -> Ground {
         let legs = self.volumes.iter().map(|volume| (volume.ground(), volume.geometry().bytes()));

@@ -148,6 +148,10 @@ impl Volume for Striped {
         (!each.is_empty()).then(|| each.join("; "))
     }
 
+    fn news(&self) -> Vec<String> {
+        self.parts.iter().flat_map(|part| part.news()).collect()
+    }
+
     fn ground(&self) -> Ground {
         let parts = self.parts.iter().map(|part| (part.ground(), part.geometry().bytes()));
         let parts = parts.collect();

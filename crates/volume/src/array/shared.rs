@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     busy: AtomicBool,
     repaired: AtomicU64,
     lines: Mutex<Vec<String>>,
+    /// Those that were not asked for yet.
+    news: Mutex<Vec<String>>,
     waker: OnceLock<Waker>,
 }
 
@@ -90,6 +92,7 @@ impl Shared {
             busy: AtomicBool::new(false),
             repaired: AtomicU64::new(0),
             lines: Mutex::new(Vec::new()),
+            news: Mutex::new(Vec::new()),
             waker: OnceLock::new(),
         }
     }
@@ -139,10 +142,18 @@ impl Shared {
 
     /// Says a line to the user.
     pub(super) fn say(&self, line: String) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() < LINES_MAX && lines.last() != Some(&line) {
-            lines.push(line);
+        for lines in [&self.news, &self.lines] {
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if lines.len() < LINES_MAX && lines.last() != Some(&line) {
+                lines.push(line.clone());
+            }
         }
+    }
+
+    /// What was said since this was last asked, with the name of the array.
+    pub(super) fn news(&self) -> Vec<String> {
+        let news = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        news.into_iter().map(|line| format!("array {}: {line}", self.name)).collect()
     }
 
     pub(super) fn leg_name(&self, leg: usize) -> String {

@@ -265,6 +265,11 @@ impl Volume for ArrayVolume {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
+    fn news(&self) -> Vec<String> {
+        let each = self.legs.iter().flatten().flat_map(|leg| leg.news());
+        self.array.news().into_iter().chain(each).collect()
+    }
+
     fn ground(&self) -> Ground {
         Ground::Elsewhere
     }

@@ -169,6 +169,10 @@ impl Volume for Delay {
             self.drive.words().into_iter().chain(self.inner.incidents()).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
+
+    fn news(&self) -> Vec<String> {
+        self.inner.news()
+    }
 }
 
 /// A seed that nobody chose, from the system: no two drives err together, nor two runs on one.

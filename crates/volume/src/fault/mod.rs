@@ -152,7 +152,11 @@ impl Volume for Faulty {
         if let Some(reason) = self.referee.refused() {
             words += &format!("; the last change of the schedule was not taken: {reason}");
         }
-        Some(words)
+        Some(self.inner.incidents().into_iter().fold(words, |words, inner| words + "; " + &inner))
+    }
+
+    fn news(&self) -> Vec<String> {
+        self.inner.news()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What all lanes of a mirror share: which legs are in it, and what became of them.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Most legs of a mirror.
 pub(crate) const LEGS_MAX: usize = 16;
@@ -17,6 +17,8 @@ pub(super) struct Legs {
     repaired: AtomicU64,
     /// Who left, and why, in the order in which they did.
     left: Mutex<Vec<(usize, String)>>,
+    /// How many of those were asked for as news.
+    told: AtomicUsize,
 }
 
 impl Legs {
@@ -27,6 +29,7 @@ impl Legs {
             read_errors: names.iter().map(|_| AtomicU64::new(0)).collect(),
             repaired: AtomicU64::new(0),
             left: Mutex::new(Vec::new()),
+            told: AtomicUsize::new(0),
             names,
         }
     }
@@ -68,14 +71,25 @@ impl Legs {
         self.repaired.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A line for each that left, but for the first so many.
+    fn left_since(&self, told: usize) -> Vec<String> {
+        let left = self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        left.iter()
+            .skip(told)
+            .map(|(leg, why)| format!("mirror: leg {} ({}) left: {why}", leg + 1, self.names[*leg]))
+            .collect()
+    }
+
+    /// The same for those that left since this was last asked.
+    pub(super) fn news(&self) -> Vec<String> {
+        let news = self.left_since(self.told.load(Ordering::Relaxed));
+        self.told.fetch_add(news.len(), Ordering::Relaxed);
+        news
+    }
+
     /// What happened so far, in a sentence; `None` if nothing did.
     pub(super) fn words(&self) -> Option<String> {
-        let left = self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut said: Vec<String> = left
-            .iter()
-            .map(|(leg, why)| format!("mirror: leg {} ({}) left: {why}", leg + 1, self.names[*leg]))
-            .collect();
-        drop(left);
+        let mut said = self.left_since(0);
         for (leg, errors) in self.read_errors.iter().enumerate() {
             let errors = errors.load(Ordering::Relaxed);
             if errors > 0 {

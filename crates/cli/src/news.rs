@@ -1,0 +1,53 @@
+//! What happens to the legs of volumes that are served, told while it happens: an array goes on
+//! without a leg, and somebody must replace it before the next one fails.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Result;
+use volume::Volume;
+
+use crate::output::note;
+
+/// How often volumes are asked.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Tells it until it is dropped.
+pub struct News {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl News {
+    /// Of these volumes, each with what its lines begin with.
+    pub fn of(volumes: Vec<(String, Arc<dyn Volume>)>) -> Result<News> {
+        let (end, ended) = mpsc::channel::<()>();
+        let body = move || {
+            loop {
+                let goes_on = ended.recv_timeout(SECOND) == Err(RecvTimeoutError::Timeout);
+                for (name, volume) in &volumes {
+                    for line in volume.news() {
+                        note(format_args!("drumfire: {name}: {line}"));
+                    }
+                }
+                if !goes_on {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("news".to_owned()).spawn(body)?;
+        Ok(News { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for News {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
