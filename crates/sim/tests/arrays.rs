@@ -68,6 +68,15 @@ fn a_spare_gets_what_was_ever_written() {
     holds("seed=3228 legs=3 spares=1 lanes=1 steps=fua3,sync,sick1,lose2,sync,crash");
 }
 
+/// A spare alone took a change, and was away while the legs that were in went on.
+#[test]
+fn a_spare_that_took_a_change_alone_is_no_split() {
+    holds(
+        "seed=728826 legs=2 spares=1 lanes=1 steps=fail0,fail1,whole,crash,fail2,crash,fail0,\
+         flush,rest,fail1,crash",
+    );
+}
+
 #[test]
 fn a_leg_that_was_being_made_equal_when_the_process_died_is_made_equal() {
     holds(

@@ -173,6 +173,16 @@ fn newest<'a>(
     if let Some(at) = order.iter().find(knows_all) {
         return Ok(&blocks[*at]);
     }
+    // A change that did not come to all legs that it lists as in was told to nobody: a spare may be
+    // the only one that has it.
+    let unheard = |other: &Superblock| blocks.iter().any(|leg| other.lacks(leg));
+    let knows_heard = |at: &&usize| {
+        let knows = |other: &Superblock| blocks[**at].knows(other) || unheard(other);
+        !unheard(&blocks[**at]) && blocks.iter().all(knows)
+    };
+    if let Some(at) = order.iter().find(knows_heard) {
+        return Ok(&blocks[*at]);
+    }
     let Some(first) = order.first().copied() else {
         let why = "no leg is named".to_owned();
         return Err(ArrayError::Change { array: array.to_owned(), why });
@@ -388,6 +398,27 @@ mod test {
         let assembly = assemble("disk", &[leg, found("b", &old, 12)], &[], false).unwrap();
         assert_eq!(assembly.newest.generation, Generation { number: 10, tag: 4 });
         assert_eq!(assembly.first, [0, 0], "the older one");
+    }
+
+    #[test]
+    fn a_change_that_only_a_spare_took_is_no_split() {
+        let mut old = pair();
+        old.members.push(Member { uuid: 13, state: LegState::Spare, ..old.members[0] });
+        // No leg took what the spare has; the first went on, and the second is left behind.
+        let mut spare = alone(&old, 1, 7);
+        spare.members[2].state = LegState::Spare;
+        let mut first = alone(&old, 0, 8);
+        first.members[2].state = LegState::Spare;
+        let legs = [found("a", &first, 11), found("b", &old, 12), found("c", &spare, 13)];
+        let assembly = assemble("disk", &legs, &[], false).unwrap();
+        assert_eq!(assembly.newest.generation, first.generation);
+        // Where the second leg took it as well, it may have gone on without the first.
+        let mut legs = legs;
+        legs[1] = found("b", &spare, 12);
+        assert!(say(&legs).contains("split brain"));
+        // Nor is that known where it is not here.
+        legs[1] = legs[2].clone();
+        assert!(say(&legs[..2]).contains("split brain"));
     }
 
     #[test]

@@ -157,7 +157,17 @@ impl Superblock {
             || lists_us
     }
 
-    /// The same while the array is open, and all that are in are what this says.
+    /// Whether this lists the other leg as in, and that one has never been what this is.
+    pub fn lacks(&self, other: &Superblock) -> bool {
+        let lists_it = self
+            .number_of(other.leg)
+            .is_some_and(|number| self.members[number].state == LegState::In);
+        let ours = self.generation;
+        lists_it && ours != other.generation && !other.history.contains(&ours)
+    }
+
+    /// Whether this knows the other while the array is open, and all that are in are what this
+    /// says.
     pub fn knows_while_open(&self, other: &Superblock) -> bool {
         let lists = |member: &Member| {
             let theirs = other.number_of(member.uuid).map(|number| other.members[number].state);
