@@ -157,6 +157,51 @@ fn a_run_that_is_not_to_be_believed_gives_a_reason_and_no_figure() {
     }
 }
 
+/// Two hosts, each driven by a process of its own.
+const HOSTS: &str = "name = 'own'\ntitle = 't'\nsource = 's'\nscaled = 'nothing'\n\
+    [[step]]\nid = 'plain'\nway = 'live'\nhosts = 2\nclients = 2\n\
+    each_client = [{ hosts = '{1..1}' }, { hosts = '{2..2}' }]\n\
+    serve = ['--iscsi', '{address}:0', '--volume', 'disk-{host}=ram:4m']\n\
+    run = ['run', 'iscsi://{iscsi-{hosts}}/iqn.2026-11.io.drumfire:disk-{client}/1',\
+    '--outstanding', '4', '--size', '4k', '--ramp', '0.5']\n";
+
+#[test]
+fn hosts_are_apart_where_they_can_be_and_a_wire_has_its_rate() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let row = |id: &str, at: &str| {
+        format!(
+            "[[row]]\nid = '{id}'\nfigure = 'f'\npublished = 1.0\nunit = 'IOPS'\n\
+             live = {{ step = '{id}', at = '{at}' }}\n"
+        )
+    };
+    folder.file("plain.toml", format!("{HOSTS}{}", row("plain", "/swing/most")).as_bytes());
+    let args = "scenario run plain.toml --live --seconds 3 --out plain --json";
+    let found = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    let shown = &rows(&found, 0)[0];
+    assert!(shown["live"].as_f64().is_some_and(|most| (1.0..3.0).contains(&most)), "{shown}");
+    let words = shown["words"].to_string();
+    assert!(words.contains("seconds have"), "{words}");
+    let apart = words.contains("2 hosts, each in a network namespace of its own");
+    assert!(apart || words.contains("2 targets on loopback"), "{words}");
+
+    let wire =
+        HOSTS.replace("'plain'", "'wire'").replace("hosts = 2", "hosts = 2\nwire_bits = 2e7");
+    folder.file("wire.toml", format!("{wire}{}", row("wire", "/totals/iops")).as_bytes());
+    let args = "scenario run wire.toml --live --seconds 3 --out wire --json";
+    let found = drumfire.run(folder.path(), args, LIMIT).json();
+    let shown = &rows(&found, 0)[0];
+    if !apart {
+        assert!(shown["words"].to_string().contains("namespaces"), "{shown}");
+        return;
+    }
+    // 20 Mb/s of frames: 4 KiB and 48 bytes of header in three segments of 1,538 bytes at most.
+    assert_eq!(shown["live_origin"], "emulated", "{shown}");
+    let iops = shown["live"].as_f64().expect("a figure");
+    let most = 2e7 / 8.0 / (4144.0 * 1538.0 / 1448.0);
+    assert!((0.8 * most..1.05 * most).contains(&iops), "{iops} of {most}");
+}
+
 #[test]
 fn nothing_is_left_of_a_scenario_that_is_killed() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -7,6 +7,7 @@ use anyhow::Result;
 use job::formats::read_text;
 use serde::{Deserialize, Serialize};
 
+use super::network::HOSTS_MAX;
 use crate::exit::{UsageError, of_file};
 
 /// Those that come along, in the order of their documents.
@@ -73,6 +74,21 @@ pub struct Step {
     /// its portals.
     #[serde(default)]
     pub serve: Vec<String>,
+    /// So many of that, each with its own `{host}`, from 1, and `{address}` to listen at; their
+    /// portals are `{iscsi-1}`, `{iscsi-2}` and so on. Each has a network namespace of its own
+    /// where this machine allows it.
+    #[serde(default = "one")]
+    pub hosts: u32,
+    /// Bits a second of the wire between those who drive and the hosts. Without namespaces there is
+    /// none, and the step fails.
+    #[serde(default)]
+    pub wire_bits: Option<f64>,
+    /// The run takes so many times as long as others.
+    #[serde(default = "unscaled")]
+    pub times: f64,
+    /// Words of each client.
+    #[serde(default)]
+    pub each_client: Vec<BTreeMap<String, String>>,
     /// So many processes run the command at once; `{client}` counts from 1.
     #[serde(default = "one")]
     pub clients: u32,
@@ -189,6 +205,16 @@ fn read_from(file: &str, text: &str) -> Result<Scenario> {
     Ok(scenario)
 }
 
+impl Step {
+    /// The arguments of a client, from 1, with targets at these portals.
+    pub fn words(&self, client: u32, portals: &BTreeMap<String, String>) -> Vec<String> {
+        let mut words = self.each_client.get(client as usize - 1).cloned().unwrap_or_default();
+        words.insert("client".to_owned(), client.to_string());
+        let own = self.run.iter().flat_map(|word| expand(&fill(word, &words)));
+        own.map(|word| fill(&word, portals)).collect()
+    }
+}
+
 /// A step for each set of words.
 fn spread(steps: &[Step]) -> Vec<Step> {
     let none = [BTreeMap::new()];
@@ -248,6 +274,37 @@ pub fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(may)
 }
 
+/// What a step says of its processes.
+fn check_step(step: &Step) -> Result<(), String> {
+    let id = &step.id;
+    if !(1..=CLIENTS_MAX).contains(&step.clients) || step.run.is_empty() {
+        return Err(format!("step '{id}': 1 to {CLIENTS_MAX} clients that run something"));
+    }
+    if !(1..=HOSTS_MAX).contains(&step.hosts) || step.hosts > 1 && step.serve.is_empty() {
+        return Err(format!("step '{id}': 1 to {HOSTS_MAX} hosts that serve something"));
+    }
+    let wire = step.wire_bits.is_none_or(|bits| (1e6..=1e12).contains(&bits));
+    if !wire || !(0.1..=1000.0).contains(&step.times) {
+        return Err(format!(
+            "step '{id}': a wire has 1e6 to 1e12 bits a second; times is 0.1 to 1000"
+        ));
+    }
+    let count = step.each_client.len();
+    if count > 0 && count != step.clients as usize {
+        return Err(format!("step '{id}': {count} sets of words for {} clients", step.clients));
+    }
+    let asks = |word: &&str| step.run.iter().any(|argument| argument.contains(*word));
+    if let Some(word) = PORTALS.into_iter().find(asks).filter(|_| step.serve.is_empty()) {
+        return Err(format!("step '{id}': {word} without a serve that would listen there"));
+    }
+    let mut drives = step.run.iter().filter(|word| word.starts_with("delay:"));
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = drives.find(|drive| !seen.insert(drive.as_str())) {
+        return Err(format!("step '{id}': {twice} twice is one drive: let its size differ"));
+    }
+    Ok(())
+}
+
 fn check(scenario: &Scenario) -> Result<(), String> {
     let mut steps: BTreeMap<&str, Way> = BTreeMap::new();
     if !is_plain(&scenario.name) {
@@ -261,18 +318,7 @@ fn check(scenario: &Scenario) -> Result<(), String> {
         if id == super::rows::VERIFY || steps.insert(id, step.way).is_some() {
             return Err(format!("two steps are called '{id}'"));
         }
-        if !(1..=CLIENTS_MAX).contains(&step.clients) || step.run.is_empty() {
-            return Err(format!("step '{id}': 1 to {CLIENTS_MAX} clients that run something"));
-        }
-        let asks = |word: &&str| step.run.iter().any(|argument| argument.contains(*word));
-        if let Some(word) = PORTALS.into_iter().find(asks).filter(|_| step.serve.is_empty()) {
-            return Err(format!("step '{id}': {word} without a serve that would listen there"));
-        }
-        let mut drives = step.run.iter().filter(|word| word.starts_with("delay:"));
-        let mut seen = BTreeSet::new();
-        if let Some(twice) = drives.find(|drive| !seen.insert(drive.as_str())) {
-            return Err(format!("step '{id}': {twice} twice is one drive: let its size differ"));
-        }
+        check_step(step)?;
     }
     let mut rows = BTreeSet::new();
     for row in &scenario.rows {

@@ -18,10 +18,13 @@ mod believed;
 mod bounds;
 mod file;
 mod kept;
+mod network;
 mod print;
 mod processes;
 mod rows;
 mod steps;
+mod swing;
+mod targets;
 
 use file::{Scenario, Step, Way};
 use rows::{Done, Found, Outcome};
@@ -196,7 +199,11 @@ fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Foun
         each: Vec::new(),
         files: Default::default(),
         serve: Vec::new(),
+        hosts: 1,
+        wire_bits: None,
+        times: 1.0,
         clients: 1,
+        each_client: Vec::new(),
         run: vec!["plan".to_owned(), "verify".to_owned()],
     };
     let needs_it = scenario.rows.iter().filter_map(|row| row.modelled.as_ref());

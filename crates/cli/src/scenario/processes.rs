@@ -17,9 +17,17 @@ use crate::bench::Failed;
 use crate::companion;
 use crate::gate::Gate;
 
-/// This program, to be started in a folder.
-pub fn program(work: &Path) -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+/// This program, to be started in a folder, and by other programs that go on to be it.
+pub fn program(work: &Path, by: &[String]) -> Result<Command> {
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let mut command = match by {
+        [] => Command::new(own),
+        [first, more @ ..] => {
+            let mut command = Command::new(first);
+            command.args(more).arg(own);
+            command
+        }
+    };
     // In a group of its own: Ctrl-C comes to us, and from us once.
     command.current_dir(work).process_group(0).stdin(Stdio::null());
     command.env(companion::VARIABLE, std::process::id().to_string());
@@ -96,8 +104,8 @@ pub struct Server {
 
 impl Server {
     /// Starts it, and waits until it is ready.
-    pub fn start(args: &[String], work: &Path) -> Result<Server> {
-        let mut command = program(work)?;
+    pub fn start(args: &[String], work: &Path, by: &[String]) -> Result<Server> {
+        let mut command = program(work, by)?;
         command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let child = command.spawn().context("cannot start a target")?;
         let mut server = Server { child, portals: BTreeMap::new() };
@@ -110,6 +118,11 @@ impl Server {
         let portals = words.split_whitespace().filter_map(|word| word.split_once('='));
         server.portals = portals.map(|(name, at)| (name.to_owned(), at.to_owned())).collect();
         Ok(server)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Processor time of all its threads so far.

@@ -212,6 +212,15 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     if real.is_some() && row.published.is_none() && live_error_percent.is_some() {
         words.push("live: held against the model: nothing was published".to_owned());
     }
+    if real.is_some()
+        && let Some(network) = result.and_then(|result| result["network"].as_str())
+    {
+        words.push(format!("live: {network}"));
+    }
+    let swings = place.is_some_and(|place| place.at.starts_with("/swing/"));
+    if swings && let Some(seen) = result.and_then(|result| result["swing"]["seen"].as_str()) {
+        words.push(format!("live: {seen}"));
+    }
     if real.is_some() && !row.given.is_empty() {
         words.push(format!("live: given: {}", row.given));
     }

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use block::Nanos;
 use load::Stop;
 use os::Clock;
 use serde_json::{Value, json};
 
 use super::believed::{believe, merged, overlap};
-use super::file::{Step, Way, fill, is_plain};
+use super::file::{Step, Way, is_plain};
 use super::kept::Kept;
-use super::processes::{Client, Server, program};
+use super::processes::{Client, program};
+use super::swing::swing;
+use super::targets::Targets;
 use crate::bench::Failed;
 use crate::gate::Gate;
 use crate::sweep;
@@ -59,10 +62,10 @@ impl Session {
         }
         let key = self.key(step);
         let was_cut = Kept::begin(&work, &key)?;
-        let server = (!step.serve.is_empty()).then(|| Server::start(&step.serve, &work));
-        let server = server.transpose()?;
-        let documents = self.run(step, &work, server.as_ref(), was_cut)?;
-        drop(server);
+        let targets = Targets::start(step, &work)
+            .map_err(|error| error.context(format!("step {}", step.id)))?;
+        let documents = self.run(step, &work, targets.as_ref(), was_cut)?;
+        let about = targets.and_then(|targets| targets.about);
         let Some(documents) = documents else { return Ok(None) };
         if step.way == Way::Live {
             documents
@@ -71,8 +74,11 @@ impl Session {
                 .and_then(|()| if documents.len() > 1 { overlap(&documents) } else { Ok(()) })
                 .map_err(|why| Failed(format!("step {}: {why}", step.id)))?;
         }
+        let swing = swing(&documents);
         let mut found = merged(documents);
-        if imitates(step) {
+        found["swing"] = json!(swing);
+        found["network"] = json!(about);
+        if imitates(step) || step.wire_bits.is_some() {
             // The process that drives does not see what is behind a target.
             found["origin"] = json!("emulated");
         }
@@ -88,25 +94,33 @@ impl Session {
         let seconds = timed.then_some(self.seconds);
         let host = (step.way == Way::Live).then_some(&self.host);
         let version = env!("CARGO_PKG_VERSION");
-        json!([version, step.run, step.files, step.serve, step.clients, seconds, host])
+        let several = (step.hosts > 1).then_some((step.hosts, &step.each_client));
+        let base = json!([version, step.run, step.files, step.serve, step.clients, seconds, host]);
+        match (several, step.wire_bits, step.times) {
+            (None, None, 1.0) => base,
+            more => json!([base, more]),
+        }
     }
 
     fn run(
         &self,
         step: &Step,
         work: &Path,
-        server: Option<&Server>,
+        targets: Option<&Targets>,
         was_cut: bool,
     ) -> Result<Option<Vec<Value>>> {
         let mut clients = Vec::new();
         let is_timed = step.runs_for_a_time();
         for client in 1..=step.clients {
-            let mut words = server.map(|server| server.portals.clone()).unwrap_or_default();
-            words.insert("client".to_owned(), client.to_string());
-            let mut command = program(work)?;
-            command.args(step.run.iter().map(|word| fill(word, &words)));
+            let mut command = program(work, &targets.map_or_else(Vec::new, Targets::driving))?;
+            let portals = targets.map(|targets| targets.portals.clone()).unwrap_or_default();
+            command.args(step.words(client, &portals));
             if step.way == Way::Live && is_timed {
-                command.args(["--seconds", &self.seconds.to_string(), "--no-ceiling"]);
+                command.args([
+                    "--seconds",
+                    &(self.seconds * step.times).to_string(),
+                    "--no-ceiling",
+                ]);
                 let out = format!("client-{client}");
                 // A sweep that was cut goes on; any other run begins anew.
                 if !(was_cut && sweep::is_one(&work.join(&out))) {
@@ -120,7 +134,7 @@ impl Session {
             let gate = (step.clients > 1 && is_timed).then(|| Gate::before(&mut command));
             clients.push(Client::start(command, gate.transpose()?)?);
         }
-        let load = self.wait(&mut clients, server);
+        let load = self.wait(&mut clients, targets);
         if self.stop.asked() > 0 {
             return Ok(None);
         }
@@ -136,11 +150,15 @@ impl Session {
 
     /// Waits until all have ended. Returns how many cores the target used from when they began
     /// until the first of them ended.
-    fn wait(&self, clients: &mut [Client], server: Option<&Server>) -> Option<f64> {
+    fn wait(&self, clients: &mut [Client], targets: Option<&Targets>) -> Option<f64> {
         let clock = Clock::get();
-        let now = || Some((clock.now(), server?.processor_time()?));
+        let now = || Some((clock.now(), targets?.processor_time()?));
         let (mut told, mut is_closed) = (0, true);
         let (mut begun, mut load) = (None, None);
+        let used = |(from, before): (Nanos, Nanos), (to, after): (Nanos, Nanos)| {
+            let seconds = to.since(from).as_secs_f64();
+            (seconds > 0.0).then(|| after.since(before).as_secs_f64() / seconds)
+        };
         while clients.iter_mut().any(Client::is_running) {
             if self.stop.asked() > told {
                 told = self.stop.asked();
@@ -153,13 +171,12 @@ impl Session {
                 begun = now();
             }
             if !is_closed && load.is_none() && !clients.iter_mut().all(Client::is_running) {
-                load = begun.zip(now()).map(|((from, used), (to, in_all))| {
-                    in_all.since(used).as_secs_f64() / to.since(from).as_secs_f64().max(1e-9)
-                });
+                load = begun.zip(now()).and_then(|(from, to)| used(from, to));
             }
             std::thread::sleep(POLL);
         }
-        load
+        // All may have ended between two looks.
+        load.or_else(|| used(begun?, now()?))
     }
 }
 

@@ -1,0 +1,83 @@
+//! The targets of a step: one host, or several of which each has a network namespace of its own
+//! where this machine allows it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use block::Nanos;
+
+use super::file::{Step, fill};
+use super::network::{ALONE, Network};
+use super::processes::Server;
+use crate::bench::Failed;
+
+/// Where hosts listen that have a namespace of their own.
+const ANY: &str = "0.0.0.0";
+const LOOPBACK: &str = "127.0.0.1";
+
+/// Targets that are there for a step.
+pub struct Targets {
+    servers: Vec<Server>,
+    /// By the name of a protocol, and by that and the number of the host, as `iscsi-2`.
+    pub portals: BTreeMap<String, String>,
+    network: Option<Network>,
+    /// Where they are, for a step of several.
+    pub about: Option<String>,
+}
+
+impl Targets {
+    /// Starts those that a step has.
+    pub fn start(step: &Step, work: &Path) -> Result<Option<Targets>> {
+        if step.serve.is_empty() {
+            return Ok(None);
+        }
+        let (network, about) = match (step.hosts, step.wire_bits) {
+            (1, None) => (None, None),
+            (hosts, wire) => match Network::new(wire) {
+                Ok(network) => {
+                    let each = format!("{hosts} hosts, each in a network namespace of its own");
+                    (Some(network), Some(each))
+                }
+                Err(why) if wire.is_some() => return Err(Failed(why).into()),
+                Err(why) => (None, Some(format!("{hosts} targets on loopback: {why}"))),
+            },
+        };
+        let alone = ALONE.map(str::to_owned);
+        let (by, address) = match network {
+            Some(_) => (&alone[..], ANY),
+            None => (&[][..], LOOPBACK),
+        };
+        let mut targets = Targets { servers: Vec::new(), portals: BTreeMap::new(), network, about };
+        for host in 1..=step.hosts {
+            let words = [("host", host.to_string()), ("address", address.to_owned())];
+            let words = words.map(|(name, word)| (name.to_owned(), word)).into();
+            let args: Vec<String> = step.serve.iter().map(|word| fill(word, &words)).collect();
+            let server = Server::start(&args, work, by)?;
+            let network = targets.network.as_ref();
+            let there = network.map(|network| network.connect(server.id(), host)).transpose();
+            let there = there.map_err(Failed)?;
+            for (name, portal) in &server.portals {
+                let portal = match &there {
+                    Some(there) => portal.replacen(ANY, there, 1),
+                    None => portal.clone(),
+                };
+                targets.portals.insert(format!("{name}-{host}"), portal.clone());
+                targets.portals.entry(name.clone()).or_insert(portal);
+            }
+            targets.servers.push(server);
+        }
+        Ok(Some(targets))
+    }
+
+    /// By what those are started who drive them.
+    pub fn driving(&self) -> Vec<String> {
+        self.network.as_ref().map_or_else(Vec::new, |network| network.driving().to_vec())
+    }
+
+    /// Processor time of all so far.
+    pub fn processor_time(&self) -> Option<Nanos> {
+        let each = self.servers.iter().map(|server| Some(server.processor_time()?.0));
+        each.sum::<Option<u64>>().map(Nanos)
+    }
+}
