@@ -250,6 +250,45 @@ fn browser(folder: &Path) -> Option<Command> {
     Some(command)
 }
 
+/// Frames a page and says in its own title how light the ground is, and the least contrast of a
+/// text to what is behind it, by WCAG 2.2: 4.5 is enough for small letters.
+const CONTRAST: &str = r"<script>onload=()=>{const w=f.contentWindow,d=f.contentDocument;
+const rgb=t=>{const m=t.match(/[\d.]+/g)||[0,0,0,0];return m.map(Number)};
+const part=v=>(v/=255)<=.04045?v/12.92:((v+.055)/1.055)**2.4;
+const light=c=>.2126*part(c[0])+.7152*part(c[1])+.0722*part(c[2]);
+const ground=e=>{for(;e;e=e.parentElement){const c=rgb(w.getComputedStyle(e).backgroundColor);
+if(c.length<4||c[3]>.5)return light(c)}return 1};
+let least=99,texts=0,at='';
+for(const e of d.querySelectorAll('body *')){
+const own=[...e.childNodes].some(n=>n.nodeType==3&&n.data.trim());
+if(!own||!e.getClientRects().length||/script|style|title|desc/i.test(e.tagName))continue;
+const s=w.getComputedStyle(e),ink=light(rgb(/svg/.test(e.namespaceURI)?s.fill:s.color));
+const b=ground(e),r=(Math.max(ink,b)+.05)/(Math.min(ink,b)+.05);texts++;
+if(r<least){least=r;at=e.textContent.slice(0,30)}}
+document.title=`ground ${ground(d.body)} least ${least} texts ${texts} at ${at}`}</script>
+<iframe id=f src=r.html style='width:1000px;height:900px;border:0'></iframe>";
+
+#[test]
+fn a_page_is_readable_in_light_and_in_dark() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    drumfire.run(folder.path(), &format!("{RUN} --out r"), LIMIT).ok();
+    let html = drumfire.run(folder.path(), "report r --as html", LIMIT).ok().stdout;
+    folder.file("r.html", html.as_bytes());
+    let frame = folder.file("frame.html", CONTRAST.as_bytes());
+    for (looks, ground) in [(None, 0.8..=1.0), (Some("--force-dark-mode"), 0.0..=0.05)] {
+        let Some(mut command) = browser(folder.path()) else { return };
+        command.args(looks);
+        command.args(["--allow-file-access-from-files", "--timeout=6000", "--dump-dom"]);
+        let said = drumfire_tests::run(command.arg(&frame), LIMIT);
+        let title = said.stdout.split_once("<title>").unwrap_or_else(|| panic!("{said:?}")).1;
+        let words: Vec<&str> = title.split_whitespace().collect();
+        let number = |at: usize| words[at].parse::<f64>().unwrap();
+        assert!(ground.contains(&number(1)), "{looks:?}: {title:.120}");
+        assert!(number(3) >= 4.5 && number(5) >= 50.0, "{looks:?}: {title:.120}");
+    }
+}
+
 #[test]
 fn a_page_is_printed_and_fits_a_telephone() {
     let Some(drumfire) = Drumfire::find() else { return };
