@@ -147,7 +147,9 @@ pub(crate) fn words(check: &Check) -> String {
         ("H01", Verdict::Warn) if says("goes through the page cache") => "through the page cache",
         ("H01", Verdict::Warn) => "memory below the file",
         ("H02", Verdict::Warn) if says("stores nothing") => "nothing is stored",
-        ("H15", Verdict::Warn | Verdict::Fail) if says("stopped") => "the run was suspended",
+        ("H15", Verdict::Warn | Verdict::Fail) if says("not scheduled for") => {
+            "the run was suspended, or its CPU was busy"
+        }
         ("H19", Verdict::Warn | Verdict::Fail) if says("loopback") => "loopback, no wire",
         ("H20", Verdict::Unknown | Verdict::Warn) if says("one run") => "measured once",
         ("H12", Verdict::Warn) if !check.evidence.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -232,6 +234,16 @@ mod test {
         assert_eq!(of(&[("H99", Warn), ("H20", Warn)]).as_deref(), Some("H20"));
         let bare = worst_of(mixed);
         assert_eq!(bare, Some(("H06", Fail)));
+    }
+
+    #[test]
+    fn a_run_that_was_not_scheduled_is_no_slow_clock() {
+        let of = |stopped_s, counter| {
+            let window = stats::verdict::Window { asked_s: 3.0, measured_s: 3.0, stopped_s };
+            words(&stats::verdict::clock(Some("hpet"), counter, 900.0, Some(0.5), Some(window)))
+        };
+        assert_eq!(of(1.0, true), "the run was suspended, or its CPU was busy");
+        assert_eq!(of(0.0, false), "the clock is slow to read");
     }
 
     #[test]
