@@ -158,7 +158,7 @@ fn summary(text: &mut String, answer: &Answer) -> Result<()> {
     }
     writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s * middle))?;
     if let Some(learned) = &evidence.learned {
-        let of = if learned.pooled { "all classes, its own has too few" } else { "its class" };
+        let of = if learned.pooled { "its kind, few, and of all others" } else { "its kind" };
         writeln!(
             text,
             "  evidence   {class}: {} published results by {} publishers, of {of}",

@@ -4,22 +4,27 @@
 //! publisher's rows share one weight, and one more publisher counts as beyond all others (Lee,
 //! Barber and Willett 2023, "Distribution-free inference with hierarchical data"). A row that was
 //! asked before its answer was seen counts with the error that it had then, for what was learned
-//! from it flatters what it has now. Kinds of system with few publishers lean on all that were
-//! asked so.
+//! from it flatters what it has now.
+//!
+//! A kind of system has its own scale, the mean of its publishers' errors; the errors of all kinds,
+//! each in its scale, say together how many scales hold four of five (normalised conformal
+//! prediction: Papadopoulos, Gammerman and Vovk 2008). So a kind of few publishers needs no rank
+//! among them, which would be the last. Its scale leans on those of the others as if these were
+//! some publishers more.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::{Class, Sample};
 use crate::predict::Prediction;
 
-/// Publishers that those asked blind count for, all together, beside a class's own. With 4 to 16
-/// they are held alike; with 16 the classes differ least.
-const BLIND: f64 = 16.0;
 /// What a row weighs that was at hand when the model was made, beside one that was asked blind: the
 /// model was made to fit it, and what is left of its error says little.
 const AT_HAND: f64 = 0.25;
-/// With fewer publishers of its own a class is mostly what was asked blind.
-const PUBLISHERS: usize = 4;
+/// Publishers that all other kinds count for beside a kind's own, for its scale. With a half to
+/// four all kinds are held alike.
+const LEANS: f64 = 4.0;
 /// Fewest rows of clusters: with fewer no interval holds four of five.
 const ALONE: usize = 4;
 /// Share of published results that an interval is to hold.
@@ -46,11 +51,11 @@ impl Alike {
 /// What rows taught.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Learned {
-    /// Rows that it rests on.
+    /// Rows of its kind, whose scale it is.
     pub rows: usize,
     /// Who published them.
     pub publishers: usize,
-    /// Whether those asked blind, of all classes but clusters, weigh more than its own.
+    /// Whether other kinds weigh more in its scale than its own rows.
     pub pooled: bool,
     /// Middle of the logarithms of published over predicted; 0 where a sign test sees no bias.
     pub center: f64,
@@ -58,60 +63,110 @@ pub struct Learned {
     pub half: f64,
 }
 
-/// Learns from rows that are not held out: those that are alike, and those that were asked blind.
-/// Clusters learn from clusters only; a class without a row learns nothing.
+/// Learns from rows that are not held out. The scale of clusters is learned from clusters only; a
+/// class without a row learns nothing.
 pub fn learn(samples: &[Sample], alike: Alike, keep: impl Fn(&Sample) -> bool) -> Option<Learned> {
-    let class = alike.class;
-    if !samples.iter().any(|sample| sample.alike.class == class) {
+    let kept: Vec<&Sample> = samples.iter().filter(|sample| keep(sample)).collect();
+    let of_class = kept.iter().filter(|s| s.alike.class == alike.class).count();
+    let known = samples.iter().any(|sample| sample.alike.class == alike.class);
+    if !known || (alike.class == Class::Cluster && of_class < ALONE) {
         return None;
     }
-    let others = || samples.iter().filter(|sample| keep(sample));
-    let of_class: Vec<&Sample> = others().filter(|s| s.alike.class == class).collect();
-    if class == Class::Cluster {
-        // A cluster is not like the others: what they teach says nothing of it.
-        return (of_class.len() >= ALONE).then(|| told(center(&of_class), &of_class, &[]));
-    }
-    let center = center(&of_class);
-    let own: Vec<&Sample> = of_class.into_iter().filter(|s| s.alike == alike).collect();
-    let single = |s: &&Sample| s.alike.class != Class::Cluster;
-    let pool = |fits: &dyn Fn(&Sample) -> bool| {
-        others().filter(single).filter(|s| fits(s)).collect::<Vec<&Sample>>()
-    };
-    // The first that is not empty: a table without a row asked blind still says something.
-    let pools = [
-        pool(&|s| s.asked_blind.is_some() && s.alike.guessed == alike.guessed),
-        pool(&|s| s.asked_blind.is_some()),
-        pool(&|_| true),
-    ];
-    let pool = pools.into_iter().find(|pool| !pool.is_empty())?;
-    Some(told(center, &own, &pool))
+    let scales = Scales::of(&kept);
+    let own = |sample: &Sample| scales.off(sample) / scales.of_kind(sample.alike).0;
+    let mut off = weights(&kept, own);
+    off.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (scale, weight) = scales.of_kind(alike);
+    let like: Vec<&Sample> = kept.iter().copied().filter(|s| s.alike == alike).collect();
+    Some(Learned {
+        rows: like.len(),
+        publishers: publishers(&like).len(),
+        pooled: alike.class != Class::Cluster && weight < LEANS,
+        center: scales.center(alike.class),
+        half: scale * rank(&off),
+    })
 }
 
-/// From a kind's own rows and those that it leans on.
-fn told(center: f64, own: &[&Sample], pool: &[&Sample]) -> Learned {
-    let weights = |of: &[&Sample], all: Option<f64>| {
-        let each = all.map_or(1.0, |all| all / publishers(of).max(1) as f64);
-        let weigh = |sample: &&Sample| {
-            let theirs = of.iter().filter(|other| other.publisher == sample.publisher).count();
-            let off = sample.asked_blind.unwrap_or(sample.residual) - center;
-            let worth = if sample.asked_blind.is_some() { 1.0 } else { AT_HAND };
-            (off.abs(), worth * each / theirs as f64)
+/// How large the errors of each kind of system are.
+struct Scales {
+    centers: Vec<(Class, f64)>,
+    /// Mean error and weight of the rows of each kind.
+    kinds: Vec<(Alike, (f64, f64))>,
+    /// The same of all systems of one server, without guesses and with.
+    singles: [(f64, f64); 2],
+}
+
+impl Scales {
+    fn of(kept: &[&Sample]) -> Scales {
+        let class = |class: Class| {
+            let of: Vec<&Sample> =
+                kept.iter().copied().filter(|s| s.alike.class == class).collect();
+            (class, center(&of))
         };
-        of.iter().map(weigh).collect::<Vec<(f64, f64)>>()
-    };
-    let mut off = weights(own, None);
-    off.extend(weights(pool, Some(BLIND)));
-    off.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut all: Vec<&Sample> = own.iter().chain(pool).copied().collect();
-    all.sort_by_key(|sample| sample.row);
-    all.dedup_by_key(|sample| sample.row);
-    Learned {
-        rows: all.len(),
-        publishers: publishers(&all),
-        pooled: !pool.is_empty() && publishers(own) < PUBLISHERS,
-        center,
-        half: rank(&off),
+        let centers = Class::ALL.map(class).to_vec();
+        let mut scales = Scales { centers, kinds: Vec::new(), singles: [(0.0, 0.0); 2] };
+        let mean = |fits: &dyn Fn(&Sample) -> bool| {
+            let of: Vec<&Sample> = kept.iter().copied().filter(|s| fits(s)).collect();
+            let of = weights(&of, |sample| scales.off(sample));
+            let weight: f64 = of.iter().map(|(_, weight)| weight).sum();
+            let sum: f64 = of.iter().map(|(off, weight)| off * weight).sum();
+            (sum / weight.max(f64::MIN_POSITIVE), weight)
+        };
+        let single = |sample: &Sample| sample.alike.class != Class::Cluster;
+        let singles = [false, true].map(|guessed| {
+            match mean(&|s| single(s) && s.alike.guessed == guessed) {
+                // Nobody guessed, or everybody did: then it is as all are.
+                (_, 0.0) => mean(&|s| single(s)),
+                some => some,
+            }
+        });
+        let each = Class::ALL
+            .into_iter()
+            .flat_map(|class| [false, true].map(|guessed| Alike { class, guessed }));
+        let kinds = each.map(|alike| (alike, mean(&|s| s.alike == alike))).collect();
+        scales.kinds = kinds;
+        scales.singles = singles;
+        scales
     }
+
+    fn center(&self, class: Class) -> f64 {
+        self.centers.iter().find(|(of, _)| *of == class).map_or(0.0, |(_, center)| *center)
+    }
+
+    /// How far off the middle of its class a row was.
+    fn off(&self, sample: &Sample) -> f64 {
+        let first = sample.asked_blind.unwrap_or(sample.residual);
+        (first - self.center(sample.alike.class)).abs()
+    }
+
+    /// The scale of a kind, and what its own rows weigh. Never nothing: that of two rows that are
+    /// exact would make all others infinitely far.
+    fn of_kind(&self, alike: Alike) -> (f64, f64) {
+        let find = |alike: Alike| self.kinds.iter().find(|(of, _)| *of == alike);
+        let (own, weight) = find(alike).map_or((0.0, 0.0), |(_, found)| *found);
+        let scale = match alike.class {
+            // A cluster is not like the others: how far those are off says nothing of it.
+            Class::Cluster if weight > 0.0 => own,
+            Class::Cluster => {
+                find(Alike { guessed: !alike.guessed, ..alike }).map_or(0.0, |(_, found)| found.0)
+            }
+            _ => {
+                let others = self.singles[usize::from(alike.guessed)].0;
+                (weight * own + LEANS * others) / (weight + LEANS)
+            }
+        };
+        (scale.max(1e-3), weight)
+    }
+}
+
+/// What each row is off by, with its weight: a publisher's rows share one.
+fn weights(of: &[&Sample], off: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {
+    let theirs = publishers(of);
+    let weigh = |sample: &&Sample| {
+        let worth = if sample.asked_blind.is_some() { 1.0 } else { AT_HAND };
+        (off(sample), worth / theirs[sample.publisher.as_str()] as f64)
+    };
+    of.iter().map(weigh).collect()
 }
 
 /// Where the share that is to be held ends. One more publisher is as likely to be beyond all.
@@ -126,23 +181,22 @@ fn rank(sorted: &[(f64, f64)]) -> f64 {
     sorted.iter().find(reaches).map_or(most, |(off, _)| *off)
 }
 
-fn publishers(of: &[&Sample]) -> usize {
-    let mut names: Vec<&str> = of.iter().map(|sample| sample.publisher.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.len()
+/// Who published how many of these rows.
+fn publishers<'a>(of: &[&'a Sample]) -> BTreeMap<&'a str, usize> {
+    let mut rows = BTreeMap::new();
+    for sample in of {
+        *rows.entry(sample.publisher.as_str()).or_default() += 1;
+    }
+    rows
 }
 
 /// The median, each publisher with the same weight; 0 unless so many publishers err to one side
 /// that chance would do it in one of twenty cases at most.
 fn center(of: &[&Sample]) -> f64 {
-    let mut names: Vec<&str> = of.iter().map(|sample| sample.publisher.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let mut middles: Vec<f64> = names
-        .iter()
+    let mut middles: Vec<f64> = publishers(of)
+        .keys()
         .map(|name| {
-            let theirs = of.iter().filter(|sample| sample.publisher == *name);
+            let theirs = of.iter().filter(|sample| sample.publisher == **name);
             let mut theirs: Vec<f64> = theirs.map(|sample| sample.residual).collect();
             middle(&mut theirs)
         })
