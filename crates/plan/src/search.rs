@@ -1,5 +1,7 @@
 //! From a goal to bills: how many of each drive it takes, what fits, and which bills nobody beats.
 
+use std::sync::{Mutex, PoisonError};
+
 use serde::Serialize;
 
 use crate::bill::{Bill, DEVICES_MAX, Group, Work};
@@ -140,16 +142,22 @@ pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
 /// Draws the figures of each candidate, on all cores. The same goal and seed give the same bits.
 pub fn draw(goal: &Goal, catalogue: &Catalogue, found: &mut Found, (draws, seed): (u32, u64)) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let each = found.candidates.len().div_ceil(threads).max(1);
     let one = |candidate: &mut Candidate| {
         let drive = &catalogue.parts[&candidate.drive];
         let Ok(mut kit) = Kit::new(goal, catalogue, drive) else { return };
         kit.fill(candidate.drives, candidate.cards);
         candidate.chance = surface(&kit.bill, draws, seed, goal.iops * REACHED).ok();
     };
+    // Many slow drives take longer than few fast ones: each thread takes the next.
+    let left = Mutex::new(found.candidates.iter_mut());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     std::thread::scope(|scope| {
-        for some in found.candidates.chunks_mut(each) {
-            scope.spawn(move || some.iter_mut().for_each(one));
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(candidate) = next() {
+                    one(candidate);
+                }
+            });
         }
     });
 }

@@ -7,11 +7,12 @@
 //! draws that it has not seen, and told; where that is too much, all that is told is solved.
 
 use block::Rng;
+use model::Method;
 use serde::Serialize;
 
 use crate::bill::Bill;
 use crate::chance::{Spread, slices, spread};
-use crate::predict::predict;
+use crate::predict::predict_by;
 use crate::system::{PlanError, System, Tweak};
 
 /// Draws that measure how far the surface is off.
@@ -49,13 +50,14 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
     let mut open: Vec<_> = inputs.iter().filter(|i| i.known.low < i.known.high).collect();
     // What is certain within a thousandth moves nothing.
     open.retain(|input| input.known.high / input.known.low > 1.001);
+    let rate = quick(bill)?;
     let solve = |at: &[f64]| {
         let value = |(input, at): (&&crate::system::Input, &f64)| {
             let (low, high) = (input.known.low, input.known.high);
             ((input.part.clone(), input.quantity), low + (high - low) * at)
         };
         let values = open.iter().zip(at).map(value).collect();
-        Ok::<f64, PlanError>(predict(bill, &Tweak { values, ..Tweak::default() })?.iops)
+        rate(&Tweak { values, ..Tweak::default() })
     };
     let terms = (open.len() + 1) * (open.len() + 2) / 2;
     let (fits, draws) = (terms * EACH, draws.max(10) as usize);
@@ -87,6 +89,20 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
     let all: Vec<f64> = few.iter().map(|at| solve(at)).collect::<Result<_, _>>()?;
     let solved = fits + CHECKS + all.len();
     Ok(told(all, solved, 0.0))
+}
+
+/// Rates by Linearizer, all moved by as much as the exact answer is off it in the middle: what the
+/// figures' intervals change is far more than what the two methods differ in, and an exact answer of
+/// some milliseconds, thousands of times, is not quick.
+fn quick(bill: &Bill) -> Result<impl Fn(&Tweak) -> Result<f64, PlanError>, PlanError> {
+    let by = move |method: Method| {
+        move |tweak: &Tweak| Ok::<f64, PlanError>(predict_by(bill, tweak, method)?.iops)
+    };
+    let exact = by(Method::Auto)(&Tweak::default())?;
+    // What Linearizer refuses is left to the other.
+    let middle = by(Method::Linearizer)(&Tweak::default()).ok();
+    let (method, off) = middle.map_or((Method::Auto, 1.0), |m| (Method::Linearizer, exact / m));
+    Ok(move |tweak: &Tweak| Ok(by(method)(tweak)? * off))
 }
 
 /// The products of second degree and less of where a draw is, the middle being 0.

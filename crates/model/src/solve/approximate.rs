@@ -352,8 +352,8 @@ impl Problem {
 
     fn means(&self, closed: &Closed, found: &Found) -> Means {
         let mut residence_s = vec![vec![0.0; closed.classes.len()]; closed.centers.len()];
-        for (class, set) in self.set_of.iter().enumerate() {
-            for (k, entry) in visits(closed, class).zip(self.entries_of(*set)) {
+        for (class, (set, visits)) in self.set_of.iter().zip(visits(closed)).enumerate() {
+            for (k, entry) in visits.into_iter().zip(self.entries_of(*set)) {
                 residence_s[k][class] = found.residence_s[entry];
             }
         }

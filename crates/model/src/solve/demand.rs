@@ -7,9 +7,10 @@ use super::open::first_come;
 use crate::check::visits;
 use crate::{ClassId, ModelError, Network, Servers, Service, Source, StationId, Step};
 
-/// Demands of every class at every station, row by row.
+/// Demands of every class at every station, station by station: what is asked of a station is asked
+/// of all its classes, and a thousand stations with as many classes are more than a cache holds.
 pub(super) struct Demands {
-    stations: usize,
+    classes: usize,
     /// Seconds of one server that a request needs at a station over its whole way.
     demand_s: Vec<f64>,
     /// How often a request is served there.
@@ -21,17 +22,17 @@ impl Demands {
     ///
     /// [`ModelError::NotProductForm`] for routes that hold or fork.
     pub fn of(network: &Network) -> Result<Demands, ModelError> {
-        let stations = network.stations.len();
-        let cells = stations * network.classes.len();
-        let mut found = Demands { stations, demand_s: vec![0.0; cells], visits: vec![0.0; cells] };
-        for (class, row) in network.classes.iter().zip((0..).step_by(stations)) {
+        let classes = network.classes.len();
+        let cells = network.stations.len() * classes;
+        let mut found = Demands { classes, demand_s: vec![0.0; cells], visits: vec![0.0; cells] };
+        for (index, class) in network.classes.iter().enumerate() {
             if let Some(what) = beyond_theory(&class.route) {
                 return Err(ModelError::NotProductForm { class: class.name.clone(), what });
             }
             visits(&class.route, 1.0, &mut |visit, chance| {
                 let share = chance / visit.at.len() as f64;
                 for at in &visit.at {
-                    let cell = row + at.0 as usize;
+                    let cell = at.0 as usize * classes + index;
                     found.visits[cell] += share;
                     found.demand_s[cell] += share * visit.service.mean_s;
                 }
@@ -41,11 +42,11 @@ impl Demands {
     }
 
     pub fn demand_s(&self, class: usize, station: usize) -> f64 {
-        self.demand_s[class * self.stations + station]
+        self.demand_s[station * self.classes + class]
     }
 
     pub fn visits(&self, class: usize, station: usize) -> f64 {
-        self.visits[class * self.stations + station]
+        self.visits[station * self.classes + class]
     }
 
     /// Mean time of one service.

@@ -171,26 +171,36 @@ fn assemble(network: &Network, demands: &Demands, closed: &Closed, means: &Means
         stations: vec![StationResult::idle(classes); network.stations.len()],
         caveats: Vec::new(),
     };
-    for (index, class) in closed.classes.iter().enumerate() {
-        for (station, result) in solution.stations.iter_mut().enumerate() {
-            // Where nobody waits, the demand is the time; queues follow.
-            let speed = network.stations[station].servers.speed(1);
+    // Station by station, for those are what lies together.
+    for (station, result) in solution.stations.iter_mut().enumerate() {
+        // Where nobody waits, the demand is the time; queues follow.
+        let speed = network.stations[station].servers.speed(1);
+        for class in &closed.classes {
             result.residence_s[*class] = demands.demand_s(*class, station) / speed;
         }
-        for (center, residence_s) in closed.centers.iter().zip(&means.residence_s) {
-            for station in &center.members {
-                solution.stations[*station].residence_s[*class] = residence_s[index];
+    }
+    for (center, residence_s) in closed.centers.iter().zip(&means.residence_s) {
+        for station in &center.members {
+            let result = &mut solution.stations[*station];
+            for (class, residence_s) in closed.classes.iter().zip(residence_s) {
+                result.residence_s[*class] = *residence_s;
             }
         }
-        solution.classes[*class].throughput_per_s = means.throughput_per_s[index];
+    }
+    for (class, throughput_per_s) in closed.classes.iter().zip(&means.throughput_per_s) {
+        solution.classes[*class].throughput_per_s = *throughput_per_s;
     }
     solution
 }
 
 /// Everything that follows from throughputs and residences by Little's law.
 fn totals(network: &Network, demands: &Demands, solution: &mut Solution) {
-    for (index, class) in solution.classes.iter_mut().enumerate() {
-        class.response_s = solution.stations.iter().map(|k| k.residence_s[index]).sum();
+    for station in &solution.stations {
+        for (class, residence_s) in solution.classes.iter_mut().zip(&station.residence_s) {
+            class.response_s += residence_s;
+        }
+    }
+    for class in &mut solution.classes {
         class.outstanding = laws::population(class.throughput_per_s, class.response_s);
     }
     for (station, result) in solution.stations.iter_mut().enumerate() {

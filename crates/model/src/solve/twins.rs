@@ -62,10 +62,10 @@ impl Problem {
             population: Vec::new(),
             set_of: Vec::new(),
         };
-        for class in 0..closed.classes.len() {
+        for (class, visits) in visits(closed).into_iter().enumerate() {
             let set = problem.population.len();
             let entry = |k: usize| Entry::new(closed, class, k, set, visited[k] == 1);
-            let entries: Vec<Entry> = visits(closed, class).map(entry).collect();
+            let entries: Vec<Entry> = visits.into_iter().map(entry).collect();
             let (delay_s, population) =
                 (closed.delay_s[class], f64::from(closed.population[class]));
             let set = (0..set).find(|set| {
@@ -163,8 +163,15 @@ impl Entry {
     }
 }
 
-/// The centers that a class comes to.
-pub(super) fn visits(closed: &Closed, class: usize) -> impl Iterator<Item = usize> {
-    let comes = move |(_, center): &(usize, &Center)| center.visits[class] > 0.0;
-    closed.centers.iter().enumerate().filter(comes).map(|(k, _)| k)
+/// The centers that each class comes to.
+pub(super) fn visits(closed: &Closed) -> Vec<Vec<usize>> {
+    let mut of = vec![Vec::new(); closed.classes.len()];
+    for (k, center) in closed.centers.iter().enumerate() {
+        for (class, visits) in center.visits.iter().enumerate() {
+            if *visits > 0.0 {
+                of[class].push(k);
+            }
+        }
+    }
+    of
 }
