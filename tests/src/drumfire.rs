@@ -51,6 +51,13 @@ impl Drumfire {
         run(&mut self.command(folder, args), limit)
     }
 
+    /// The same on these processors only, as taskset says them.
+    pub fn run_on(&self, cores: &str, folder: &Path, args: &str, limit: Duration) -> Finished {
+        let mut by = Command::new("taskset");
+        by.args(["-c", cores]).arg(&self.0);
+        run(settle(&mut by, folder, args), limit)
+    }
+
     /// Serves volumes, each `NAME=URI`, on free ports.
     pub fn serve(&self, volumes: &[&str]) -> Served {
         let volumes: Vec<String> =

@@ -238,3 +238,29 @@ fn a_fit_that_is_not_usable_is_refused_by_all() {
         assert!(done.code != Some(2) && !done.stderr.contains("not usable"), "{taken}: {done:?}");
     }
 }
+
+#[test]
+fn one_core_and_all_simulate_a_fabric_to_the_same_bits() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    // Eighty appliances of twelve disks each with its own adapter and cores, ten clients a disk.
+    let fabric = "name = 'fabric'\nhosts = 80\nsize = '4k'\noutstanding = 1\n\
+        server = 'sr2625urlx'\nsoftware = 'windows-lsi-iometer'\n[[group]]\n\
+        adapter = 'any-adapter'\ndrive = 'hdd-15k'\ndrives = 12\n";
+    std::fs::write(folder.path().join("fabric.toml"), fabric).unwrap();
+    let args = |out: &str| {
+        format!("simulate fabric.toml --workers 10 --seconds 2 --ramp 0.5 --json --out {out}")
+    };
+    let told = |text: &str| {
+        let mut result = json(text);
+        // The command names another folder, and the digest is that of all.
+        result["spec"]["command"] = Value::Null;
+        result["digest"] = Value::Null;
+        result
+    };
+    let all = told(&drumfire.run(folder.path(), &args("all"), LIMIT).ok().stdout);
+    let one = told(&drumfire.run_on("0", folder.path(), &args("one"), LIMIT).ok().stdout);
+    assert_eq!(one["workers"].as_array().unwrap().len(), 9600);
+    assert!(one["totals"]["iops"].as_f64().unwrap() > 100_000.0, "{}", one["totals"]["iops"]);
+    assert_eq!(one, all);
+}

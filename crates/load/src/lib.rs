@@ -38,5 +38,5 @@ pub use crate::recheck::{Asked, Recheck, recheck};
 pub use crate::records::{Scribe, SharedScribe};
 pub use crate::run::{Prepared, TargetThreads};
 pub use crate::runner::{Engine, RunError, Runner};
-pub use crate::simulation::{Simulation, Storage};
+pub use crate::simulation::{Part, Simulation, Storage, tied};
 pub use crate::witness::inspect;

@@ -1,27 +1,25 @@
 //! A run in virtual time: the same workers, on lanes of storage that exists as a model only.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use block::{Lane, Nanos, Pool};
+use block::{Lane, Nanos};
 use stats::live::{About, Action, Live, LiveCpu, Phase, Snapshot};
-use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION};
+use stats::{Class, Collector, Cpu, Origin, RunResult, SCHEMA_VERSION};
 
 use crate::engine::Stop;
 use crate::equals::names;
 use crate::judge;
 use crate::outcome::{self, MissedDemands};
 use crate::run::Prepared;
-use crate::runner::{
-    OVERTIME_SECONDS, RunError, check, ledgers, patience, steadiness, unanswered_ios,
-};
-use crate::worker::{Identity, Order, Trouble, Worker, outlasts, ties};
+use crate::runner::{OVERTIME_SECONDS, RunError, check, patience, steadiness, unanswered_ios};
+use crate::worker::{Order, Trouble, outlasts};
 use job::spec::{RunSpec, Watch};
 
-/// Steps after which the view and the user are asked, beside the ends of seconds.
-const STEPS: u32 = 1 << 16;
-/// Instants in a row at which everybody wants to go on without time passing: then it never will.
-const STUCK: u32 = 1 << 22;
+mod hands;
+mod section;
+
+pub use hands::Part;
+use hands::{Hands, Here, Threads};
+use section::Bindings;
+
 /// When a virtual run begins: there is no other time in it.
 const STARTED: &str = "1970-01-01T00:00:00Z";
 
@@ -62,47 +60,56 @@ impl Simulation {
         storage: &mut dyn Storage,
         live: &mut dyn Live,
     ) -> Result<RunResult, RunError> {
-        check(prepared)?;
         let spec = &prepared.spec;
         if lanes.len() != spec.workers.len() {
             return Err(RunError::Nothing("a simulated worker needs a lane"));
         }
         let data = storage.keeps_data();
-        let verifies = spec.workers.iter().filter_map(|worker| worker.workload.verify);
-        if !data && verifies.clone().count() > 0 {
-            return Err(RunError::Nothing("simulated storage keeps no data: remove verify"));
+        refuse(prepared, data)?;
+        let all = (0..lanes.len()).collect();
+        let section = Bindings::of(prepared)?.section(all, lanes, data, self.stop.clone())?;
+        self.go(prepared, &mut Here { section, storage, spare: None }, live)
+    }
+
+    /// The same in parts that share nothing, on so many threads, which change no bit of the result.
+    /// Workers that wait for each other, or share a flow, must be of one part.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and what the parts say.
+    pub fn run_apart(
+        &self,
+        prepared: &Prepared,
+        parts: Vec<Part<'_>>,
+        threads: usize,
+        live: &mut dyn Live,
+    ) -> Result<RunResult, RunError> {
+        refuse(prepared, false)?;
+        let workers = parts.iter().map(|part| part.workers.len()).sum::<usize>();
+        if workers != prepared.spec.workers.len() {
+            return Err(RunError::Nothing("each simulated worker is of one part"));
         }
-        if verifies.clone().any(|verify| verify.fill) {
-            return Err(RunError::Nothing("simulated storage keeps no data: remove fill"));
-        }
-        let ledgers = ledgers(prepared)?;
-        if spec.workers.iter().any(|worker| worker.workload.until_full) {
-            let why = "simulated storage never becomes full: remove until_full (fill_device)";
-            return Err(RunError::Nothing(why));
-        }
-        let mut workers = Vec::new();
-        let pool = Pool::new(1, 1);
-        let workers_of = spec.workers.iter().zip(lanes).zip(ties(spec)).zip(ledgers);
-        for (((this, lane), ties), ledger) in workers_of {
-            let (seed, number, part) = (spec.seed, this.number, this.part);
-            let who = Identity { seed, number, part, data };
-            let worker = Worker::new(lane, &this.workload, who, ledger, &pool)?;
-            workers.push(worker.tied(ties));
-        }
+        std::thread::scope(|scope| {
+            let mut threads = Threads::start(scope, prepared, parts, threads, &self.stop)?;
+            self.go(prepared, &mut threads, live)
+        })
+    }
+
+    fn go(
+        &self,
+        prepared: &Prepared,
+        hands: &mut dyn Hands,
+        live: &mut dyn Live,
+    ) -> Result<RunResult, RunError> {
+        let spec = &prepared.spec;
         let mut run = Run {
             prepared,
             spec,
             stop: self.stop.clone(),
-            planned: vec![None; workers.len()],
-            order: Order::Run,
+            hands,
             unanswered: 0,
-            workers,
-            wakes: BinaryHeap::new(),
-            awake: Vec::new(),
-            collected: Collector::new(names(spec)),
-            empty: None,
+            collected: Box::new(Collector::new(names(spec))),
             now: Nanos(0),
-            stuck: 0,
             errors: 0,
             trouble: None,
             mismatch: false,
@@ -117,11 +124,39 @@ impl Simulation {
             origin: Origin::Simulated,
             cores: 0,
         });
-        let outcome = run.go(storage, live).and_then(|()| run.drain(storage, live));
+        let outcome = run.go(live).and_then(|()| run.drain(live));
         live.end();
         outcome?;
         Ok(run.result())
     }
+}
+
+/// Whether workers wait for each other, whatever they drive: then they are simulated in one part.
+pub fn tied(spec: &RunSpec) -> bool {
+    let alone = |worker: &job::spec::WorkerSpec| {
+        worker.workload.flow.is_none()
+            && worker.shift.when == Default::default()
+            && worker.shift.after.is_empty()
+    };
+    outlasts(spec) || spec.ends_with_first || !spec.workers.iter().all(alone)
+}
+
+/// Refuses what is no run in virtual time.
+fn refuse(prepared: &Prepared, data: bool) -> Result<(), RunError> {
+    check(prepared)?;
+    let spec = &prepared.spec;
+    let verifies = spec.workers.iter().filter_map(|worker| worker.workload.verify);
+    if !data && verifies.clone().count() > 0 {
+        return Err(RunError::Nothing("simulated storage keeps no data: remove verify"));
+    }
+    if verifies.clone().any(|verify| verify.fill) {
+        return Err(RunError::Nothing("simulated storage keeps no data: remove fill"));
+    }
+    if spec.workers.iter().any(|worker| worker.workload.until_full) {
+        let why = "simulated storage never becomes full: remove until_full (fill_device)";
+        return Err(RunError::Nothing(why));
+    }
+    Ok(())
 }
 
 /// One run in progress.
@@ -129,19 +164,12 @@ struct Run<'a> {
     prepared: &'a Prepared,
     spec: &'a RunSpec,
     stop: Stop,
-    workers: Vec<Worker>,
-    /// When workers want to be stepped, and for each the entry that counts.
-    wakes: BinaryHeap<Reverse<(Nanos, usize)>>,
-    planned: Vec<Option<Nanos>>,
-    /// Workers that have a reason to be stepped now.
-    awake: Vec<usize>,
-    order: Order,
+    /// Those who step the workers.
+    hands: &'a mut dyn Hands,
     /// I/Os that never came back.
     unanswered: u64,
-    collected: Collector,
-    empty: Option<Box<Interval>>,
+    collected: Box<Collector>,
     now: Nanos,
-    stuck: u32,
     errors: u64,
     trouble: Option<String>,
     /// Data were not what was written.
@@ -154,56 +182,42 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn go(&mut self, storage: &mut dyn Storage, live: &mut dyn Live) -> Result<(), RunError> {
-        for worker in &mut self.workers {
-            let paced = worker.is_paced();
-            let interval = || Box::new(if paced { Interval::paced() } else { Interval::new() });
-            self.empty.get_or_insert_with(interval);
-            worker.begin(Nanos(0), interval());
-            worker.start(Nanos(0));
-        }
-        self.awake.extend(0..self.workers.len());
+    fn go(&mut self, live: &mut dyn Live) -> Result<(), RunError> {
         let ramp = Nanos((self.spec.ramp_seconds * 1e9) as u64);
         if ramp > Nanos(0) {
-            self.phase(Phase::Ramp, ramp, storage, live)?;
+            self.phase(Phase::Ramp, ramp, live)?;
         }
         self.collected.restart();
         let overtime = if outlasts(self.spec) { OVERTIME_SECONDS } else { 0.0 };
         let seconds = Nanos(((self.spec.seconds + overtime) * 1e9) as u64);
         let end = self.now + seconds;
-        self.phase(Phase::Run, end, storage, live)?;
+        self.phase(Phase::Run, end, live)?;
         match self.spec.search_window().filter(|_| self.has_found() && self.now < end) {
             None => Ok(()),
             Some(window) => {
                 self.measured = true;
                 self.collected.restart();
                 let window = self.now + Nanos((window * 1e9) as u64);
-                self.phase(Phase::Run, window.min(end), storage, live)
+                self.phase(Phase::Run, window.min(end), live)
             }
         }
     }
 
     /// Whether every worker has found the depth that it searched, if all do.
     fn has_found(&self) -> bool {
-        self.spec.search_window().is_some() && self.workers.iter().all(Worker::has_found)
+        self.spec.search_window().is_some() && self.hands.told().found
     }
 
     /// Goes on until `end`, a second at a time.
-    fn phase(
-        &mut self,
-        phase: Phase,
-        end: Nanos,
-        storage: &mut dyn Storage,
-        live: &mut dyn Live,
-    ) -> Result<(), RunError> {
+    fn phase(&mut self, phase: Phase, end: Nanos, live: &mut dyn Live) -> Result<(), RunError> {
         let begin = self.now;
         while self.now < end && self.stop.asked() == 0 && self.trouble.is_none() {
             // A rest shorter than half a second joins the last second.
             let next = self.now + Nanos::from_secs(1);
             let tick = if next + Nanos::from_millis(500) > end { end } else { next };
-            self.until(tick, storage, live)?;
+            self.until(tick, Order::Run, live)?;
             self.collected.watch(live.wants_workers());
-            self.collect();
+            self.collect()?;
             let t_s = self.now.since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
             self.errors += second.errors;
@@ -232,7 +246,7 @@ impl Run<'_> {
                 break;
             }
             let found = self.has_found() && !self.measured;
-            if found || self.workers.iter().all(Worker::is_finished) {
+            if found || self.hands.told().finished {
                 break;
             }
         }
@@ -240,108 +254,52 @@ impl Run<'_> {
     }
 
     /// Goes on until `tick`, or until the user has seen enough.
-    fn until(
-        &mut self,
-        tick: Nanos,
-        storage: &mut dyn Storage,
-        live: &mut dyn Live,
-    ) -> Result<(), RunError> {
-        let mut steps = 0_u32;
-        loop {
-            self.step_awake();
-            let planned = self.wakes.peek().map(|Reverse((at, _))| *at);
-            let next = match (storage.next(), planned) {
-                (Some(a), Some(b)) => a.min(b),
-                (a, b) => a.or(b).unwrap_or(tick),
-            };
-            if next >= tick {
-                self.now = tick;
-                return Ok(());
-            }
-            self.stuck = if next > self.now { 0 } else { self.stuck + 1 };
-            if self.stuck > STUCK {
-                return Err(RunError::Nothing("simulated I/Os take no time: add service times"));
-            }
-            self.now = self.now.max(next);
-            storage.advance(self.now, &mut self.awake);
-            while let Some(Reverse((at, worker))) = self.wakes.peek().copied()
-                && at <= self.now
-            {
-                self.wakes.pop();
-                self.planned[worker] = self.planned[worker].filter(|planned| *planned != at);
-                self.awake.push(worker);
-            }
-            steps += 1;
-            if steps.is_multiple_of(STEPS) {
-                if live.poll() == Action::Stop {
-                    self.stop.ask();
-                }
-                if self.stop.asked() > 0 {
-                    return Ok(());
-                }
-            }
-        }
+    fn until(&mut self, tick: Nanos, order: Order, live: &mut dyn Live) -> Result<(), RunError> {
+        self.hands.until(tick, order, live, &self.stop)?;
+        self.now = self.hands.told().now;
+        Ok(())
     }
 
     /// The window is over: what is in flight comes back, and what was planned in it is begun, as
     /// long as a real run would wait. What it comes to counts in the window.
-    fn drain(&mut self, storage: &mut dyn Storage, live: &mut dyn Live) -> Result<(), RunError> {
-        let (end, now) = (self.now + patience(self.prepared), self.now);
-        self.order = Order::Drain;
-        self.workers.iter_mut().for_each(|worker| worker.close_window(now));
-        self.awake.extend(0..self.workers.len());
+    fn drain(&mut self, live: &mut dyn Live) -> Result<(), RunError> {
+        let end = self.now + patience(self.prepared);
+        self.hands.close_window();
         let asked = self.stop.asked();
-        while self.now < end && !self.workers.iter().all(Worker::is_drained) {
+        while self.now < end && !self.hands.told().drained {
             let tick = end.min(self.now + Nanos::from_secs(1));
-            self.until(tick, storage, live)?;
+            self.until(tick, Order::Drain, live)?;
             if self.stop.asked() > asked {
                 break;
             }
         }
-        for (index, worker) in self.workers.iter_mut().enumerate() {
-            let (late, unanswered) = worker.give_up(self.now);
-            self.collected.add_late(index, &late);
-            self.collected.add_late_failures(index, &unanswered);
-            self.unanswered += unanswered.errors();
-        }
+        let collected = self.lend();
+        let (collected, unanswered) = self.hands.give_up(collected)?;
+        (self.collected, self.unanswered) = (collected, unanswered);
         self.note_troubles();
         Ok(())
     }
 
-    /// The step of each worker that has a reason.
-    fn step_awake(&mut self) {
-        for index in self.awake.drain(..) {
-            let wake = self.workers[index].step(self.now, self.order);
-            if let Some(at) = wake
-                && self.planned[index] != Some(at)
-            {
-                self.planned[index] = Some(at);
-                self.wakes.push(Reverse((at, index)));
-            }
-        }
+    /// The books, for those who add to them.
+    fn lend(&mut self) -> Box<Collector> {
+        std::mem::replace(&mut self.collected, Box::new(Collector::new(Vec::new())))
     }
 
-    fn collect(&mut self) {
-        for (index, worker) in self.workers.iter_mut().enumerate() {
-            let empty = self.empty.take().expect("one is always there");
-            let mut full = worker.take_interval(self.now, empty);
-            self.collected.add(index, &full);
-            full.clear();
-            self.empty = Some(full);
-        }
+    fn collect(&mut self) -> Result<(), RunError> {
+        let collected = self.lend();
+        self.collected = self.hands.collect(collected)?;
         self.note_troubles();
+        Ok(())
     }
 
     fn note_troubles(&mut self) {
-        for (index, worker) in self.workers.iter_mut().enumerate() {
-            if let Some(trouble) = worker.take_trouble() {
-                let this = &self.spec.workers[index];
-                self.mismatch |= matches!(trouble, Trouble::Mismatch(_));
-                match trouble {
-                    Trouble::Missed(missed) => self.missed.note(index, missed),
-                    other => {
-                        self.trouble.get_or_insert(other.words(&this.name, &this.uri));
-                    }
+        for (index, trouble) in self.hands.troubles() {
+            let this = &self.spec.workers[index];
+            self.mismatch |= matches!(trouble, Trouble::Mismatch(_));
+            match trouble {
+                Trouble::Missed(missed) => self.missed.note(index, missed),
+                other => {
+                    self.trouble.get_or_insert(other.words(&this.name, &this.uri));
                 }
             }
         }

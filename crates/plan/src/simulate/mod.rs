@@ -3,20 +3,20 @@
 //! `load`'s own workers drive lanes of a [`Machine`] in virtual time. What a bill's parts take for
 //! an I/O comes from [`System`](crate::system::System), for each operation and length by itself.
 
+mod apart;
 mod parts;
 mod theory;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::num::NonZero;
 
-use block::{Geometry, Lane, Nanos, Op, Rng};
+use block::{Op, Rng};
 use job::spec::{Access, RunSpec, WorkerSpec};
-use load::{Prepared, RunError, Runner, Simulation, Stop, Storage};
-use model::device::{Machine, Profile, Way, Width};
+use load::{Prepared, RunError, Runner, Simulation, Stop};
+use model::device::{Profile, Width};
 use model::{ModelError, StationId, Step};
 use stats::live::{About, Action, Live, Snapshot};
 use stats::{Check, Class, Cpu, Direction, Latency, RunResult, Verdict};
-use volume::delay::simulated;
 
 pub use theory::{Theory, theory};
 
@@ -35,6 +35,8 @@ pub struct Simulator {
     drives: Vec<Drive>,
     /// Ends a run early.
     pub stop: Stop,
+    /// Most threads; `None` for as many as this process has cores. They change no bit of a result.
+    pub threads: Option<usize>,
 }
 
 /// How the times of a profile are known: fitted to runs, or supposed by whoever wrote it.
@@ -55,7 +57,9 @@ enum System {
 pub struct Drive {
     /// As "drive 0.1.3": group, card, number.
     pub name: String,
-    /// Its place in the machine.
+    /// Which host it is in.
+    host: u32,
+    /// Its place in the machine of its host.
     at: u32,
     /// Most I/Os in it at once.
     depth: u32,
@@ -72,7 +76,7 @@ struct Cores {
 
 /// A system at the beginning of a run.
 struct Motion {
-    machine: Arc<Machine>,
+    machines: apart::Machines,
     cores: Cores,
     /// The least sure kind of the figures that it is made of.
     kind: Kind,
@@ -106,11 +110,13 @@ impl Simulator {
             return Err(SimulateError::Access(format!("{drives} drives: 1 to {max} are possible")));
         }
         let depth = profile.queue_depth.unwrap_or(u32::MAX);
-        let drive = |at| Drive { name: format!("drive {at} of {}", profile.name), at, depth };
+        let name = |at| format!("drive {at} of {}", profile.name);
+        let drive = |at| Drive { name: name(at), host: 0, at, depth };
         Ok(Simulator {
             drives: (0..drives).map(drive).collect(),
             system: System::Profile(profile.clone(), drives),
             stop: Stop::default(),
+            threads: None,
         })
     }
 
@@ -120,9 +126,25 @@ impl Simulator {
     ///
     /// [`SimulateError::Plan`] when a figure is missing.
     pub fn of_bill(bill: &Bill) -> Result<Simulator, SimulateError> {
-        let drives = parts::drives(bill)?.0;
+        let one = parts::drives(bill)?.0;
+        let hosts = bill.setup.up();
+        let of = |host: u32| {
+            let name = |name: &str| match hosts {
+                1 => name.to_owned(),
+                _ => format!("host {host} {name}"),
+            };
+            let there = |drive: &Drive| Drive { host, name: name(&drive.name), ..drive.clone() };
+            one.iter().map(there).collect::<Vec<_>>()
+        };
+        let drives: Vec<Drive> = (0..hosts).flat_map(of).collect();
+        let max = crate::bill::DEVICES_MAX as usize;
+        if drives.len() > max {
+            let all = drives.len();
+            let why = format!("{all} drives of {hosts} hosts: 1 to {max} can be simulated");
+            return Err(SimulateError::Access(why));
+        }
         let system = System::Bill(Box::new(bill.clone()));
-        Ok(Simulator { system, drives, stop: Stop::default() })
+        Ok(Simulator { system, drives, stop: Stop::default(), threads: None })
     }
 
     /// What workers can drive, in order.
@@ -144,7 +166,8 @@ impl Simulator {
     ///
     /// [`SimulateError`] as of a run.
     pub fn check(&self, accesses: &[&Access]) -> Result<(), SimulateError> {
-        self.start(accesses, 0).map(|_| ())
+        self.start(accesses, true)?.machines.make(0, 0)?;
+        Ok(())
     }
 
     /// The seed of a run, made of the one that was asked for and of what is run. Runs of a sweep
@@ -162,20 +185,18 @@ impl Simulator {
         text.bytes().fold(spec.seed, next)
     }
 
-    /// The system at rest, ready for these accesses.
-    fn start(&self, accesses: &[&Access], seed: u64) -> Result<Motion, SimulateError> {
+    /// The system at rest, ready for these accesses. Drives of a profile may be `apart` if none of
+    /// their stages is shared.
+    fn start(&self, accesses: &[&Access], apart: bool) -> Result<Motion, SimulateError> {
         if accesses.iter().any(|access| access.trace.is_some()) {
             let why = "a trace is replayed by run alone: give lines in its place";
             return Err(SimulateError::Access(why.to_owned()));
         }
         match &self.system {
             System::Profile(profile, drives) => {
-                let (own, drives) = (profile.clone(), *drives);
-                let ways = move |way: Way| Ok(own.route(drives, way.drive, way.op, way.len_bytes));
-                let machine = Machine::new(profile.network(drives), Box::new(ways), seed)?;
+                let machines = apart::Machines::of_profile(profile, *drives, apart);
                 let cores = Cores::of_profile(profile);
-                let (kind, remarks) = (kind(profile), Vec::new());
-                Ok(Motion { machine: Arc::new(machine), cores, kind, remarks })
+                Ok(Motion { machines, cores, kind: kind(profile), remarks: Vec::new() })
             }
             System::Bill(bill) => {
                 let lines = || accesses.iter().flat_map(|access| &access.lines);
@@ -192,11 +213,14 @@ impl Simulator {
                     return Err(SimulateError::Access(why.to_owned()));
                 }
                 let parts = parts::Parts::new(bill, accesses)?;
-                let (cores, kind) = (parts.cores(accesses), least_sure(&parts.inputs));
+                let (mut cores, kind) = (parts.cores(accesses), least_sure(&parts.inputs));
+                let hosts = bill.setup.up();
+                cores.count *= hosts;
                 let mut remarks = parts.remarks.clone();
                 let inputs = rests_on(&parts.inputs);
                 remarks.push(format!("rests on {inputs}; a number is of the least sure kind"));
-                Ok(Motion { machine: Arc::new(parts.machine(seed)?), cores, kind, remarks })
+                let machines = apart::Machines::of_bill(parts, hosts);
+                Ok(Motion { machines, cores, kind, remarks })
             }
         }
     }
@@ -215,21 +239,22 @@ impl Runner for Simulator {
                 accesses.push(access);
             }
         }
-        let motion = self.start(&accesses, spec.seed).map_err(model)?;
+        let motion = self.start(&accesses, !load::tied(spec)).map_err(model)?;
         let names = self.drives.iter().map(|drive| (drive.name.as_str(), drive));
         let drives: HashMap<&str, &Drive> = names.collect();
-        let lane = |worker: &WorkerSpec| -> Result<Box<dyn Lane>, RunError> {
-            let drive = drives.get(worker.uri.as_str()).ok_or_else(|| {
-                RunError::Model(format!("the system has no drive '{}'", worker.uri))
-            })?;
-            let geometry: Geometry = run.volume(worker).geometry();
-            Ok(simulated(&motion.machine, drive.at, drive.depth, geometry))
+        let of = |worker: &WorkerSpec| {
+            let drive = drives.get(worker.uri.as_str()).copied();
+            drive
+                .ok_or_else(|| RunError::Model(format!("the system has no drive '{}'", worker.uri)))
         };
-        let lanes = spec.workers.iter().map(lane).collect::<Result<_, _>>()?;
+        let driven: Vec<&Drive> = spec.workers.iter().map(of).collect::<Result<_, _>>()?;
         let calibrated = self.calibrated().map(str::to_owned);
         let simulation = Simulation { stop: self.stop.clone() };
         let mut live = Seen { live, percentiles: calibrated.is_some(), kind: motion.kind };
-        let mut result = simulation.run(&run, lanes, &mut Shared(&motion.machine), &mut live)?;
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = self.threads.unwrap_or_else(cores);
+        let machines = &motion.machines;
+        let mut result = apart::run(&simulation, &run, (machines, threads), &driven, &mut live)?;
         result.kind = Some(motion.kind);
         result.seed = asked;
         result.cpu = motion.cores.used(&result);
@@ -240,20 +265,6 @@ impl Runner for Simulator {
             None => withhold_percentiles(&mut result),
         }
         Ok(result)
-    }
-}
-
-/// The machine, as `load` sees it.
-struct Shared<'a>(&'a Machine);
-
-impl Storage for Shared<'_> {
-    fn next(&mut self) -> Option<Nanos> {
-        self.0.next()
-    }
-
-    fn advance(&mut self, now: Nanos, workers: &mut Vec<usize>) {
-        // Lanes were made in the order of the workers.
-        self.0.advance(now, workers);
     }
 }
 

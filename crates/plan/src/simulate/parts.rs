@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use block::Op;
 use job::spec::Access;
-use model::device::{Machine, Way};
+use model::device::Way;
 use model::{ModelError, Network, Servers, Source, Station, StationId, Step};
 
 use super::{Cores, Drive, for_each_stop};
@@ -146,13 +146,13 @@ impl Parts {
         Cores { count, read: mean(Op::Read), write: mean(Op::Write) }
     }
 
-    /// The stations in motion.
-    pub fn machine(mut self, seed: u64) -> Result<Machine, ModelError> {
-        let stations = self.stations.clone();
-        Machine::new(stations, Box::new(move |way| self.way(way)), seed)
+    /// The stations of a host.
+    pub fn stations(&self) -> Network {
+        self.stations.clone()
     }
 
-    fn way(&mut self, way: Way) -> Result<Vec<Step>, ModelError> {
+    /// The way of an I/O through them.
+    pub fn way(&mut self, way: Way) -> Result<Vec<Step>, ModelError> {
         let Way { drive, op, len_bytes } = way;
         let op = if op == Op::Read { Op::Read } else { Op::Write };
         let before = self.stations.stations.len();
@@ -178,7 +178,7 @@ pub(super) fn drives(bill: &Bill) -> Result<(Vec<Drive>, Vec<String>), PlanError
             1 => one.name.clone(),
             _ => format!("{} {copy}", one.name),
         };
-        let drive = |copy| Drive { name: name(copy), at, depth: deep / copies };
+        let drive = |copy| Drive { name: name(copy), host: 0, at, depth: deep / copies };
         (0..copies).map(drive).collect::<Vec<_>>()
     });
     let drives = drives.collect();

@@ -1,5 +1,7 @@
 //! Bills and profiles in virtual time, against theory.
 
+use std::sync::Arc;
+
 use job::spec::{Arrivals, Pacing, WorkerSpec, Workload};
 use load::Prepared;
 use model::{Method, solve};
@@ -196,4 +198,56 @@ fn what_no_figure_tells_is_refused() {
     let text = text.replace("x25-m", "p3700-800");
     assert!(refused(&text, &Access::new(4096, 50.0, 100.0)).contains("read_iops of p3700-800"));
     assert!(Simulator::of_profile(&Profile::shipped("x25-m").unwrap(), 0).is_err());
+}
+
+fn on(threads: usize, mut simulator: Simulator, workload: &Workload, seed: u64) -> RunResult {
+    simulator.threads = Some(threads);
+    run_seed(simulator, workload, 1.6, seed)
+}
+
+#[test]
+fn one_thread_and_many_simulate_the_same_bits() {
+    let profile = Profile::shipped("x25-m").unwrap();
+    let several = bill(
+        "name = 'x'\nhosts = 5\nsize = '4k'\noutstanding = 4\nserver = 'sr2625urlx'\n\
+         software = 'windows-lsi-iometer'\n[[group]]\nadapter = 'lsi-9210-8i'\n\
+         drive = 'x25-m'\ndrives = 3\n",
+    );
+    let workload = workload(4096, 70.0, 4);
+    let make: [&dyn Fn() -> Simulator; 2] =
+        [&|| Simulator::of_profile(&profile, 6).unwrap(), &|| {
+            Simulator::of_bill(&several).unwrap()
+        }];
+    for make in make {
+        let one = on(1, make(), &workload, 3);
+        assert!(one.totals.iops > 1000.0 && one.partial.is_none());
+        for threads in [2, 4, 64] {
+            assert_eq!(on(threads, make(), &workload, 3), one, "{threads} threads");
+        }
+        assert_ne!(on(2, make(), &workload, 4), one, "the seed decides");
+        // What is alike has its own chance.
+        assert_ne!(one.workers[0].iops, one.workers[one.workers.len() - 1].iops);
+    }
+}
+
+#[test]
+fn several_hosts_are_simulated_each_with_its_own_parts() {
+    let text = |hosts: u32| {
+        format!(
+            "name = 'x'\nhosts = {hosts}\nsize = '4k'\noutstanding = 8\nserver = 'sr2625urlx'\n\
+             software = 'windows-lsi-iometer'\n[[group]]\nadapter = 'lsi-9210-8i'\n\
+             drive = 'x25-m'\ndrives = 8\n"
+        )
+    };
+    let found = |hosts: u32| {
+        let bill = bill(&text(hosts));
+        let theory = predict(&bill, &Tweak::default()).unwrap().iops;
+        let simulator = Simulator::of_bill(&bill).unwrap();
+        assert_eq!(simulator.drives().len(), 8 * hosts as usize);
+        let found = run(simulator, &workload(4096, 100.0, 8), 0.5).totals.iops;
+        assert!((found / theory - 1.0).abs() < 0.04, "{found} for {theory}");
+        found
+    };
+    let (one, four) = (found(1), found(4));
+    assert!((four / one / 4.0 - 1.0).abs() < 0.01, "{four} for four of {one}");
 }
