@@ -1,12 +1,16 @@
-//! A volume as an ordinary file, through FUSE: for programs that know nothing of us.
+//! A volume as an ordinary file, through FUSE, or as a block device, through ublk: for programs
+//! that know nothing of us.
 //!
 //! The file is a mount of its own: a file system that is nothing but this one file. Each core that
 //! serves it has a thread with its own lane to the volume and its own channel to the kernel, so
-//! nothing is shared on the way of an I/O.
+//! nothing is shared on the way of an I/O. A block device has a queue for each such thread.
 #![forbid(unsafe_code)]
 
+mod device;
 mod mount;
 mod plan;
+mod queue;
+mod station;
 mod wire;
 mod worker;
 
@@ -20,7 +24,8 @@ use std::thread::JoinHandle;
 use os::Waker;
 use volume::{OpenError, Volume};
 
-pub use crate::mount::detach;
+use crate::device::Node;
+pub use crate::device::attach_device;
 use crate::mount::{Access, Target};
 use crate::wire::Attr;
 
@@ -41,7 +46,7 @@ pub struct Options {
 /// Takes lines for the user.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A volume that is a file, until [`Stopper::stop`] or [`detach`].
+/// A volume that is a file or a block device, until [`Stopper::stop`] or [`detach`].
 pub struct Attached {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -55,14 +60,19 @@ pub struct Stopper {
 
 /// What the threads have in common.
 pub(crate) struct Shared {
-    target: Target,
-    pub(crate) attr: Mutex<Attr>,
+    place: Place,
     pub(crate) stop: AtomicBool,
     wakers: Mutex<Vec<Waker>>,
     failed: Mutex<Option<String>>,
     /// It was told that the volume is lost.
     pub(crate) has_told: AtomicBool,
     pub(crate) log: Log,
+}
+
+/// Where the volume is.
+pub(crate) enum Place {
+    File(Target),
+    Device(Node),
 }
 
 /// Why a volume cannot be attached or detached.
@@ -79,6 +89,9 @@ pub enum AttachError {
     /// There is no FUSE here.
     #[error("FUSE: {0}")]
     Fuse(String),
+    /// There is no ublk here.
+    #[error("ublk: {0}")]
+    Ublk(String),
     /// The volume.
     #[error(transparent)]
     Volume(#[from] OpenError),
@@ -120,21 +133,15 @@ pub fn attach(
         gid: rustix::process::getgid().as_raw(),
         since: target.since,
     };
-    let shared = Arc::new(Shared {
-        target,
-        attr: Mutex::new(attr),
-        stop: AtomicBool::new(false),
-        wakers: Mutex::default(),
-        failed: Mutex::default(),
-        has_told: AtomicBool::new(false),
-        log,
-    });
-    let started = start(&shared, &volume, channel, &options.cores);
+    let shared = Arc::new(Shared::new(Place::File(target), log));
+    let started = start(&shared, attr, &volume, channel, &options.cores);
     match started {
         Ok(threads) => Ok(Attached { shared, threads }),
         Err(error) => {
             shared.end_threads();
-            shared.target.unmount_by_force();
+            if let Place::File(target) = &shared.place {
+                target.unmount_by_force();
+            }
             Err(error)
         }
     }
@@ -143,6 +150,7 @@ pub fn attach(
 /// Starts the threads, and waits until each has its lane.
 fn start(
     shared: &Arc<Shared>,
+    attr: Attr,
     volume: &Arc<dyn Volume>,
     channel: os::FuseChannel,
     cores: &[usize],
@@ -152,12 +160,13 @@ fn start(
     for _ in 1..cores.len().max(1) {
         channels.push(channels[0].another()?);
     }
+    let attr = Arc::new(Mutex::new(attr));
     let mut threads = Vec::new();
     for (index, channel) in channels.into_iter().enumerate() {
         let (tell, told) = mpsc::channel();
-        let (shared, volume) = (Arc::clone(shared), Arc::clone(volume));
+        let (shared, attr, volume) = (Arc::clone(shared), Arc::clone(&attr), Arc::clone(volume));
         let cpu = cores.get(index).copied();
-        let body = move || worker::run(&shared, &*volume, channel, cpu, &tell);
+        let body = move || worker::run(&shared, &attr, &*volume, channel, cpu, &tell);
         threads.push(std::thread::Builder::new().name(format!("file {index}")).spawn(body)?);
         let died = |_| AttachError::Failed("a thread ended before it began".to_owned());
         told.recv().map_err(died)??;
@@ -168,7 +177,10 @@ fn start(
 impl Attached {
     /// Where it is, without links.
     pub fn file(&self) -> &Path {
-        &self.shared.target.path
+        match &self.shared.place {
+            Place::File(target) => &target.path,
+            Place::Device(node) => &node.path,
+        }
     }
 
     /// What ends it.
@@ -187,31 +199,72 @@ impl Attached {
                 self.shared.fail("a thread panicked".to_owned());
             }
         }
-        self.shared.target.forget();
+        match &self.shared.place {
+            Place::File(target) => target.forget(),
+            Place::Device(node) => node.forget(),
+        }
         let failed = self.shared.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
         failed.map_or(Ok(()), |why| Err(AttachError::Failed(why)))
     }
 }
 
 impl Stopper {
-    /// Makes all that was written durable, takes the file away and ends the threads. Programs that
-    /// still have it open get errors from now on, and a line says so.
+    /// Makes all that was written durable, takes the file or device away and ends the threads.
+    /// Programs that still have it open get errors from now on, and a line says so.
     pub fn stop(&self) {
-        let Shared { target, log, .. } = &*self.shared;
-        if let Err(error) = target.sync() {
+        let Shared { place, log, .. } = &*self.shared;
+        let synced = match place {
+            Place::File(target) => target.sync(),
+            Place::Device(node) => node.sync(),
+        };
+        if let Err(error) = synced {
             self.shared.fail(format!("what was written may be lost: {error}"));
         }
-        if let Err(error) = target.unmount() {
-            if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) {
-                log("the file is still in use: whoever has it open gets errors from now on");
+        match place {
+            Place::File(target) => {
+                if let Err(error) = target.unmount() {
+                    if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) {
+                        log(
+                            "the file is still in use: whoever has it open gets errors from now on",
+                        );
+                    }
+                    target.unmount_by_force();
+                }
             }
-            target.unmount_by_force();
+            Place::Device(node) => {
+                if let Err(error) = node.stop(log) {
+                    self.shared.fail(error.to_string());
+                }
+            }
         }
         self.shared.end_threads();
     }
 }
 
+/// Makes what was written to an attached file or block device durable, and takes it away.
+///
+/// # Errors
+///
+/// Nothing is attached there, it is in use, or what was written could not be made durable.
+pub fn detach(path: &Path) -> Result<(), AttachError> {
+    match device::number_of(path) {
+        Some(number) => device::detach(path, number),
+        None => mount::detach(path),
+    }
+}
+
 impl Shared {
+    fn new(place: Place, log: Log) -> Shared {
+        Shared {
+            place,
+            stop: AtomicBool::new(false),
+            wakers: Mutex::default(),
+            failed: Mutex::default(),
+            has_told: AtomicBool::new(false),
+            log,
+        }
+    }
+
     fn end_threads(&self) {
         self.stop.store(true, Ordering::Release);
         for waker in self.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {

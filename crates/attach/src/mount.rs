@@ -265,11 +265,7 @@ fn unescape(text: &str) -> String {
 }
 
 /// Makes what was written to an attached file durable, and takes the file away.
-///
-/// # Errors
-///
-/// Nothing is attached there, it is in use, or what was written could not be made durable.
-pub fn detach(file: &Path) -> Result<(), AttachError> {
+pub(crate) fn detach(file: &Path) -> Result<(), AttachError> {
     let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
     if !is_ours(file) {
         return Err(wrong("no volume is attached there".to_owned()));

@@ -1,18 +1,18 @@
 //! The thread of a core: it takes requests of the kernel, puts them into its lane as I/Os, and
 //! answers when they are done.
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
 
-use block::{Buf, Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
-use os::{Clock, Core, FuseChannel, Token};
+use block::{Buf, Done, Io, Nanos, Op, Pool, Tag};
+use os::{Clock, FuseChannel, Token};
 use rustix::io::Errno;
 use volume::Volume;
 
 use crate::plan::{Next, Patch, Stage, Work};
+use crate::station::{Station, begin, errno_of, take};
 use crate::wire::{
     Ask, Attr, FOPEN_DIRECT_IO, FOPEN_KEEP_CACHE, FOPEN_PARALLEL_DIRECT_WRITES, HEAD_BYTES,
     IO_MAX_BYTES, MAJOR, Request, SetAttr, answer_head, init_answer, open_answer,
@@ -26,8 +26,6 @@ const SLOTS: usize = 256;
 const BATCH: usize = 32;
 /// How long the kernel may take to say hello.
 const HELLO: Nanos = Nanos::from_secs(5);
-/// How long a lane may take to end in order.
-const LEAVING: Nanos = Nanos::from_secs(2);
 /// Data of writes up to here move to a buffer of their size.
 const COPIED_BYTES: usize = Pool::MEDIUM_BYTES;
 const O_DIRECT: u32 = os::O_DIRECT as u32;
@@ -36,9 +34,6 @@ const O_DIRECT: u32 = os::O_DIRECT as u32;
 const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 0x10;
-
-/// The tag of a flush that nobody asked for.
-const OWN_FLUSH: Tag = Tag(u64::MAX);
 
 /// Agrees with the kernel on how to speak, before other channels are opened.
 pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<(), AttachError> {
@@ -70,36 +65,36 @@ pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<(), AttachError> {
 /// Serves until the file is gone or somebody asks for the end. Says when it has begun.
 pub(crate) fn run(
     shared: &Shared,
+    attr: &Mutex<Attr>,
     volume: &dyn Volume,
     channel: FuseChannel,
     cpu: Option<usize>,
     tell: &Sender<Result<(), AttachError>>,
 ) {
-    let set_up = || -> Result<_, AttachError> {
-        if let Some(cpu) = cpu {
-            os::cpu::pin(cpu)?;
-        }
-        let core = Core::open(Pool::new(2 * SLOTS, SLOTS + 2)).map_err(io::Error::other)?;
-        let (waker, _) = core.waker()?;
-        let watched = core.watch(&channel)?;
-        let lane = volume.lane(&core)?;
-        Ok((core, waker, watched, lane))
+    let set_up = || {
+        let pool = Pool::new(2 * SLOTS, SLOTS + 2);
+        let (station, waker) = Station::open(shared, volume, cpu, pool, SLOTS)?;
+        let watched = station.core.watch(&channel)?;
+        let worker = Worker {
+            shared,
+            attr,
+            channel,
+            watched,
+            data: take(station.core.pool(), Pool::LARGE_BYTES)?,
+            station,
+            slots: (0..SLOTS).map(|_| None).collect(),
+            free: (0..SLOTS).rev().collect(),
+            is_idle: false,
+            gone: false,
+        };
+        Ok((worker, waker))
     };
-    let (core, waker, watched, lane) = match set_up() {
-        Ok(parts) => parts,
-        Err(error) => return drop(tell.send(Err(error))),
-    };
-    let worker = Worker::new(shared, channel, core, watched, lane, volume.geometry());
-    let Some(mut worker) = worker else {
-        let full = io::Error::from(io::ErrorKind::OutOfMemory);
-        return drop(tell.send(Err(full.into())));
-    };
-    shared.wakes(waker);
-    let _ = tell.send(Ok(()));
+    let Some(mut worker) = begin(shared, tell, set_up) else { return };
     if let Err(error) = worker.serve() {
         shared.fail(format!("the file cannot be served any more: {error}"));
     }
-    if let Err(fault) = worker.leave() {
+    // Whoever asked for what is still under way is told by the kernel.
+    if let Err(fault) = worker.station.leave(drop) {
         shared.fail(format!("what was written may be lost: the last flush failed: {fault}"));
     }
 }
@@ -112,51 +107,21 @@ struct Slot {
 
 struct Worker<'a> {
     shared: &'a Shared,
+    attr: &'a Mutex<Attr>,
     channel: FuseChannel,
-    core: Core,
     watched: Token,
-    lane: Box<dyn Lane>,
-    geometry: Geometry,
+    station: Station<'a>,
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
     /// Where the next request goes.
     data: Buf,
-    ios: VecDeque<Io>,
-    done: Vec<Done>,
     /// The kernel has no request for us.
     is_idle: bool,
     /// The file was taken away.
     gone: bool,
-    flushed: Option<Result<(), Fault>>,
 }
 
-impl<'a> Worker<'a> {
-    fn new(
-        shared: &'a Shared,
-        channel: FuseChannel,
-        core: Core,
-        watched: Token,
-        lane: Box<dyn Lane>,
-        geometry: Geometry,
-    ) -> Option<Worker<'a>> {
-        Some(Worker {
-            shared,
-            channel,
-            data: core.pool().take(Pool::LARGE_BYTES)?,
-            core,
-            watched,
-            lane,
-            geometry,
-            slots: (0..SLOTS).map(|_| None).collect(),
-            free: (0..SLOTS).rev().collect(),
-            ios: VecDeque::with_capacity(SLOTS),
-            done: Vec::with_capacity(SLOTS),
-            is_idle: false,
-            gone: false,
-            flushed: None,
-        })
-    }
-
+impl Worker<'_> {
     fn under_way(&self) -> usize {
         SLOTS - self.free.len()
     }
@@ -171,15 +136,15 @@ impl<'a> Worker<'a> {
             }
             let answered = self.drive();
             if self.is_idle && !self.gone {
-                self.core.await_readable(self.watched)?;
+                self.station.core.await_readable(self.watched)?;
             }
             let until = match taken + answered {
                 // All was done in the call, and nothing waits in the ring.
                 1.. if self.under_way() == 0 && !self.is_idle => continue,
                 1.. => Some(Nanos(0)),
-                0 => self.lane.wake(),
+                0 => self.station.wake(),
             };
-            self.core.turn(until, &mut ready)?;
+            self.station.core.turn(until, &mut ready)?;
             self.is_idle &= !ready.contains(&self.watched);
             ready.clear();
         }
@@ -237,16 +202,16 @@ impl<'a> Worker<'a> {
     }
 
     fn attr(&self) -> Attr {
-        *self.shared.attr.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.attr.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As of a device: cutting it down to nothing, as `>` does, changes nothing.
     fn set_attr(&self, unique: u64, set: SetAttr) {
-        if set.size.is_some_and(|size| size != 0 && size != self.geometry.bytes()) {
+        if set.size.is_some_and(|size| size != 0 && size != self.station.geometry.bytes()) {
             return self.refuse(unique, Errno::INVAL);
         }
         let answer = {
-            let mut attr = self.shared.attr.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut attr = self.attr.lock().unwrap_or_else(PoisonError::into_inner);
             attr.mode = set.mode.map_or(attr.mode, |mode| attr.mode & !0o777 | mode & 0o777);
             attr.uid = set.uid.unwrap_or(attr.uid);
             attr.gid = set.gid.unwrap_or(attr.gid);
@@ -256,13 +221,13 @@ impl<'a> Worker<'a> {
     }
 
     fn begin_read(&mut self, unique: u64, offset: u64, size: u32) {
-        let left = self.geometry.bytes().saturating_sub(offset);
+        let left = self.station.geometry.bytes().saturating_sub(offset);
         let size = size.min(IO_MAX_BYTES).min(u32::try_from(left).unwrap_or(u32::MAX));
         if size == 0 {
             return self.answer(unique, &[]);
         }
-        let Patch { offset, len, skip, size } = Patch::around(&self.geometry, offset, size);
-        let Some(buf) = self.core.pool().take_beyond(len as usize) else {
+        let Patch { offset, len, skip, size } = Patch::around(&self.station.geometry, offset, size);
+        let Some(buf) = self.station.core.pool().take_beyond(len as usize) else {
             return self.refuse(unique, Errno::NOMEM);
         };
         let at = self.hold(unique, Work::Read { skip, size });
@@ -270,12 +235,12 @@ impl<'a> Worker<'a> {
     }
 
     fn begin_write(&mut self, unique: u64, direct: bool, offset: u64, size: u32) {
-        let left = self.geometry.bytes().saturating_sub(offset);
+        let left = self.station.geometry.bytes().saturating_sub(offset);
         let size = size.min(u32::try_from(left).unwrap_or(u32::MAX));
         if size == 0 {
             return self.refuse(unique, Errno::NOSPC);
         }
-        let patch = Patch::around(&self.geometry, offset, size);
+        let patch = Patch::around(&self.station.geometry, offset, size);
         if !patch.is_whole() && direct {
             // As of a device.
             return self.refuse(unique, Errno::INVAL);
@@ -293,7 +258,7 @@ impl<'a> Worker<'a> {
 
     /// The data of the request that was just taken.
     fn take_data(&mut self, size: usize) -> Option<Buf> {
-        let pool = self.core.pool();
+        let pool = self.station.core.pool();
         if size <= COPIED_BYTES {
             let mut buf = pool.take_beyond(size)?;
             buf[..size].copy_from_slice(&self.data[..size]);
@@ -306,13 +271,13 @@ impl<'a> Worker<'a> {
         let end = offset.saturating_add(len);
         let op = match mode & !KEEP_SIZE {
             // Room is there already.
-            0 if end <= self.geometry.bytes() => return self.answer(unique, &[]),
+            0 if end <= self.station.geometry.bytes() => return self.answer(unique, &[]),
             0 => return self.refuse(unique, Errno::NOSPC),
-            PUNCH_HOLE if self.geometry.trim_zeroes => Op::Trim,
+            PUNCH_HOLE if self.station.geometry.trim_zeroes => Op::Trim,
             PUNCH_HOLE | ZERO_RANGE => Op::WriteZeroes,
             _ => return self.refuse(unique, Errno::OPNOTSUPP),
         };
-        let end = end.min(self.geometry.bytes());
+        let end = end.min(self.station.geometry.bytes());
         if offset >= end {
             return self.answer(unique, &[]);
         }
@@ -326,7 +291,7 @@ impl<'a> Worker<'a> {
     }
 
     fn push(&mut self, at: usize, op: Op, offset: u64, len: u32, buf: Option<Buf>) {
-        self.ios.push_back(Io { tag: Tag(at as u64), op, fua: false, len, offset, buf });
+        self.station.push(Io { tag: Tag(at as u64), op, fua: false, len, offset, buf });
     }
 
     /// Begins what may take several steps.
@@ -338,7 +303,7 @@ impl<'a> Worker<'a> {
     /// Begins the next I/O of a request, or answers it. `buf` is what the last one brought.
     fn go_on(&mut self, at: usize, buf: Option<Buf>) {
         let Some(slot) = &mut self.slots[at] else { return };
-        match slot.work.next(&self.geometry, self.core.pool(), buf) {
+        match slot.work.next(&self.station.geometry, self.station.core.pool(), buf) {
             Next::Io(op, offset, len, buf) => self.push(at, op, offset, len, buf),
             Next::Done(buf) => self.finish(at, Ok(()), buf),
             Next::NoMemory => self.finish(at, Err(Errno::NOMEM), None),
@@ -361,7 +326,7 @@ impl<'a> Worker<'a> {
             (Ok(()), Work::Flush { .. } | Work::Clear { .. }, _) => self.answer(unique, &[]),
         }
         for buf in buf.into_iter().chain(work.into_data()) {
-            self.core.pool().give(buf);
+            self.station.core.pool().give(buf);
         }
     }
 
@@ -374,87 +339,17 @@ impl<'a> Worker<'a> {
         let _ = self.channel.answer(&answer_head(unique, errno.raw_os_error(), 0), &[]);
     }
 
-    /// Gives the lane what is to be done and takes what is; returns how many I/Os those are.
+    /// Lets the lane go on, and answers what is done; returns how many I/Os those are.
     fn drive(&mut self) -> usize {
-        let now = self.core.now();
-        let mut done = std::mem::take(&mut self.done);
-        self.lane.poll(now, &mut done);
-        self.lane.submit(now, &mut self.ios);
-        self.lane.poll(now, &mut done);
-        if self.lane.broken().is_some() {
-            self.tell_of_loss();
-            let lost = self.ios.drain(..).map(|Io { tag, buf, .. }| Done {
-                tag,
-                result: Err(Fault::Disconnected),
-                cause: Cause::NONE,
-                buf,
-            });
-            done.extend(lost);
-        }
+        let mut done = self.station.drive();
         let count = done.len();
         for Done { tag, result, buf, .. } in done.drain(..) {
-            if tag == OWN_FLUSH {
-                self.flushed = Some(result);
-                continue;
-            }
             match result {
                 Ok(()) => self.go_on(tag.0 as usize, buf),
                 Err(fault) => self.finish(tag.0 as usize, Err(errno_of(fault)), buf),
             }
         }
-        self.done = done;
+        self.station.give_back(done);
         count
-    }
-
-    #[cold]
-    fn tell_of_loss(&self) {
-        if !self.shared.has_told.swap(true, Ordering::Relaxed) {
-            let why = self.lane.broken().unwrap_or_default();
-            (self.shared.log)(&format!(
-                "the volume is lost, and every I/O fails: {why}; attach it anew (a remote one \
-                 that comes back by itself is attached with ?reconnect=60s)"
-            ));
-        }
-    }
-
-    /// Makes all durable, and ends the lane in order.
-    fn leave(&mut self) -> Result<(), Fault> {
-        let flush = Io { tag: OWN_FLUSH, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
-        self.ios.push_back(flush);
-        let mut ready = Vec::new();
-        let mut turn = |worker: &mut Worker<'_>, end: Option<Nanos>| {
-            let until = worker.lane.wake().into_iter().chain(end).min();
-            ready.clear();
-            // A core that is of no more use has no news.
-            worker.core.turn(until, &mut ready).is_ok()
-        };
-        while self.drive() == 0 && self.flushed.is_none() {
-            if !turn(self, None) {
-                return Err(Fault::Disconnected);
-            }
-        }
-        let end = self.core.now() + LEAVING;
-        while self.core.now() < end && !self.lane.close(self.core.now()) {
-            self.drive();
-            if !turn(self, Some(end)) {
-                break;
-            }
-        }
-        self.flushed.unwrap_or(Err(Fault::Disconnected))
-    }
-}
-
-/// What a program is told of a fault.
-fn errno_of(fault: Fault) -> Errno {
-    match fault {
-        Fault::OutOfRange => Errno::INVAL,
-        Fault::ReadOnly => Errno::ROFS,
-        Fault::NoSpace => Errno::NOSPC,
-        Fault::Unsupported => Errno::OPNOTSUPP,
-        Fault::Medium
-        | Fault::Miscompare
-        | Fault::Disconnected
-        | Fault::Aborted
-        | Fault::Unanswered => Errno::IO,
     }
 }

@@ -32,7 +32,7 @@ pub enum Command {
     Serve(Serve),
     /// Mount a volume as an ordinary file, for any program, until SIGTERM, SIGINT or detach.
     Attach(crate::attached::Attach),
-    /// Flush an attached file and remove it.
+    /// Flush an attached file or device and remove it.
     Detach(crate::attached::Detach),
     /// Back up files and volumes into a file or volume, in parallel and compressed; restore them.
     Backup(crate::backup::Args),

@@ -1,9 +1,9 @@
-//! `drumfire attach` and `detach`: a volume as an ordinary file.
+//! `drumfire attach` and `detach`: a volume as an ordinary file, or as a block device.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::attach::{Options, attach as attach_volume, detach as detach_file};
+use ::attach::{Options, attach as attach_volume, attach_device, detach as detach_place};
 use anyhow::Result;
 use volume::{Purpose, Uri};
 
@@ -15,20 +15,27 @@ use crate::{placement, signal};
 /// `drumfire attach`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example: drumfire attach delay:x25-m(file:/data/disk.img?size=8g) \
-    /tmp/disk &\n    mkfs.ext4 /tmp/disk && mount -o loop /tmp/disk /mnt")]
+    /tmp/disk &\n    mkfs.ext4 /tmp/disk && mount -o loop /tmp/disk /mnt\n\n\
+    drumfire attach --ublk ram:4g /dev/ublkb0 &\n\
+    mkfs.ext4 /dev/ublkb0 && mount /dev/ublkb0 /mnt")]
 pub struct Attach {
     /// The volume: ram:4g, file:PATH, iscsi://HOST/IQN/LUN?reconnect=60s, delay:PROFILE(URI), …
     #[arg(value_name = "URI")]
     volume: Uri,
-    /// Path of the file: empty or not there yet.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// Path of the file: empty or not there yet. With --ublk the device, such as /dev/ublkb0
+    /// [default: the first that is free].
+    #[arg(value_name = "FILE", required_unless_present = "ublk")]
+    file: Option<PathBuf>,
+    /// A block device, /dev/ublkbN, instead of a file. Needs root and Linux 6.4 or newer with its
+    /// module ublk_drv.
+    #[arg(long)]
+    ublk: bool,
     /// Read only.
     #[arg(long)]
     read_only: bool,
     /// Other users may access the file, as its mode allows [default: only the user who attaches
     /// it].
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ublk")]
     allow_other: bool,
     /// CPUs to serve on [default: all, 4 at most].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
@@ -38,7 +45,7 @@ pub struct Attach {
 /// `drumfire detach`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Detach {
-    /// The file.
+    /// The file, or the device: /dev/ublkbN.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -46,7 +53,7 @@ pub struct Detach {
 /// More threads than this wait for each other in the kernel.
 const CORES_MOST: usize = 4;
 
-/// Serves the file until it is detached or this is asked to stop.
+/// Serves the file or device until it is detached or this is asked to stop.
 pub fn attach(of: &Attach) -> Result<Exit> {
     let purpose = if of.read_only { Purpose::Read } else { Purpose::Store };
     let volume = volume::open(&of.volume, purpose)?;
@@ -54,7 +61,11 @@ pub fn attach(of: &Attach) -> Result<Exit> {
     let options = Options { allow_other: of.allow_other, read_only: of.read_only, cores };
     let log = Arc::new(|line: &str| note(format_args!("drumfire: {line}")));
     let signals = signal::on_signal()?;
-    let attached = attach_volume(Arc::clone(&volume), &of.file, &options, log)?;
+    let served = Arc::clone(&volume);
+    let attached = match &of.file {
+        Some(file) if !of.ublk => attach_volume(served, file, &options, log)?,
+        node => attach_device(served, node.as_deref(), &options, log)?,
+    };
     print(&format!("ready {}\n", attached.file().display()))?;
     let stopper = attached.stopper();
     std::thread::Builder::new().name("stopper".to_owned()).spawn(move || {
@@ -73,8 +84,8 @@ pub fn attach(of: &Attach) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Takes the file away.
+/// Takes the file or device away.
 pub fn detach(of: &Detach) -> Result<Exit> {
-    detach_file(&of.file)?;
+    detach_place(&of.file)?;
     Ok(Exit::Good)
 }

@@ -22,6 +22,7 @@ use crate::record::Record;
 use crate::refill::Refill;
 use crate::ring::{Features, OpenRingError, Ring};
 use crate::socket::SocketState;
+use crate::ublk::UblkState;
 use crate::wait::Patience;
 use crate::waker::WakerState;
 use crate::watch::WatchState;
@@ -170,6 +171,7 @@ pub(crate) enum Slot {
     File(Box<FileState>),
     Waker(Box<WakerState>),
     Watched(Box<WatchState>),
+    Ublk(Box<UblkState>),
 }
 
 /// Which operation of a slot a completion belongs to.
@@ -183,10 +185,19 @@ pub(crate) enum Kind {
     Wake,
     Watch,
     Readable,
+    Ublk,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Receive, Kind::Send, Kind::Accept, Kind::File, Kind::Wake, Kind::Watch, Kind::Readable];
+const KINDS: [Kind; 8] = [
+    Kind::Receive,
+    Kind::Send,
+    Kind::Accept,
+    Kind::File,
+    Kind::Wake,
+    Kind::Watch,
+    Kind::Readable,
+    Kind::Ublk,
+];
 
 /// Everything of one core that operations and completions touch.
 pub(crate) struct CoreState {
@@ -292,6 +303,7 @@ impl CoreState {
             Slot::Socket(socket) => &mut socket.ready,
             Slot::File(file) => &mut file.ready,
             Slot::Watched(watch) => &mut watch.ready,
+            Slot::Ublk(ublk) => &mut ublk.ready,
             Slot::Listener(_) | Slot::Waker(_) | Slot::Free => &mut false,
         };
         if !std::mem::replace(marked, true) {
@@ -305,6 +317,7 @@ impl CoreState {
                 Slot::Socket(socket) => socket.ready = false,
                 Slot::File(file) => file.ready = false,
                 Slot::Watched(watch) => watch.ready = false,
+                Slot::Ublk(ublk) => ublk.ready = false,
                 Slot::Listener(_) | Slot::Waker(_) | Slot::Free => {}
             }
         }
@@ -345,6 +358,7 @@ impl CoreState {
                 Kind::Wake => self.woken(index),
                 Kind::Watch => self.watched(index, result),
                 Kind::Readable => self.readable(index, part),
+                Kind::Ublk => self.ublk_done(index, part, result),
             }
         }
         self.batch = batch;
@@ -415,7 +429,8 @@ impl CoreState {
             Slot::Listener(_) => self.close_listener(index),
             Slot::Waker(waker) => waker.raise(),
             Slot::Watched(_) => self.close_watch(index),
-            Slot::File(_) | Slot::Free => {}
+            // Its commands end when the device is stopped.
+            Slot::File(_) | Slot::Ublk(_) | Slot::Free => {}
         }
     }
 }

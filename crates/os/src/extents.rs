@@ -204,7 +204,7 @@ pub fn cached_bytes(file: &File) -> Option<u64> {
     (result == 0).then(|| found[0] * page_bytes())
 }
 
-fn page_bytes() -> u64 {
+pub(crate) fn page_bytes() -> u64 {
     // SAFETY: asks for a constant of the system.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)

@@ -1,0 +1,182 @@
+//! A thread's lane to the volume, and what is on its way into it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+
+use block::{Buf, Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
+use os::{Core, Waker};
+use rustix::io::Errno;
+use volume::Volume;
+
+use crate::{AttachError, Shared};
+
+/// How long a lane may take to end in order.
+const LEAVING: Nanos = Nanos::from_secs(2);
+/// The tag of a flush that nobody asked for.
+const OWN_FLUSH: Tag = Tag(u64::MAX);
+
+/// A lane on the core of its thread.
+pub(crate) struct Station<'a> {
+    shared: &'a Shared,
+    pub(crate) core: Core,
+    pub(crate) geometry: Geometry,
+    lane: Box<dyn Lane>,
+    ios: VecDeque<Io>,
+    done: Vec<Done>,
+    flushed: Option<Result<(), Fault>>,
+}
+
+impl<'a> Station<'a> {
+    /// Takes its place on a processor, and a lane for at most `most` I/Os at a time.
+    pub(crate) fn open(
+        shared: &'a Shared,
+        volume: &dyn Volume,
+        cpu: Option<usize>,
+        pool: Pool,
+        most: usize,
+    ) -> Result<(Station<'a>, Waker), AttachError> {
+        if let Some(cpu) = cpu {
+            os::cpu::pin(cpu)?;
+        }
+        let core = Core::open(pool).map_err(io::Error::other)?;
+        let (waker, _) = core.waker()?;
+        let lane = volume.lane(&core)?;
+        let station = Station {
+            shared,
+            core,
+            geometry: volume.geometry(),
+            lane,
+            ios: VecDeque::with_capacity(most),
+            done: Vec::with_capacity(most),
+            flushed: None,
+        };
+        Ok((station, waker))
+    }
+
+    /// Puts an I/O behind those that the lane is to take next.
+    pub(crate) fn push(&mut self, io: Io) {
+        self.ios.push_back(io);
+    }
+
+    /// When the lane wants to be driven without any event of its core.
+    pub(crate) fn wake(&self) -> Option<Nanos> {
+        self.lane.wake()
+    }
+
+    /// Gives the lane what is to be done and returns what is, in a list that is to be given
+    /// [back](Self::give_back).
+    pub(crate) fn drive(&mut self) -> Vec<Done> {
+        let now = self.core.now();
+        let mut done = std::mem::take(&mut self.done);
+        self.lane.poll(now, &mut done);
+        self.lane.submit(now, &mut self.ios);
+        self.lane.poll(now, &mut done);
+        if self.lane.broken().is_some() {
+            self.tell_of_loss();
+            let lost = self.ios.drain(..).map(|Io { tag, buf, .. }| Done {
+                tag,
+                result: Err(Fault::Disconnected),
+                cause: Cause::NONE,
+                buf,
+            });
+            done.extend(lost);
+        }
+        done
+    }
+
+    /// Keeps the empty list for the next time.
+    pub(crate) fn give_back(&mut self, done: Vec<Done>) {
+        debug_assert!(done.is_empty());
+        self.done = done;
+    }
+
+    #[cold]
+    fn tell_of_loss(&self) {
+        if !self.shared.has_told.swap(true, Ordering::Relaxed) {
+            let why = self.lane.broken().unwrap_or_default();
+            (self.shared.log)(&format!(
+                "the volume is lost, and every I/O fails: {why}; attach it anew (a remote one \
+                 that comes back by itself is attached with ?reconnect=60s)"
+            ));
+        }
+    }
+
+    /// Makes all durable, and ends the lane in order. `answer` gets what ends meanwhile.
+    pub(crate) fn leave(&mut self, mut answer: impl FnMut(Done)) -> Result<(), Fault> {
+        let flush = Io { tag: OWN_FLUSH, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
+        self.ios.push_back(flush);
+        while self.flushed.is_none() {
+            if self.drive_on(&mut answer) == 0 && !self.turn(None) {
+                return Err(Fault::Disconnected);
+            }
+        }
+        let end = self.core.now() + LEAVING;
+        while self.core.now() < end && !self.lane.close(self.core.now()) {
+            self.drive_on(&mut answer);
+            if !self.turn(Some(end)) {
+                break;
+            }
+        }
+        self.flushed.unwrap_or(Err(Fault::Disconnected))
+    }
+
+    fn drive_on(&mut self, answer: &mut impl FnMut(Done)) -> usize {
+        let mut done = self.drive();
+        let count = done.len();
+        for done in done.drain(..) {
+            match done.tag {
+                OWN_FLUSH => self.flushed = Some(done.result),
+                _ => answer(done),
+            }
+        }
+        self.give_back(done);
+        count
+    }
+
+    /// Waits for news of the lane. A core that is of no more use has none.
+    fn turn(&mut self, end: Option<Nanos>) -> bool {
+        let until = self.lane.wake().into_iter().chain(end).min();
+        self.core.turn(until, &mut Vec::new()).is_ok()
+    }
+}
+
+/// Makes a thread's parts, tells whoever waits how that went, and returns them.
+pub(crate) fn begin<T>(
+    shared: &Shared,
+    tell: &Sender<Result<(), AttachError>>,
+    set_up: impl FnOnce() -> Result<(T, Waker), AttachError>,
+) -> Option<T> {
+    let (parts, told) = match set_up() {
+        Ok((parts, waker)) => {
+            shared.wakes(waker);
+            (Some(parts), Ok(()))
+        }
+        Err(error) => (None, Err(error)),
+    };
+    // Nobody waits for the others when one could not begin.
+    let _ = tell.send(told);
+    parts
+}
+
+/// A buffer of the pool, or why there is none.
+pub(crate) fn take(pool: &Pool, len_bytes: usize) -> Result<Buf, AttachError> {
+    let full = || io::Error::from(io::ErrorKind::OutOfMemory).into();
+    pool.take(len_bytes).ok_or_else(full)
+}
+
+/// What a program is told of a fault.
+pub(crate) fn errno_of(fault: Fault) -> Errno {
+    match fault {
+        Fault::OutOfRange => Errno::INVAL,
+        Fault::ReadOnly => Errno::ROFS,
+        Fault::NoSpace => Errno::NOSPC,
+        Fault::Unsupported => Errno::OPNOTSUPP,
+        Fault::Medium
+        | Fault::Miscompare
+        | Fault::Disconnected
+        | Fault::Aborted
+        | Fault::Unanswered => Errno::IO,
+    }
+}
