@@ -172,3 +172,30 @@ fn what_cannot_be_is_said_with_the_remedy() {
     drumfire.run(folder.path(), &format!("detach {file}"), LIMIT).ok();
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
 }
+
+/// What it does with the driver is tested in a virtual machine, by `cargo xtask kernel`.
+#[test]
+fn a_block_device_without_the_driver_is_refused_with_the_remedy() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    if Path::new("/dev/ublk-control").exists() {
+        return skip("this kernel has ublk");
+    }
+    let folder = Folder::new();
+    for args in ["attach --ublk ram:16m", "attach --ublk ram:16m /dev/ublkb0", "detach /dev/ublkb0"]
+    {
+        let finished = drumfire.run(folder.path(), args, LIMIT);
+        assert_eq!(finished.code, Some(1), "{finished:?}");
+        assert!(finished.stderr.contains("modprobe ublk_drv"), "{finished:?}");
+        assert_eq!((finished.stderr.lines().count(), finished.stdout.as_str()), (1, ""));
+    }
+    // A place that is no device, and a file with no name.
+    for (args, code, says) in [
+        ("attach --ublk ram:16m here", 1, "/dev/ublkb0"),
+        ("attach ram:16m", 2, "<FILE>"),
+        ("attach --ublk ram:16m --allow-other", 2, "cannot be used with"),
+    ] {
+        let finished = drumfire.run(folder.path(), args, LIMIT);
+        assert_eq!(finished.code, Some(code), "{finished:?}");
+        assert!(finished.stderr.contains(says), "{finished:?}");
+    }
+}
