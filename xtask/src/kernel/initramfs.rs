@@ -86,10 +86,21 @@ pub fn pack(root: &Path) -> Result<Vec<u8>> {
     for setting in SETTINGS {
         archive.file(setting, &read(root, setting)?);
     }
-    for (index, (name, content)) in modules(root)?.into_iter().enumerate() {
-        archive.file(&format!("modules/{index:02}-{name}.ko"), &content);
-    }
+    add_modules(&mut archive, root, "modules", MODULES)?;
     Ok(archive.finish())
+}
+
+/// Adds the modules that are wanted of the kernel below `root`, numbered in their order.
+pub fn add_modules(
+    archive: &mut Archive,
+    root: &Path,
+    folder: &str,
+    wanted: &[&str],
+) -> Result<()> {
+    for (index, (name, content)) in modules(root, wanted)?.into_iter().enumerate() {
+        archive.file(&format!("{folder}/{index:02}-{name}.ko"), &content);
+    }
+    Ok(())
 }
 
 /// The kernel below `root`, as a boot loader wants it.
@@ -123,7 +134,7 @@ fn named_in(program: &[u8], libraries: &BTreeMap<String, PathBuf>) -> BTreeSet<S
 }
 
 /// The modules that are wanted, by name, each behind those that it depends on.
-fn modules(root: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+fn modules(root: &Path, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
     let folder = ["lib/modules", "usr/lib/modules"].map(|path| root.join(path));
     let folder = folder.iter().find(|path| path.is_dir()).context("no package brought modules")?;
     let mut files = BTreeMap::new();
@@ -142,7 +153,7 @@ fn modules(root: &Path) -> Result<Vec<(String, Vec<u8>)>> {
         }
     }
     let mut modules = Modules { files, builtin, order: Vec::new(), seen: BTreeSet::new() };
-    MODULES.iter().try_for_each(|name| modules.add(name))?;
+    wanted.iter().try_for_each(|name| modules.add(name))?;
     Ok(modules.order)
 }
 
@@ -255,7 +266,7 @@ mod test {
         files.push(("lib/modules/6.1/modules.builtin".into(), builtin));
         let refs: Vec<_> = files.iter().map(|(path, bytes)| (path.as_str(), &bytes[..])).collect();
         let tree = Tree::new("modules", &refs);
-        let order = modules(&tree.0).unwrap();
+        let order = modules(&tree.0, MODULES).unwrap();
         let names: Vec<&str> = order.iter().map(|(name, _)| name.as_str()).collect();
         let wanted = [
             "failover",
@@ -274,7 +285,7 @@ mod test {
         ];
         assert_eq!(names, wanted);
         fs::remove_file(tree.0.join(at("fs/ext4"))).unwrap();
-        let error = modules(&tree.0).unwrap_err();
+        let error = modules(&tree.0, MODULES).unwrap_err();
         assert!(error.to_string().contains("no module ext4"), "{error}");
     }
 

@@ -3,13 +3,15 @@
 //! A Debian kernel is started in a virtual machine, finds our target on the host's loopback, and
 //! uses it with its own NVMe/TCP host and iSCSI initiator: discovers, connects, makes file systems,
 //! reads them over the other protocol, with digests and without. Before that our program drives
-//! devices of the guest that have poll queues. What it is started from is made of Debian's packages
+//! devices of the guest that have poll queues. A second guest with a newer kernel makes our volumes
+//! block devices; see `ublk.rs`. What it is started from is made of Debian's packages
 //! and kept below the target folder. See `guest.sh` for what it does.
 
 mod cpio;
 mod initramfs;
 mod packages;
 mod polled;
+mod ublk;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -109,19 +111,30 @@ pub fn test(install: bool) -> Result<Tally> {
     match provide(install) {
         Ok(guest) => {
             let outcome = run(&guest)?;
-            let tally = judge(&outcome);
-            if !tally.failed.is_empty() {
-                println!("the end of the guest's console:");
-                tail(&outcome.stdout).for_each(|line| println!("    {line}"));
-            }
+            let mut tally = judge(&outcome, names());
+            show_end(&tally, &outcome);
+            let Tally { passed, failed, skipped } = ublk::test(&guest)?;
+            tally.passed += passed;
+            tally.failed.extend(failed);
+            tally.skipped.extend(skipped);
             Ok(tally)
         }
         Err(Missing(why)) => {
             println!("skipped: {why}");
             let mut tally = Tally::default();
-            names().for_each(|name| tally.skip(format!("kernel {name}"), why.as_str()));
+            names()
+                .chain(ublk::names())
+                .for_each(|name| tally.skip(format!("kernel {name}"), why.as_str()));
             Ok(tally)
         }
+    }
+}
+
+/// Shows what the guest said last, if a check failed.
+fn show_end(tally: &Tally, outcome: &Outcome) {
+    if !tally.failed.is_empty() {
+        println!("the end of the guest's console:");
+        tail(&outcome.stdout).for_each(|line| println!("    {line}"));
     }
 }
 
@@ -182,17 +195,23 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Starts the target, then the guest, and waits for the guest's end.
 fn run(guest: &Guest) -> Result<Outcome> {
     let target = Target::start()?;
-    boot(guest, &target)
+    let disk = polled::disk(&guest.initramfs.with_file_name("nvme.img"))?;
+    boot(guest, &target, fs::read(&guest.initramfs)?, SCRIPT, &disk)
 }
 
-/// Runs the guest to its end.
-fn boot(guest: &Guest, target: &Target) -> Result<Outcome> {
+/// Runs a guest with this file system, this first program and these devices more to its end.
+fn boot(
+    guest: &Guest,
+    target: &Target,
+    mut archive: Vec<u8>,
+    script: &str,
+    devices: &[String],
+) -> Result<Outcome> {
     // Read behind the other archive, and so laid over it.
-    let mut script = cpio::Archive::default();
-    script.file("init", SCRIPT.as_bytes());
-    polled::add_program(&mut script, &target_folder().join("release/drumfire"))?;
-    let mut archive = fs::read(&guest.initramfs)?;
-    archive.extend(script.finish());
+    let mut over = cpio::Archive::default();
+    over.file("init", script.as_bytes());
+    polled::add_program(&mut over, &target_folder().join("release/drumfire"))?;
+    archive.extend(over.finish());
     let initramfs = guest.initramfs.with_file_name("initramfs-run.cpio");
     fs::write(&initramfs, archive)?;
     let volume = "2026-11.io.drumfire:disk";
@@ -209,7 +228,7 @@ fn boot(guest: &Guest, target: &Target) -> Result<Outcome> {
     command.args(["-serial", "stdio", "-netdev", "user,id=net"]);
     // Without a file to boot from: that is in a package of its own.
     command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
-    command.args(polled::disk(&guest.initramfs.with_file_name("nvme.img"))?);
+    command.args(devices);
     command.arg("-kernel").arg(&guest.kernel).arg("-initrd").arg(&initramfs);
     command.args(["-append", &settings]);
     let outcome = process::run(&mut command, LIMIT, Show::Nothing)?;
@@ -283,9 +302,9 @@ fn lines(console: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Reads the results. What the guest did not come to has failed.
-fn judge(outcome: &Outcome) -> Tally {
+fn judge(outcome: &Outcome, names: impl Iterator<Item = String>) -> Tally {
     let mut tally = Tally::default();
-    let mut open: BTreeSet<String> = names().collect();
+    let mut open: BTreeSet<String> = names.collect();
     let mut ended = false;
     // Behind a name may stand what there is to say about it.
     let name = |said: &str| said.split(':').next().unwrap_or(said).to_owned();
@@ -346,31 +365,35 @@ mod test {
         assert!(made.iter().all(|name| known.contains(*name)), "{made:?}");
     }
 
+    fn judged(console: &str, code: i32) -> Tally {
+        judge(&outcome(console, code), names())
+    }
+
     #[test]
     fn a_console_is_read() {
-        let tally = judge(&outcome(&all_passed(), 0));
+        let tally = judged(&all_passed(), 0);
         assert_eq!(tally.counts(), [names().count(), 0, 0], "{tally:?}");
         // Something is noted of a check.
         let noted = all_passed().replace("passed nvme-lost-nothing", "passed nvme-lost-nothing: 3");
-        assert_eq!(judge(&outcome(&noted, 0)).counts(), tally.counts());
+        assert_eq!(judged(&noted, 0).counts(), tally.counts());
         // The kernel speaks in the middle of a line; a check fails.
         let console =
             all_passed().replace("drumfire: passed sets-up", "[1.0] drumfire: failed sets-up: why");
-        let tally = judge(&outcome(&console, 0));
+        let tally = judged(&console, 0);
         assert_eq!(tally.failed, ["kernel sets-up: why"]);
     }
 
     #[test]
     fn what_the_guest_did_not_come_to_has_failed() {
-        let tally = judge(&outcome("drumfire: passed sets-up\n", 1));
+        let tally = judged("drumfire: passed sets-up\n", 1);
         assert_eq!(tally.counts(), [1, names().count(), 0], "the rest, and the end");
         assert!(tally.failed.last().unwrap().contains("it broke"), "{tally:?}");
         // Nor does a check count twice, or one that nobody knows.
         let twice =
             all_passed().replace("drumfire: ended", "drumfire: passed sets-up\ndrumfire: ended");
-        assert_eq!(judge(&outcome(&twice, 0)).counts()[1], 1);
+        assert_eq!(judged(&twice, 0).counts()[1], 1);
         let cut = all_passed().replace("drumfire: ended", "");
-        assert_eq!(judge(&outcome(&cut, 0)).counts()[1], 1);
+        assert_eq!(judged(&cut, 0).counts()[1], 1);
     }
 
     #[test]

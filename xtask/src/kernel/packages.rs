@@ -19,27 +19,76 @@ const KERNEL: &str = "linux-image-amd64";
 pub const PROGRAMS: &[&str] =
     &["busybox-static", "nvme-cli", "open-iscsi", "e2fsprogs", "sg3-utils"];
 
+/// Downloads the newest kernel of the backports to this machine's Debian into `folder`, and unpacks
+/// it below its `root`, which is returned. What apt knows of them is kept in the folder: this
+/// machine's own settings and lists stay as they are.
+pub fn unpack_backport(folder: &Path) -> Result<PathBuf> {
+    let about = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let release = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let release = release.context("/etc/os-release names no release")?.trim_matches('"');
+    let archives = run(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(CODENAME) $(REPO_URI)",
+        "Created-By: Packages",
+    ]))?;
+    let mirror = archives.lines().find_map(|line| line.strip_prefix(release)?.strip_prefix(' '));
+    let mirror = mirror.with_context(|| format!("apt knows no archive of {release}"))?;
+    let _ = fs::remove_dir_all(folder);
+    for part in ["root", "lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(folder.join(part)).with_context(|| folder.display().to_string())?;
+    }
+    let sources = folder.join("sources.list");
+    fs::write(&sources, format!("deb {mirror} {release}-backports main\n"))?;
+    let apt = |program: &str| {
+        let mut command = Command::new(program);
+        let own = [
+            ("Dir::Etc::SourceList", sources.clone()),
+            ("Dir::Etc::SourceParts", PathBuf::from("-")),
+            ("Dir::State::Lists", folder.join("lists")),
+            ("Dir::Cache", folder.join("cache")),
+        ];
+        for (setting, path) in own {
+            command.arg("-o").arg(format!("{setting}={}", path.display()));
+        }
+        command.current_dir(folder);
+        command
+    };
+    run(apt("apt-get").args(["-q", "update"]))?;
+    let name = kernel(apt("apt-cache"))?;
+    println!("downloading {name} of {release}-backports");
+    run(apt("apt-get").arg("download").arg(name))?;
+    let root = folder.join("root");
+    unpack_all(folder, &root)?;
+    Ok(root)
+}
+
 /// Downloads the packages into `folder` and unpacks them below its `root`, which is returned.
 pub fn unpack(folder: &Path) -> Result<PathBuf> {
     let mut names = libraries()?;
-    names.push(kernel()?);
+    names.push(kernel(Command::new("apt-cache"))?);
     names.extend(PROGRAMS.iter().map(ToString::to_string));
     let _ = fs::remove_dir_all(folder);
     let root = folder.join("root");
     fs::create_dir_all(&root).with_context(|| folder.display().to_string())?;
     println!("downloading {} packages", names.len());
     run(Command::new("apt-get").arg("download").args(&names).current_dir(folder))?;
-    for entry in fs::read_dir(folder)?.flatten() {
-        if entry.path().extension().is_some_and(|ending| ending == "deb") {
-            run(Command::new("dpkg").arg("-x").arg(entry.path()).arg(&root))?;
-        }
-    }
+    unpack_all(folder, &root)?;
     Ok(root)
 }
 
+fn unpack_all(folder: &Path, root: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)?.flatten() {
+        if entry.path().extension().is_some_and(|ending| ending == "deb") {
+            run(Command::new("dpkg").arg("-x").arg(entry.path()).arg(root))?;
+        }
+    }
+    Ok(())
+}
+
 /// The package with the newest kernel, such as `linux-image-6.1.0-56-amd64`.
-fn kernel() -> Result<String> {
-    let depends = run(Command::new("apt-cache").args(["depends", KERNEL]))?;
+fn kernel(mut apt_cache: Command) -> Result<String> {
+    let depends = run(apt_cache.args(["depends", KERNEL]))?;
     let mut names = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
     let name = names.find(|name| name.starts_with("linux-image-"));
     Ok(name.with_context(|| format!("{KERNEL} depends on no kernel"))?.to_owned())
