@@ -96,7 +96,7 @@ random() { head -c $(($1 * 65536)) /dev/urandom >$2; }
 
 # The same bytes by I/Os of each length, around the cache and through it.
 direct_is_the_same() {
-    random 256 /tmp/random && attach direct ram:16m || return 1
+    random 64 /tmp/random && attach direct ram:4m || return 1
     local wanted
     wanted=$(sha256sum </tmp/random)
     for length in 512 4096 65536 1048576; do
@@ -230,6 +230,15 @@ detach_spares_who_uses_it() {
         umount /mnt && detach $device && ends 0
 }
 
+# A file system on a partition keeps the disk, too.
+partitions_are_found() {
+    attach parts ram:64m && printf 'n\np\n1\n\n\nw\n' | fdisk $device >/dev/null &&
+        await ls ${device}p1 && mkfs.ext4 -q -F ${device}p1 && mount -t ext4 ${device}p1 /mnt ||
+        return 1
+    ! detach $device 2>/tmp/said.parts && grep 'in use' /tmp/said.parts && umount /mnt &&
+        detach $device && ends 0
+}
+
 # What is dirty is written first, for the file below has it when a signal ends it.
 signals_end_it() {
     for signal in TERM INT; do
@@ -286,7 +295,7 @@ remote() {
 }
 
 remote_comes_back() {
-    attach back "nvme+tcp://127.0.0.1:$nvme_port/$nqn?reconnect=60s" || return 1
+    attach back "nvme+tcp://127.0.0.1:$nvme_port/$nqn/1?reconnect=60s" || return 1
     make_files $device back &
     local writer=$!
     sleep 1
@@ -315,10 +324,11 @@ check ublk-read-only-is alone read_only_is
 check ublk-names-are-looked-at alone names_are_looked_at
 check ublk-two-are-two alone two_are_two
 check ublk-detach-spares-who-uses-it alone detach_spares_who_uses_it
+check ublk-partitions-are-found alone partitions_are_found
 check ublk-signals-end-it alone signals_end_it
 check ublk-killed-leaves-nothing-stuck alone killed_leaves_nothing_stuck
 check ublk-killed-while-it-hangs alone killed_while_it_hangs
-check ublk-nvme-tcp alone remote nvme "nvme+tcp://127.0.0.1:$nvme_port/$nqn"
+check ublk-nvme-tcp alone remote nvme "nvme+tcp://127.0.0.1:$nvme_port/$nqn/1"
 check ublk-iscsi alone remote iscsi "iscsi://127.0.0.1:$iscsi_port/$iqn/1"
 check ublk-remote-comes-back alone remote_comes_back
 check ublk-nothing-is-left nothing_is_left
