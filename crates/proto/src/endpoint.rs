@@ -153,7 +153,7 @@ pub struct Request {
 }
 
 /// Index of a volume in the directory that a target was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitId(pub u32);
 
 /// A rule that the peer broke.

@@ -10,8 +10,8 @@ mod ascii;
 pub mod crc32c;
 mod disk_id;
 mod endpoint;
+mod flow;
 pub mod iscsi;
-mod looks;
 pub mod nbd;
 pub mod nvme;
 mod outbox;
@@ -22,5 +22,5 @@ pub use endpoint::{
     Ending, Endpoint, Initiator, Notice, Phase, Request, SessionName, Target, Unanswered, UnitId,
     Violation,
 };
-pub use looks::IO_TIMEOUT;
+pub use flow::IO_TIMEOUT;
 pub use outbox::Outbox;

@@ -368,3 +368,19 @@ fn an_answer_that_never_comes_is_missed() {
     client.end.abandon();
     assert_eq!(client.end.done()[0].result, Err(Fault::Unanswered));
 }
+
+/// As many as there are slots, and one more: none may take a slot for good.
+#[test]
+fn ios_that_cannot_be_sent_keep_no_slot() {
+    let (mut client, mut server) = joined(true, Geometry::new(BYTES, 512), 1 << 30);
+    let room = client.end.room();
+    for tag in 0..=room as u64 {
+        client.submit(tag, Op::Read, BYTES, 512, None);
+        let done = client.end.done().pop().unwrap();
+        assert_eq!((done.tag, done.result), (Tag(tag), Err(Fault::OutOfRange)));
+    }
+    assert_eq!(client.end.room(), room);
+    client.submit(0, Op::Read, 0, 512, None);
+    client.settle(&mut server, 1 << 30).unwrap();
+    assert_eq!(client.end.done().pop().unwrap().result, Ok(()));
+}

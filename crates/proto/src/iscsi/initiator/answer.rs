@@ -1,12 +1,12 @@
 //! What comes back for I/Os: data, requests for data, and status.
 
-use block::{Cause, Done, Fault, Nanos, Op, Pool};
+use block::{Cause, Fault, Nanos, Op, Pool};
 
-use crate::endpoint::out_of_memory;
 use crate::scsi::{Key, Sense, decode_sense};
 use crate::{Ending, Outbox};
 
 use super::super::pdu::{DataIn, Header, ReadyToTransfer, Response};
+use super::slot::find;
 use super::{IscsiInitiator, Sink, reason, violation};
 
 /// SCSI status.
@@ -30,7 +30,7 @@ impl IscsiInitiator {
     #[inline(always)]
     pub(super) fn data_in(&mut self, header: &Header) -> Result<(), Ending> {
         let data = DataIn::parse(header);
-        let Some(slot) = self.slots.find(data.task_tag) else {
+        let Some((slot, _)) = find(&mut self.ios, data.task_tag) else {
             return self.opening_data_in(header);
         };
         if data.ends {
@@ -38,18 +38,18 @@ impl IscsiInitiator {
         } else {
             self.count(data.numbers);
         }
-        let this = &mut self.slots[slot];
+        let this = &mut self.ios[slot];
         //= RFC 7143 §13.18: with DataPDUInOrder=Yes data comes at rising offsets without gaps.
-        let fits = data.data_len <= this.len - this.moved;
-        if this.op != Op::Read || data.offset != this.moved || !fits {
+        let fits = data.data_len <= this.len - this.own.moved;
+        if this.op != Op::Read || data.offset != this.own.moved || !fits {
             return Err(violation("RFC 7143 §13.18: data of a read comes in order, and once", 40));
         }
-        if data.data_number != this.number {
+        if data.data_number != this.own.number {
             return Err(violation("RFC 7143 §11.7.5: DataSN rises by one within a command", 36));
         }
-        this.number += 1;
-        this.ends = data.ends;
-        this.good = data.status == GOOD && !data.overflow && !data.underflow;
+        this.own.number += 1;
+        this.own.ends = data.ends;
+        this.own.good = data.status == GOOD && !data.overflow && !data.underflow;
         self.incoming.sink = Sink::Slot(slot);
         if data.data_len == 0 {
             return self.placed(slot);
@@ -60,23 +60,20 @@ impl IscsiInitiator {
     /// Puts a part of a data segment into the I/O's buffer, or one that is lent now.
     #[inline(always)]
     pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) -> Result<(), Ending> {
-        let this = &mut self.slots[slot];
-        let at = this.moved as usize;
-        if this.buf.is_none() {
-            this.buf = pool.take_beyond(this.len as usize);
-        }
-        let buf = this.buf.as_mut().ok_or_else(out_of_memory)?;
+        let this = &mut self.ios[slot];
+        let at = this.own.moved as usize;
+        let buf = this.buf_for_data(pool)?;
         buf[at..at + part.len()].copy_from_slice(part);
-        this.moved += part.len() as u32;
+        this.own.moved += part.len() as u32;
         Ok(())
     }
 
     /// A data segment is complete.
     #[inline(always)]
     pub(super) fn placed(&mut self, slot: u16) -> Result<(), Ending> {
-        let this = &self.slots[slot];
-        if this.ends {
-            let whole = this.good && this.moved == this.len;
+        let this = &self.ios[slot];
+        if this.own.ends {
+            let whole = this.own.good && this.own.moved == this.len;
             self.end_moved(slot, whole);
         }
         Ok(())
@@ -86,7 +83,7 @@ impl IscsiInitiator {
     #[inline(always)]
     pub(super) fn response(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let response = Response::parse(header);
-        let Some(slot) = self.slots.find(response.task_tag) else {
+        let Some((slot, _)) = find(&mut self.ios, response.task_tag) else {
             return self.control(header, out);
         };
         if response.data_len != 0 || response.status != GOOD || response.response != 0 {
@@ -94,7 +91,7 @@ impl IscsiInitiator {
         }
         self.count_status(response.numbers)?;
         let whole = self.is_whole(slot, &response);
-        if whole && self.slots[slot].fua && !self.can_force_unit_access {
+        if whole && self.ios[slot].fua && !self.can_force_unit_access {
             self.flush_behind(slot);
             return Ok(());
         }
@@ -114,7 +111,7 @@ impl IscsiInitiator {
     /// the cache has been flushed behind it.
     #[cold]
     fn flush_behind(&mut self, slot: u16) {
-        let this = &mut self.slots[slot];
+        let this = &mut self.ios[slot];
         (this.op, this.fua) = (Op::Flush, false);
         if !self.geometry.volatile {
             return self.end(slot, Ok(()), Cause::NONE);
@@ -125,30 +122,27 @@ impl IscsiInitiator {
     /// Whether a command that ended well moved what it should.
     #[inline(always)]
     fn is_whole(&self, slot: u16, response: &Response) -> bool {
-        let this = &self.slots[slot];
+        let this = &self.ios[slot];
         let exact = !response.overflow && !response.underflow;
-        exact && (this.op != Op::Read || this.moved == this.len)
+        exact && (this.op != Op::Read || this.own.moved == this.len)
     }
 
     /// Answers an I/O.
     #[inline(always)]
     fn end(&mut self, slot: u16, result: Result<(), Fault>, cause: Cause) {
-        let this = &mut self.slots[slot];
-        let stamp = this.stamp;
-        let done = Done { tag: this.tag, result, cause, buf: this.buf.take() };
-        self.slots.release(slot);
-        // Who has done a write has read its data, and all before.
-        if result.is_ok() && stamp.wrapping_sub(self.known) as i32 > 0 {
-            self.known = stamp;
+        let this = &mut self.ios[slot];
+        this.own.retire();
+        if result.is_ok() {
+            self.stamps.completed(this.own.stamp);
         }
-        self.done.push(done);
+        self.ios.complete(slot, result, cause);
     }
 
     /// The end of a command that is not plainly good, with its sense data.
     #[cold]
     pub(super) fn bad_response(&mut self, header: &Header, data: &[u8]) -> Result<(), Ending> {
         let response = Response::parse(header);
-        let Some(slot) = self.slots.find(response.task_tag) else {
+        let Some((slot, _)) = find(&mut self.ios, response.task_tag) else {
             return Err(violation(STALE, 16));
         };
         self.count_status(response.numbers)?;
@@ -160,11 +154,11 @@ impl IscsiInitiator {
         let sense = if response.status == CHECK_CONDITION { sense_of(data) } else { None };
         let later = matches!(response.status, BUSY | TASK_SET_FULL);
         let attention = sense.is_some_and(|sense| sense.key == Key::UnitAttention);
-        if (later || attention) && self.slots[slot].attempts < ATTEMPTS_MAX {
+        if (later || attention) && self.ios[slot].own.attempts < ATTEMPTS_MAX {
             self.retry(slot, later);
             return Ok(());
         }
-        let op = self.slots[slot].op;
+        let op = self.ios[slot].op;
         // A unit that never promised to keep anything back need not know how to flush.
         let needless = op == Op::Flush && !self.geometry.volatile;
         let result = match (response.status, sense) {
@@ -188,10 +182,10 @@ impl IscsiInitiator {
 
     /// Puts a command back that the target had no time for.
     fn retry(&mut self, slot: u16, busy: bool) {
-        let this = &mut self.slots[slot];
-        let pause = if busy { FIRST_PAUSE.0 << this.attempts.min(10) } else { 0 };
-        this.attempts += 1;
-        this.retire();
+        let this = &mut self.ios[slot];
+        let pause = if busy { FIRST_PAUSE.0 << this.own.attempts.min(10) } else { 0 };
+        this.own.attempts += 1;
+        this.own.retire();
         self.retries.push_back((Nanos(self.heard.0 + pause), slot));
     }
 
@@ -216,22 +210,22 @@ impl IscsiInitiator {
         out: &mut Outbox,
     ) -> Result<(), Ending> {
         let ready = ReadyToTransfer::parse(header);
-        let Some(slot) = self.slots.find(ready.task_tag) else {
+        let Some((slot, _)) = find(&mut self.ios, ready.task_tag) else {
             return Err(violation(STALE, 16));
         };
         self.count(ready.numbers);
-        let this = &mut self.slots[slot];
+        let this = &mut self.ios[slot];
         //= RFC 7143 §13.19: with DataSequenceInOrder=Yes bursts are asked for in order, each once.
-        if ready.offset != this.moved || ready.len > this.out_len - this.moved {
+        if ready.offset != this.own.moved || ready.len > this.own.out_len - this.own.moved {
             return Err(violation(
                 "RFC 7143 §11.8.3: an R2T asks for the data that comes next",
                 40,
             ));
         }
-        if ready.len == 0 || ready.len > self.params.max_burst || ready.number != this.number {
+        if ready.len == 0 || ready.len > self.params.max_burst || ready.number != this.own.number {
             return Err(violation("RFC 7143 §11.8: R2T number and length are in range", 36));
         }
-        this.number += 1;
+        this.own.number += 1;
         self.send_burst(slot, ready.lun, ready.transfer_tag, ready.len, out);
         Ok(())
     }
@@ -239,11 +233,7 @@ impl IscsiInitiator {
     /// Every I/O in flight is lost.
     pub(super) fn disconnect(&mut self) {
         self.retries.clear();
-        for slot in self.slots.drain() {
-            let late = self.looks.is_late(self.slots[slot].age);
-            let fault = if late { Fault::Unanswered } else { Fault::Disconnected };
-            self.end(slot, Err(fault), Cause::NONE);
-        }
+        self.ios.fail_all();
     }
 }
 

@@ -1,14 +1,14 @@
 //! I/Os on their way out: commands and the data that goes with them.
 
-use block::{Cause, Done, Fault, Io, Op, Pool};
+use block::{Fault, Io, Op, Pool};
 
 use crate::Outbox;
-use crate::looks::Age;
+use crate::flow::Outstanding;
 use crate::scsi::cdb;
 
 use super::super::pdu::{Command, DataOut, NO_TAG};
 use super::IscsiInitiator;
-use super::slot::Slot;
+use super::slot::Progress;
 
 /// Task attribute "simple": the target may order the command as it likes.
 const SIMPLE: u8 = 1;
@@ -23,46 +23,35 @@ impl IscsiInitiator {
     /// Sends an I/O.
     #[inline(always)]
     pub(super) fn start(&mut self, io: Io, out: &mut Outbox) {
-        let Io { tag, op, fua, len, offset, buf } = io;
-        let io = Io { tag, op, fua, len, offset, buf: None };
         let checked = self.geometry.check(&io);
-        let fits = match (op, &buf) {
-            (Op::Read | Op::Write, Some(buf)) => buf.len() >= len as usize,
+        let fits = match (io.op, &io.buf) {
+            (Op::Read | Op::Write, Some(buf)) => buf.len() >= io.len as usize,
             // A buffer is lent when data comes.
-            (Op::Read, None) => len as usize <= Pool::LARGE_BYTES,
+            (Op::Read, None) => io.len as usize <= Pool::LARGE_BYTES,
             (Op::Write, None) => false,
             (Op::Flush | Op::Trim | Op::WriteZeroes, buf) => buf.is_none(),
         };
-        if checked.is_err() || !fits || len == 0 && op != Op::Flush {
-            let result = unsent(checked, fits);
-            return self.done.push(Done { tag, result, cause: Cause::NONE, buf });
+        if checked.is_err() || !fits || io.len == 0 && io.op != Op::Flush {
+            return self.ios.refuse(io, unsent(checked, fits));
         }
-        let slot = self.slots.take().expect("an I/O is submitted only with room");
-        let this = &mut self.slots[slot];
-        this.op = op;
-        this.fua = fua;
-        this.attempts = 0;
-        this.age = Age::NEW;
-        this.tag = tag;
-        this.offset = offset;
-        this.len = len;
-        this.buf = buf;
+        let slot = self.ios.begin(io).expect("an I/O is submitted only with room");
+        self.ios[slot].own.attempts = 0;
         self.send_command(slot, out);
     }
 
     /// Sends, or sends again, the command of a slot.
     #[inline(always)]
     pub(super) fn send_command(&mut self, slot: u16, out: &mut Outbox) {
-        let this = &mut self.slots[slot];
-        this.busy = true;
-        this.moved = 0;
-        this.number = 0;
-        this.ends = false;
+        let this = &mut self.ios[slot];
+        this.own.busy = true;
+        this.own.moved = 0;
+        this.own.number = 0;
+        this.own.ends = false;
         let lba = this.offset >> self.block_shift;
         let blocks = this.len >> self.block_shift;
         match this.op {
             Op::Read => {
-                this.out_len = 0;
+                this.own.out_len = 0;
                 let command = Command {
                     read: true,
                     expected_len: this.len,
@@ -72,7 +61,7 @@ impl IscsiInitiator {
                 self.params.put_header(&command, out);
             }
             Op::Write => {
-                this.out_len = this.len;
+                this.own.out_len = this.len;
                 let cdb = cdb::write16(lba, blocks, this.fua && self.can_force_unit_access);
                 self.send_with_data(slot, cdb, out);
             }
@@ -92,7 +81,7 @@ impl IscsiInitiator {
             attribute: SIMPLE,
             data_len: 0,
             lun: self.lun,
-            task_tag: self.slots[slot].task_tag(slot),
+            task_tag: self.ios[slot].own.task_tag(slot),
             expected_len: 0,
             command_number: self.command_number,
             expected_status: self.status,
@@ -103,7 +92,7 @@ impl IscsiInitiator {
     #[cold]
     fn send_other(&mut self, slot: u16, out: &mut Outbox) {
         let (cdb, out_len) = self.other_command(slot);
-        self.slots[slot].out_len = out_len;
+        self.ios[slot].own.out_len = out_len;
         if out_len != 0 {
             return self.send_with_data(slot, cdb, out);
         }
@@ -112,7 +101,7 @@ impl IscsiInitiator {
 
     /// The CDB of an I/O that is neither read nor write, and the length of its data-out.
     fn other_command(&self, slot: u16) -> ([u8; 16], u32) {
-        let this = &self.slots[slot];
+        let this = &self.ios[slot];
         let (lba, blocks) = (this.offset >> self.block_shift, this.len >> self.block_shift);
         let block_bytes = self.geometry.block_bytes;
         match this.op {
@@ -131,7 +120,7 @@ impl IscsiInitiator {
     #[inline(always)]
     fn send_with_data(&mut self, slot: u16, cdb: [u8; 16], out: &mut Outbox) {
         let params = &self.params;
-        let len = self.slots[slot].out_len;
+        let len = self.ios[slot].own.out_len;
         //= RFC 7143 §13.11: immediate data fits into one PDU, and into FirstBurstLength.
         let first = len.min(params.first_burst);
         let immediate = if params.immediate_data { first.min(params.send_max) } else { 0 };
@@ -147,7 +136,7 @@ impl IscsiInitiator {
         };
         params.put_header(&command, out);
         self.put_part(slot, 0, immediate, out);
-        self.slots[slot].moved = immediate;
+        self.ios[slot].own.moved = immediate;
         if unasked != immediate {
             return self.send_burst(slot, [0; 8], NO_TAG, unasked - immediate, out);
         }
@@ -157,9 +146,7 @@ impl IscsiInitiator {
     /// All that was sent up to now has been read by a target that answers this command.
     #[inline(always)]
     fn stamp(&mut self, slot: u16, out: &mut Outbox) {
-        self.stamp = self.stamp.wrapping_add(1);
-        self.slots[slot].stamp = self.stamp;
-        out.stamp(self.stamp);
+        self.ios[slot].own.stamp = self.stamps.next(out);
     }
 
     /// Sends the next `len` bytes of data-out as one burst.
@@ -171,17 +158,17 @@ impl IscsiInitiator {
         len: u32,
         out: &mut Outbox,
     ) {
-        let end = self.slots[slot].moved + len;
+        let end = self.ios[slot].own.moved + len;
         let mut data_number = 0;
         loop {
-            let this = &self.slots[slot];
-            let offset = this.moved;
+            let this = &self.ios[slot];
+            let offset = this.own.moved;
             let data_len = (end - offset).min(self.params.send_max);
             let data = DataOut {
                 last: offset + data_len == end,
                 data_len,
                 lun,
-                task_tag: this.task_tag(slot),
+                task_tag: this.own.task_tag(slot),
                 transfer_tag,
                 expected_status: self.status,
                 data_number,
@@ -189,7 +176,7 @@ impl IscsiInitiator {
             };
             self.params.put_header(&data, out);
             self.put_part(slot, offset, data_len, out);
-            self.slots[slot].moved += data_len;
+            self.ios[slot].own.moved += data_len;
             data_number += 1;
             if data.last {
                 return self.stamp(slot, out);
@@ -201,7 +188,7 @@ impl IscsiInitiator {
     #[inline(always)]
     fn put_part(&self, slot: u16, offset: u32, len: u32, out: &mut Outbox) {
         let range = offset as usize..(offset + len) as usize;
-        let this = &self.slots[slot];
+        let this = &self.ios[slot];
         match &this.buf {
             Some(buf) => self.params.put_data(&buf[range], out),
             None => self.put_made_part(this, range, out),
@@ -210,8 +197,13 @@ impl IscsiInitiator {
 
     /// The same where the data-out is not the I/O's own.
     #[cold]
-    fn put_made_part(&self, this: &Slot, range: std::ops::Range<usize>, out: &mut Outbox) {
-        if this.out_len != u32::from(UNMAP_LIST_BYTES) {
+    fn put_made_part(
+        &self,
+        this: &Outstanding<Progress>,
+        range: std::ops::Range<usize>,
+        out: &mut Outbox,
+    ) {
+        if this.own.out_len != u32::from(UNMAP_LIST_BYTES) {
             return self.params.put_data(&ZEROES[range], out);
         }
         let blocks = this.len >> self.block_shift;

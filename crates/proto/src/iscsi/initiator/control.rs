@@ -2,15 +2,14 @@
 
 use block::Nanos;
 
-use crate::looks::{Wait, ping_limit};
-use crate::{Ending, Outbox, Unanswered};
+use crate::flow::{PingTimeout, ping_timeout};
+use crate::{Ending, Outbox};
 
 use super::super::pdu::{
     AsyncMessage, Header, LoginRequest, LoginResponse, LogoutRequest, LogoutResponse, NO_TAG,
     NopIn, NopOut, Reject, data_len, opcode, opcode_of, task_tag,
 };
 use super::login::{Step, refused};
-use super::slot::Slot;
 use super::{IscsiInitiator, Stage, violation};
 
 /// Task tags of pings and of the logout end like this, as no slot's do.
@@ -162,7 +161,7 @@ impl IscsiInitiator {
     /// Logs out once nothing is in flight any more.
     #[inline(always)]
     pub(super) fn log_out_when_drained(&mut self, out: &mut Outbox) {
-        if matches!(self.stage, Stage::Draining) && self.slots.used() == 0 {
+        if matches!(self.stage, Stage::Draining) && self.ios.is_idle() {
             self.log_out(out);
         }
     }
@@ -202,8 +201,8 @@ impl IscsiInitiator {
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let later = |at: Nanos, span: Nanos| Nanos(at.0.saturating_add(span.0));
         let alive = match self.ping {
-            Some((at, _)) if at >= self.heard && self.slots.used() != 0 => None,
-            Some((at, wait)) if at >= self.heard => Some(wait.until()),
+            Some((at, _)) if at >= self.heard && !self.ios.is_idle() => None,
+            Some((at, timeout)) if at >= self.heard => Some(timeout.until()),
             _ if self.config.nop_interval == Nanos(0) => None,
             _ => Some(later(self.heard, self.config.nop_interval)),
         };
@@ -219,7 +218,7 @@ impl IscsiInitiator {
                 let retry = self.retries.iter().filter(|_| self.window() != 0);
                 let retry = retry.map(|(due, _)| *due).min();
                 let others = [alive, retry, self.logout_at].into_iter().flatten();
-                Some(others.fold(self.looks.due(), Nanos::min))
+                Some(others.fold(self.ios.due(), Nanos::min))
             }
             Stage::Closing => Some(later(self.heard, self.config.nop_timeout)),
             Stage::Closed => None,
@@ -245,7 +244,7 @@ impl IscsiInitiator {
                     self.log_out(out);
                     return Ok(());
                 }
-                self.look(now)?;
+                self.ios.check_timeouts(now)?;
                 return self.keep_pinging(now, out);
             }
             Stage::Closing if over(self.heard, self.config.nop_timeout) => {
@@ -256,39 +255,20 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Looks at the I/Os in flight, and at those that wait to be tried again: whether the target
-    /// has left one without an answer.
-    fn look(&mut self, now: Nanos) -> Result<(), Ending> {
-        if !self.looks.begin(now) {
-            return Ok(());
-        }
-        let mut late = None;
-        let mut look = |slot: &mut Slot| {
-            slot.age.grow();
-            if self.looks.is_late(slot.age) {
-                let (op, offset, len) = (slot.op, slot.offset, slot.len);
-                late.get_or_insert(Unanswered { op, offset, len, limit: self.looks.limit() });
-            }
-        };
-        self.slots.all_busy().for_each(&mut look);
-        self.retries.iter().for_each(|(_, slot)| look(&mut self.slots[*slot]));
-        late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
-    }
-
     /// Pings a silent target, whose answer shows that it lives. One that does not answer is given
     /// up while nothing is in flight; otherwise the time-out of the I/Os decides, and nothing else.
     fn keep_pinging(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
-        let idle = self.slots.used() == 0;
-        if let Some((_, wait)) = self.ping.as_mut().filter(|(at, _)| *at >= self.heard) {
-            let silent = idle && wait.is_over(now);
+        let idle = self.ios.is_idle();
+        if let Some((_, timeout)) = self.ping.as_mut().filter(|(at, _)| *at >= self.heard) {
+            let silent = idle && timeout.has_expired(now);
             return if silent { Err(Ending::TimedOut(SILENT)) } else { Ok(()) };
         }
         let due = self.heard.0.saturating_add(self.config.nop_interval.0);
         if now.0 < due || self.config.nop_interval == Nanos(0) {
             return Ok(());
         }
-        let limit = ping_limit(self.config.io_timeout, self.config.nop_timeout);
-        self.ping = Some((now, Wait::new(now, limit)));
+        let limit = ping_timeout(self.config.io_timeout, self.config.nop_timeout);
+        self.ping = Some((now, PingTimeout::new(now, limit)));
         let ping = NopOut {
             immediate: true,
             data_len: 0,

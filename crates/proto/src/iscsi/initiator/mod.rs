@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::looks::{Looks, Wait};
+use crate::flow::{IoTable, PingTimeout, Stamps};
 use crate::scsi::encode_lun;
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Violation};
 
@@ -27,7 +27,7 @@ use super::pdu::{Header, Numbers, opcode, opcode_of};
 
 use login::Login;
 use opening::Opening;
-use slot::Slots;
+use slot::Progress;
 
 /// Whom to ask and how.
 #[derive(Clone, Debug)]
@@ -100,20 +100,16 @@ pub struct IscsiInitiator {
     command_number: u32,
     command_max: u32,
     status: u32,
-    slots: Slots,
-    /// Stamp of the last data-out that was sent, and of the last that the target has read.
-    stamp: u32,
-    known: u32,
-    done: Vec<Done>,
+    ios: IoTable<Progress>,
+    stamps: Stamps,
     /// Slots whose command the target was too busy for, and when to try again.
     retries: VecDeque<(Nanos, u16)>,
     began: Nanos,
     heard: Nanos,
     /// When the ping was sent that waits for an answer, and until when it does.
-    ping: Option<(Nanos, Wait)>,
+    ping: Option<(Nanos, PingTimeout)>,
     /// When to log out even though I/Os are in flight.
     logout_at: Option<Nanos>,
-    looks: Looks,
 }
 
 /// How far the session is.
@@ -162,7 +158,7 @@ impl IscsiInitiator {
     pub fn new(config: InitiatorConfig, now: Nanos) -> IscsiInitiator {
         let digests = [config.header_digest, config.data_digest];
         let login = Login::new(&config.initiator_name, Some(&config.target_name), digests, now);
-        let slots = Slots::new(config.max_outstanding);
+        let ios = IoTable::new(config.max_outstanding.clamp(1, 4096), config.io_timeout, now);
         IscsiInitiator {
             lun: encode_lun(config.lun),
             stage: Stage::Idle(Box::new(login)),
@@ -180,16 +176,13 @@ impl IscsiInitiator {
             command_number: 1,
             command_max: 0,
             status: 0,
-            done: Vec::with_capacity(slots.count()),
-            retries: VecDeque::with_capacity(slots.count()),
-            slots,
-            stamp: 0,
-            known: 0,
+            retries: VecDeque::with_capacity(ios.max()),
+            ios,
+            stamps: Stamps::default(),
             began: now,
             heard: now,
             ping: None,
             logout_at: None,
-            looks: Looks::new(config.io_timeout, now),
             config,
         }
     }
@@ -285,7 +278,7 @@ impl Endpoint for IscsiInitiator {
                 Next::Partial => break,
             }
         }
-        out.acknowledge(self.known);
+        self.stamps.acknowledge(out);
         if !self.retries.is_empty() {
             self.retry_due(now, out);
         }
@@ -321,7 +314,7 @@ impl Initiator for IscsiInitiator {
         if !matches!(self.stage, Stage::Ready) {
             return 0;
         }
-        self.slots.room().min(self.window().saturating_sub(self.retries.len()))
+        self.ios.room().min(self.window().saturating_sub(self.retries.len()))
     }
 
     #[inline]
@@ -330,7 +323,7 @@ impl Initiator for IscsiInitiator {
     }
 
     fn done(&mut self) -> &mut Vec<Done> {
-        &mut self.done
+        &mut self.ios.done
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {

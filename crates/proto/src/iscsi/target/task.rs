@@ -5,10 +5,11 @@ use std::ops::{Index, IndexMut};
 use block::{Buf, Count, Op, Pool};
 
 use crate::UnitId;
+use crate::flow::Slots;
 use crate::scsi::{Key, Sense};
 
 /// A command in flight.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Task {
     pub(super) state: TaskState,
     /// Data that the initiator is sending, beyond immediate data.
@@ -54,9 +55,10 @@ pub(super) struct Task {
 const _: () = assert!(size_of::<Task>() <= 128);
 
 /// What a slot is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TaskState {
     /// Nothing.
+    #[default]
     Free,
     /// Moving data from the volume to the initiator.
     Reading,
@@ -71,9 +73,10 @@ pub(super) enum TaskState {
 }
 
 /// Data-out that is expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Burst {
     /// None.
+    #[default]
     None,
     /// That which the initiator sends by itself.
     Unsolicited,
@@ -112,13 +115,10 @@ pub(super) struct Job {
     pub(super) cdb: [u8; 16],
 }
 
-/// All slots of a connection.
+/// The commands in flight on a connection.
 #[derive(Debug)]
 pub(super) struct Tasks {
-    /// Made when they are first needed, and used again.
-    slots: Vec<Task>,
-    free: Vec<u16>,
-    most: u16,
+    slots: Slots<Task>,
     /// Places of the window that are taken, and all of them.
     counted: u16,
     limit: u16,
@@ -138,8 +138,7 @@ impl Tasks {
     /// Slots for a window of `limit`, at most 4096, and some for immediate commands.
     pub(super) fn new(limit: u16) -> Tasks {
         let limit = limit.clamp(1, 4096);
-        let most = limit + IMMEDIATE_SLOTS;
-        Tasks { slots: Vec::new(), free: Vec::new(), most, counted: 0, limit }
+        Tasks { slots: Slots::new(limit + IMMEDIATE_SLOTS), counted: 0, limit }
     }
 
     /// Free places of the window.
@@ -148,7 +147,7 @@ impl Tasks {
         u32::from(self.limit - self.counted)
     }
 
-    /// Whether no command is in flight.
+    /// Whether no command of the window is in flight.
     #[inline(always)]
     pub(super) fn are_free(&self) -> bool {
         self.counted == 0
@@ -159,54 +158,46 @@ impl Tasks {
     #[inline(always)]
     pub(super) fn take(&mut self, counted: bool) -> Option<u16> {
         let others = if counted { 0 } else { self.room() as usize };
-        let unmade = usize::from(self.most) - self.slots.len();
-        if self.free.len() + unmade <= others {
+        if self.slots.room() <= others {
             return None;
         }
         self.counted += u16::from(counted);
-        self.free.pop().or_else(|| self.make())
-    }
-
-    #[cold]
-    fn make(&mut self) -> Option<u16> {
-        self.slots.push(Task::free());
-        Some(self.slots.len() as u16 - 1)
+        self.slots.take()
     }
 
     /// Gives a slot back. Its buffer must be gone.
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
-        let task = &mut self.slots[usize::from(slot)];
+        let task = &mut self.slots[slot];
         debug_assert!(task.buf.is_none() && task.flying == 0 && task.state != TaskState::Free);
         task.state = TaskState::Free;
         task.burst = Burst::None;
         task.generation = task.generation.wrapping_add(1);
         self.counted.lower(u16::from(task.counted));
-        self.free.push(slot);
+        self.slots.release(slot);
     }
 
     /// The slot that a transfer tag names, if there is one.
     pub(super) fn get(&self, slot: u16) -> Option<&Task> {
-        self.slots.get(usize::from(slot))
+        self.slots.get(slot)
     }
 
     /// The slot that an I/O names.
     #[inline(always)]
     pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Task> {
-        self.slots.get_mut(usize::from(slot))
+        self.slots.get_mut(slot)
     }
 
     /// Slots in use with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &Task)> {
-        let used = self.slots.iter().enumerate().filter(|(_, task)| task.state != TaskState::Free);
-        used.map(|(slot, task)| (slot as u16, task))
+        self.slots.iter().filter(|(_, task)| task.state != TaskState::Free)
     }
 
     /// Empties every slot, whatever is in flight.
     pub(super) fn clear(&mut self, pool: &Pool) {
-        for task in &mut self.slots {
+        for (_, task) in self.slots.iter_mut() {
             task.buf.take().into_iter().for_each(|buf| pool.give(buf));
-            *task = Task::free();
+            *task = Task::default();
         }
     }
 }
@@ -215,46 +206,18 @@ impl Index<u16> for Tasks {
     type Output = Task;
     #[inline(always)]
     fn index(&self, slot: u16) -> &Task {
-        &self.slots[usize::from(slot)]
+        &self.slots[slot]
     }
 }
 
 impl IndexMut<u16> for Tasks {
     #[inline(always)]
     fn index_mut(&mut self, slot: u16) -> &mut Task {
-        &mut self.slots[usize::from(slot)]
+        &mut self.slots[slot]
     }
 }
 
 impl Task {
-    fn free() -> Task {
-        Task {
-            state: TaskState::Free,
-            burst: Burst::None,
-            counted: false,
-            in_place: false,
-            reads: false,
-            fua: false,
-            refused: false,
-            generation: 0,
-            flying: 0,
-            unit: UnitId(0),
-            lun: [0; 8],
-            block_mask: 0,
-            offset: 0,
-            asked: 0,
-            received: 0,
-            burst_end: 0,
-            burst_number: 0,
-            ready_count: 0,
-            epoch: 0,
-            flow: Flow::default(),
-            buf: None,
-            sense: None,
-            job: None,
-        }
-    }
-
     /// The name of this use of `slot`, for data that is asked for. Never [`NO_TAG`].
     ///
     /// [`NO_TAG`]: crate::iscsi::pdu::NO_TAG

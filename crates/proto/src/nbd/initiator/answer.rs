@@ -1,6 +1,5 @@
 //! Answers of the server: simple ones, and chunks.
 
-use crate::endpoint::out_of_memory;
 use crate::{Ending, Outbox};
 
 use block::Op;
@@ -97,11 +96,10 @@ impl NbdInitiator {
 
     /// The slot that a cookie names.
     #[inline]
-    fn slot_of(&self, cookie: u64) -> Result<u16, Ending> {
-        let slot = cookie as u32 as usize;
-        let known = self.slots.get(slot).filter(|it| it.age.is_some() && it.cookie == cookie);
-        match known {
-            Some(_) => Ok(slot as u16),
+    fn slot_of(&mut self, cookie: u64) -> Result<u16, Ending> {
+        let slot = u16::try_from(cookie as u32).ok();
+        match slot.filter(|slot| self.ios.find(*slot).is_some_and(|io| io.own.cookie == cookie)) {
+            Some(slot) => Ok(slot),
             None => Err(violation("NBD §Reply message: the cookie is that of a request", 8)),
         }
     }
@@ -111,15 +109,15 @@ impl NbdInitiator {
             return Err(violation("NBD §Simple reply message: it begins with its magic number", 0));
         }
         let (error, slot) = (u32_at(head, 4), self.slot_of(u64_at(head, 8))?);
-        let asked = &mut self.slots[usize::from(slot)];
+        let asked = &mut self.ios[slot];
         let reads = asked.op == Op::Read;
         if reads && self.structured {
             return Err(violation("NBD §Structured replies: a read is answered by chunks", 0));
         }
-        asked.error = error;
+        asked.own.error = error;
         if reads && error == 0 {
-            let left = asked.part;
-            asked.came.push((0, left));
+            let left = asked.own.part;
+            asked.own.came.push((0, left));
             self.incoming = Incoming::Data { slot, at: 0, left, ends: true };
         } else {
             self.ended(slot, out);
@@ -133,7 +131,7 @@ impl NbdInitiator {
         }
         let (kind, len) = (u16_at(head, 6), u32_at(head, 16));
         let (ends, slot) = (u16_at(head, 4) & chunk::DONE != 0, self.slot_of(u64_at(head, 8))?);
-        let reads = self.slots[usize::from(slot)].op == Op::Read;
+        let reads = self.ios[slot].op == Op::Read;
         let fits = match kind {
             chunk::NONE => len == 0 && ends,
             chunk::DATA => reads && len > 8,
@@ -164,8 +162,8 @@ impl NbdInitiator {
     ) -> Result<(), Ending> {
         if kind != chunk::DATA && kind != chunk::HOLE {
             let error = u32_at(first, 0);
-            let asked = &mut self.slots[usize::from(slot)];
-            asked.error = if error == 0 { error::IO } else { error };
+            let asked = &mut self.ios[slot];
+            asked.own.error = if error == 0 { error::IO } else { error };
             let left = len - prefix(kind) as u32;
             self.incoming = Incoming::Skip { slot, left, ends };
             if left == 0 {
@@ -186,15 +184,15 @@ impl NbdInitiator {
     /// Where in the part that was asked for a piece lies, which has not come before.
     //= NBD §Structured reply chunks: what comes lies in what was asked for, and never twice.
     fn claim(&mut self, slot: u16, offset: u64, count: u32) -> Result<u32, Ending> {
-        let asked = &mut self.slots[usize::from(slot)];
-        let begin = asked.offset + u64::from(asked.done);
-        let at = offset.checked_sub(begin).filter(|at| *at <= u64::from(asked.part));
-        let at = at.map(|at| at as u32).filter(|at| count != 0 && count <= asked.part - at);
+        let asked = &mut self.ios[slot];
+        let begin = asked.offset + u64::from(asked.own.done);
+        let at = offset.checked_sub(begin).filter(|at| *at <= u64::from(asked.own.part));
+        let at = at.map(|at| at as u32).filter(|at| count != 0 && count <= asked.own.part - at);
         let outside = "NBD §Structured reply chunks: data lie in what was asked for";
         let at = at.ok_or_else(|| violation(outside, CHUNK_BYTES))?;
-        let behind = asked.came.partition_point(|(begin, _)| *begin < at);
-        let before = behind.checked_sub(1).map(|index| asked.came[index]);
-        let after = asked.came.get(behind);
+        let behind = asked.own.came.partition_point(|(begin, _)| *begin < at);
+        let before = behind.checked_sub(1).map(|index| asked.own.came[index]);
+        let after = asked.own.came.get(behind);
         let overlaps = before.is_some_and(|(_, end)| end > at)
             || after.is_some_and(|(begin, _)| *begin < at + count);
         if overlaps {
@@ -202,11 +200,11 @@ impl NbdInitiator {
             return Err(violation(rule, CHUNK_BYTES));
         }
         match before.filter(|(_, end)| *end == at) {
-            Some(_) => asked.came[behind - 1].1 = at + count,
-            None if asked.came.len() >= PIECES_MAX => {
+            Some(_) => asked.own.came[behind - 1].1 = at + count,
+            None if asked.own.came.len() >= PIECES_MAX => {
                 return Err(Ending::Refused("a read comes in too many pieces".to_owned()));
             }
-            None => asked.came.insert(behind, (at, at + count)),
+            None => asked.own.came.insert(behind, (at, at + count)),
         }
         Ok(at)
     }
@@ -230,12 +228,9 @@ impl NbdInitiator {
         out: &Outbox,
         put: impl FnOnce(&mut [u8]),
     ) -> Result<(), Ending> {
-        let read = &mut self.slots[usize::from(slot)];
-        if read.buf.is_none() {
-            read.buf = out.pool().take_beyond(read.len as usize);
-        }
-        let buf = read.buf.as_mut().ok_or_else(out_of_memory)?;
-        let at = (read.done + at) as usize;
+        let read = &mut self.ios[slot];
+        let at = (read.own.done + at) as usize;
+        let buf = read.buf_for_data(out.pool())?;
         put(&mut buf[at..at + count]);
         Ok(())
     }
@@ -246,9 +241,9 @@ impl NbdInitiator {
         if !ends {
             return Ok(());
         }
-        let asked = &mut self.slots[usize::from(slot)];
-        let came: u32 = asked.came.iter().map(|(begin, end)| end - begin).sum();
-        if asked.op == Op::Read && asked.error == 0 && came != asked.part {
+        let asked = &mut self.ios[slot];
+        let came: u32 = asked.own.came.iter().map(|(begin, end)| end - begin).sum();
+        if asked.op == Op::Read && asked.own.error == 0 && came != asked.own.part {
             return Err(violation("NBD §Structured replies: a read without an error is whole", 0));
         }
         self.ended(slot, out);

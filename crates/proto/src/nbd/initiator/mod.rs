@@ -4,10 +4,10 @@ mod answer;
 mod command;
 mod opening;
 
-use block::{Buf, Cause, Done, Fault, Geometry, Io, Nanos, Op, Tag};
+use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::looks::{Age, Looks};
-use crate::{Ending, Endpoint, IO_TIMEOUT, Initiator, Outbox, Phase, Unanswered, Violation};
+use crate::flow::IoTable;
+use crate::{Ending, Endpoint, IO_TIMEOUT, Initiator, Outbox, Phase, Violation};
 
 use super::stream::Collected;
 use super::wire;
@@ -44,7 +44,6 @@ pub struct NbdInitiator {
     config: NbdConfig,
     stage: Stage,
     until: Nanos,
-    looks: Looks,
     head: Collected,
     geometry: Geometry,
     /// What the export can do.
@@ -53,23 +52,15 @@ pub struct NbdInitiator {
     structured: bool,
     /// What the server says that it is.
     description: Option<String>,
-    slots: Vec<Slot>,
-    free: Vec<u16>,
+    ios: IoTable<Progress>,
     /// Rises with each command, so that no late answer is taken for another's.
     turn: u32,
     incoming: Incoming,
-    done: Vec<Done>,
 }
 
-/// An I/O in flight.
-#[derive(Debug)]
-struct Slot {
-    op: Op,
-    fua: bool,
-    age: Age,
-    tag: Tag,
-    offset: u64,
-    len: u32,
+/// How far the commands of an I/O are.
+#[derive(Debug, Default)]
+struct Progress {
     /// Bytes that earlier commands for it did, and those that the one in flight is for.
     done: u32,
     part: u32,
@@ -77,7 +68,6 @@ struct Slot {
     came: Vec<(u32, u32)>,
     error: u32,
     cookie: u64,
-    buf: Option<Buf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,61 +92,19 @@ fn violation(rule: &'static str, at: usize) -> Ending {
 impl NbdInitiator {
     /// A connection that opens with what the server says first.
     pub fn new(config: NbdConfig, now: Nanos) -> NbdInitiator {
-        let most = usize::from(config.max_outstanding.max(1));
         NbdInitiator {
             stage: Stage::Greeting,
             until: Nanos(now.0.saturating_add(config.login_timeout.0)),
-            looks: Looks::new(config.io_timeout, now),
             head: Collected::new(64),
             geometry: Geometry::new(0, 512),
             flags: 0,
             max_request: wire::REQUEST_MAX_BYTES,
             structured: false,
             description: None,
-            slots: (0..most).map(|_| Slot::free()).collect(),
-            free: (0..most as u16).rev().collect(),
+            ios: IoTable::new(config.max_outstanding.max(1), config.io_timeout, now),
             turn: 0,
             incoming: Incoming::Head,
-            done: Vec::with_capacity(most),
             config,
-        }
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.free.len() == self.slots.len()
-    }
-
-    #[cold]
-    fn look(&mut self, now: Nanos) -> Result<(), Ending> {
-        let mut late = None;
-        if self.looks.begin(now) {
-            for slot in self.slots.iter_mut().filter(|slot| slot.age.is_some()) {
-                slot.age.grow();
-                if self.looks.is_late(slot.age) {
-                    let (op, offset, len) = (slot.op, slot.offset, slot.len);
-                    late.get_or_insert(Unanswered { op, offset, len, limit: self.looks.limit() });
-                }
-            }
-        }
-        late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
-    }
-}
-
-impl Slot {
-    fn free() -> Slot {
-        Slot {
-            op: Op::Flush,
-            fua: false,
-            age: Age::NONE,
-            tag: Tag(0),
-            offset: 0,
-            len: 0,
-            done: 0,
-            part: 0,
-            came: Vec::new(),
-            error: 0,
-            cookie: 0,
-            buf: None,
         }
     }
 }
@@ -178,7 +126,7 @@ impl Endpoint for NbdInitiator {
 
     fn deadline(&self) -> Option<Nanos> {
         match self.stage {
-            Stage::Open => Some(self.looks.due()),
+            Stage::Open => Some(self.ios.due()),
             Stage::Closed => None,
             _ => Some(self.until),
         }
@@ -186,7 +134,7 @@ impl Endpoint for NbdInitiator {
 
     fn tick(&mut self, now: Nanos, _out: &mut Outbox) -> Result<(), Ending> {
         match self.stage {
-            Stage::Open => self.look(now),
+            Stage::Open => self.ios.check_timeouts(now),
             Stage::Closed => Ok(()),
             _ if now >= self.until => Err(Ending::TimedOut("the server has not answered")),
             _ => Ok(()),
@@ -204,7 +152,7 @@ impl Initiator for NbdInitiator {
     }
 
     fn room(&self) -> usize {
-        if self.stage == Stage::Open { self.free.len() } else { 0 }
+        if self.stage == Stage::Open { self.ios.room() } else { 0 }
     }
 
     #[inline]
@@ -213,7 +161,7 @@ impl Initiator for NbdInitiator {
     }
 
     fn done(&mut self) -> &mut Vec<Done> {
-        &mut self.done
+        &mut self.ios.done
     }
 
     fn product(&self) -> Option<&str> {
@@ -226,27 +174,17 @@ impl Initiator for NbdInitiator {
 
     //= NBD §NBD_CMD_DISC: nothing is answered, and nothing more is sent.
     fn close(&mut self, _now: Nanos, out: &mut Outbox) {
-        if self.stage == Stage::Open && self.is_quiet() {
+        if self.stage == Stage::Open && self.ios.is_idle() {
             let kind = wire::command::DISC;
             out.bytes(&wire::Asked { flags: 0, kind, cookie: 0, offset: 0, len: 0 }.build());
         }
-        if self.stage != Stage::Open || self.is_quiet() {
+        if self.stage != Stage::Open || self.ios.is_idle() {
             self.stage = Stage::Closed;
         }
     }
 
     fn abandon(&mut self) {
-        let late = |slot: &Slot| self.looks.is_late(slot.age);
-        for at in 0..self.slots.len() {
-            let slot = &mut self.slots[at];
-            if slot.age.is_some() {
-                let fault = if late(slot) { Fault::Unanswered } else { Fault::Disconnected };
-                slot.age = Age::NONE;
-                let (tag, buf) = (slot.tag, slot.buf.take());
-                self.done.push(Done { tag, result: Err(fault), cause: Cause::NONE, buf });
-                self.free.push(at as u16);
-            }
-        }
+        self.ios.fail_all();
         self.stage = Stage::Closed;
     }
 }

@@ -13,7 +13,7 @@ pub(super) const PARTS: usize = 4;
 const CLEAR_BYTES_MAX: u32 = 1 << 30;
 
 /// A command in flight.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) cookie: u64,
     pub(super) work: Work,
@@ -37,8 +37,9 @@ pub(super) struct Slot {
 }
 
 /// What a command does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Work {
+    #[default]
     None,
     Read,
     Write,
@@ -47,24 +48,6 @@ pub(super) enum Work {
 }
 
 impl Slot {
-    fn new() -> Slot {
-        Slot {
-            cookie: 0,
-            work: Work::None,
-            offset: 0,
-            len: 0,
-            asked: 0,
-            came: 0,
-            flying: [None; PARTS],
-            error: 0,
-            fua: false,
-            buf: None,
-            have: 0,
-            parts: Vec::new(),
-            starving: false,
-        }
-    }
-
     pub(super) fn is_flying(&self) -> bool {
         self.flying.iter().any(Option::is_some)
     }
@@ -102,18 +85,11 @@ impl NbdTarget {
     /// Takes a slot for a command.
     #[inline(always)]
     pub(super) fn hold(&mut self, asked: Asked, work: Work) -> Result<u16, Ending> {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None if self.slots.len() < usize::from(self.config.max_commands) => {
-                self.slots.push(Slot::new());
-                self.slots.len() as u16 - 1
-            }
-            None => {
-                let most = self.config.max_commands;
-                return Err(Ending::Refused(format!("more than {most} commands in flight")));
-            }
+        let Some(slot) = self.slots.take() else {
+            let most = self.config.max_commands;
+            return Err(Ending::Refused(format!("more than {most} commands in flight")));
         };
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         (held.cookie, held.work, held.offset, held.len) =
             (asked.cookie, work, asked.offset, asked.len);
         (held.asked, held.came, held.error, held.have) = (0, 0, 0, 0);
@@ -122,10 +98,10 @@ impl NbdTarget {
     }
 
     pub(super) fn release(&mut self, slot: u16) {
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         if held.work != Work::None {
             held.work = Work::None;
-            self.free.push(slot);
+            self.slots.release(slot);
         }
     }
 
@@ -157,7 +133,7 @@ impl NbdTarget {
         }
         let error = self.check(&asked, command::FUA, true);
         let slot = self.hold(asked, Work::Write)?;
-        self.slots[usize::from(slot)].error = error;
+        self.slots[slot].error = error;
         if asked.len == 0 {
             self.finish(slot, out);
         } else {
@@ -171,7 +147,7 @@ impl NbdTarget {
     pub(super) fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) {
         let Some(slot) = self.sink else { return };
         let export = &self.exports.list()[self.export];
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         let (mut part, rest) = bytes.split_at(bytes.len().min((held.len - held.came) as usize));
         *bytes = rest;
         if held.error != 0 {
@@ -185,7 +161,7 @@ impl NbdTarget {
                 self.collect(slot, &mut part, out);
             }
         }
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         if held.came == held.len {
             self.sink = None;
             self.finish_write(slot, out);
@@ -194,7 +170,7 @@ impl NbdTarget {
 
     /// Collects a part of the data, and hands it to the volume when it is whole.
     fn collect(&mut self, slot: u16, part: &mut &[u8], out: &mut Outbox) {
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         if held.buf.is_none() && held.error == 0 {
             let want = (held.len - held.came).min(Pool::LARGE_BYTES as u32) as usize;
             held.buf = out.take_unasked(want).or_else(|| out.take_part(want));
@@ -223,7 +199,7 @@ impl NbdTarget {
     /// Gives a whole part to the volume.
     fn hand_over(&mut self, slot: u16) {
         let unit = self.export().id;
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         let Some(buf) = held.buf.take() else { return };
         let (len, offset) = (held.have, held.offset + u64::from(held.asked));
         held.have = 0;
@@ -254,7 +230,7 @@ impl NbdTarget {
             _ => (Op::Flush, error::INVAL),
         };
         let slot = self.hold(asked, Work::Other(op))?;
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         held.error = error;
         if op == Op::Flush {
             // Its own answer is durable, and it has no length.
@@ -267,7 +243,7 @@ impl NbdTarget {
     /// The next I/O of a command that moves no data, or its answer.
     fn work_on(&mut self, slot: u16, out: &mut Outbox) {
         let (unit, volatile) = (self.export().id, self.export().geometry.volatile);
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         let Work::Other(op) = held.work else { return };
         let left = held.len - held.asked;
         let wants_flush = held.fua && (op == Op::Flush || volatile);
@@ -290,7 +266,7 @@ impl NbdTarget {
     #[inline(always)]
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let (slot, at) = (done.tag.0 as u16, (done.tag.0 >> 16) as usize % PARTS);
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         let flown = held.flying[at].take();
         if let Err(fault) = done.result
             && held.error == 0
@@ -317,7 +293,7 @@ impl NbdTarget {
     /// Answers a write whose data have come and are written.
     #[inline(always)]
     fn finish_write(&mut self, slot: u16, out: &mut Outbox) {
-        let held = &self.slots[usize::from(slot)];
+        let held = &self.slots[slot];
         let awaits = self.sink == Some(slot) || held.is_flying();
         if !awaits {
             self.finish(slot, out);
@@ -327,7 +303,7 @@ impl NbdTarget {
     /// Answers what brings no data.
     #[inline(always)]
     fn finish(&mut self, slot: u16, out: &mut Outbox) {
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         let answer = simple_reply(held.cookie, held.error);
         let buf = held.buf.take();
         out.bytes(&answer);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use block::{Buf, Done, Nanos, Pool};
 
+use crate::flow::Slots;
 use crate::{Ending, Endpoint, Outbox, Request, Target, Violation};
 
 use super::export::{NbdExport, NbdExports};
@@ -45,8 +46,7 @@ pub struct NbdTarget {
     structured: bool,
     /// Index of what was chosen.
     export: usize,
-    slots: Vec<Slot>,
-    free: Vec<u16>,
+    slots: Slots<Slot>,
     /// The write whose data comes next.
     sink: Option<u16>,
     /// Reads that wait for a buffer or for room to send.
@@ -91,8 +91,7 @@ impl NbdTarget {
             no_zeroes: false,
             structured: false,
             export: 0,
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::new(config.max_commands),
             sink: None,
             starving: VecDeque::new(),
             reading_bytes: 0,
@@ -131,7 +130,7 @@ impl NbdTarget {
     }
 
     fn is_quiet(&self) -> bool {
-        self.free.len() == self.slots.len()
+        self.slots.used() == 0
     }
 
     fn end_when_quiet(&mut self) {
@@ -197,9 +196,7 @@ impl Target for NbdTarget {
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {
         // There is no way to ask: what was begun is answered, and then the connection ends.
         self.stage = Stage::Leaving;
-        for at in 0..self.slots.len() {
-            self.slots[at].cut_short();
-        }
+        self.slots.iter_mut().for_each(|(_, slot)| slot.cut_short());
         if let Some(slot) = self.sink.take() {
             self.release(slot);
         }
@@ -216,7 +213,7 @@ impl Target for NbdTarget {
         self.sink = None;
         let requests = self.requests.drain(..).filter_map(|request| request.io.buf);
         requests.for_each(|buf| pool.give(buf));
-        for slot in &mut self.slots {
+        for (_, slot) in self.slots.iter_mut() {
             let bufs: Vec<Buf> = slot.take_bufs();
             bufs.into_iter().for_each(|buf| pool.give(buf));
         }

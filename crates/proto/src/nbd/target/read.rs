@@ -24,7 +24,7 @@ impl NbdTarget {
             error = error::INVAL;
         }
         let slot = self.hold(asked, Work::Read)?;
-        self.slots[usize::from(slot)].error = error;
+        self.slots[slot].error = error;
         if error != 0 || asked.len == 0 {
             self.end_read(slot, out);
         } else {
@@ -37,7 +37,7 @@ impl NbdTarget {
     #[inline(always)]
     fn read_on(&mut self, slot: u16, out: &mut Outbox) {
         let export = &self.exports.list()[self.export];
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         let (cookie, offset, len) = (held.cookie, held.offset, held.len);
         if let Some(memory) = export.memory.as_ref().filter(|_| held.error == 0) {
             if out.len_bytes() >= BACKLOG_BYTES || !has_room(len as usize, out) {
@@ -89,7 +89,7 @@ impl NbdTarget {
         let (at, len) = flown.unwrap_or_default();
         self.reading_bytes = self.reading_bytes.saturating_sub(len as usize);
         let structured = self.structured;
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         let ends = !held.is_flying() && held.asked == held.len;
         match buf {
             Some(buf) if held.error != 0 || self.gone => out.give(buf),
@@ -105,7 +105,7 @@ impl NbdTarget {
             None if held.error == 0 => held.error = error::IO,
             None => {}
         }
-        let held = &self.slots[usize::from(slot)];
+        let held = &self.slots[slot];
         if held.is_flying() || held.error == 0 && held.asked < held.len && !self.gone {
             return self.read_on(slot, out);
         }
@@ -114,7 +114,7 @@ impl NbdTarget {
 
     /// Answers a read of which nothing is in flight any more.
     fn end_read(&mut self, slot: u16, out: &mut Outbox) {
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         let (cookie, error) = (held.cookie, held.error);
         let mut parts = std::mem::take(&mut held.parts);
         if self.gone || error != 0 {
@@ -135,7 +135,7 @@ impl NbdTarget {
                 parts.drain(..).for_each(|(_, len, buf)| out.buf(buf, len as usize));
             }
         }
-        self.slots[usize::from(slot)].parts = parts;
+        self.slots[slot].parts = parts;
         self.release(slot);
     }
 
@@ -143,7 +143,7 @@ impl NbdTarget {
     #[cold]
     fn starve(&mut self, slot: u16, out: &mut Outbox) {
         let quiet = self.reading_bytes == 0 && out.is_empty();
-        let held = &mut self.slots[usize::from(slot)];
+        let held = &mut self.slots[slot];
         // Nothing will come back but what it holds itself.
         if quiet && !held.parts.is_empty() && !held.is_flying() {
             held.error = error::NOMEM;
@@ -159,7 +159,7 @@ impl NbdTarget {
     pub(super) fn feed(&mut self, out: &mut Outbox) {
         for _ in 0..self.starving.len() {
             let Some(slot) = self.starving.pop_front() else { return };
-            let held = &mut self.slots[usize::from(slot)];
+            let held = &mut self.slots[slot];
             held.starving = false;
             if held.work == Work::Read && !held.is_flying() && held.error != 0 {
                 self.end_read(slot, out);

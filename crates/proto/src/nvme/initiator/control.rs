@@ -5,7 +5,7 @@ mod life;
 
 use block::Nanos;
 
-use crate::looks::{Wait, ping_limit};
+use crate::flow::{PingTimeout, ping_timeout};
 use crate::{Ending, Outbox};
 
 use self::life::{STATUS, Step, property_get};
@@ -36,7 +36,7 @@ pub(super) struct Control {
     rhythm: Rhythm,
     /// When the next keep-alive is due, unless one is unanswered, and until when that may be.
     next_beat: Option<Nanos>,
-    beat: Option<Wait>,
+    beat: Option<PingTimeout>,
     closing: bool,
     /// When whatever is awaited is late, and how long that may take.
     until: Nanos,
@@ -61,7 +61,7 @@ impl Rhythm {
 
     pub(super) fn new(config: &NvmeInitiatorConfig) -> Rhythm {
         let interval = config.beat_interval.min(Nanos(config.keep_alive.0 / 2));
-        Rhythm { interval, limit: ping_limit(config.io_timeout, config.beat_timeout) }
+        Rhythm { interval, limit: ping_timeout(config.io_timeout, config.beat_timeout) }
     }
 }
 
@@ -338,7 +338,7 @@ impl Control {
         if now >= self.until && (self.asking || self.step < Step::Capabilities) {
             return self.late("the target does not answer");
         }
-        if self.beat.as_mut().is_some_and(|beat| beat.is_over(now)) {
+        if self.beat.as_mut().is_some_and(|beat| beat.has_expired(now)) {
             return self.late("the target does not answer keep-alives");
         }
         if self.ask_again.is_some_and(|at| now >= at) && !self.asking {
@@ -351,7 +351,7 @@ impl Control {
         if self.next_beat.is_some_and(|at| now >= at) {
             // One at a time: they share an identifier.
             self.next_beat = None;
-            self.beat = Some(Wait::new(now, self.rhythm.limit));
+            self.beat = Some(PingTimeout::new(now, self.rhythm.limit));
             self.link.command(CommandBuilder::new(admin::KEEP_ALIVE, BEAT_ID, 0), out);
         }
         Ok(())

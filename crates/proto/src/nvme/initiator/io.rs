@@ -1,9 +1,8 @@
 //! I/Os on their way to a target and back: the hot path.
 
-use block::{Cause, Done, Fault, Io, Op, Pool};
+use block::{Cause, Fault, Io, Op, Pool};
 
-use crate::endpoint::out_of_memory;
-use crate::looks::Age;
+use crate::flow::{Age, lacks_buf};
 use crate::{Ending, Outbox};
 
 use super::super::frame::Fatal;
@@ -25,50 +24,39 @@ impl NvmeQueue {
     #[inline(always)]
     pub(super) fn begin(&mut self, io: Io, out: &mut Outbox) {
         let mut fault = self.limits.geometry.check(&io).err();
-        if io.buf.is_none() && !goes_without_buf(&io) {
+        if lacks_buf(&io) {
             fault = Some(Fault::Unsupported);
         }
-        let Some(slot) = self.slots.take() else {
-            debug_assert!(false, "an I/O without room");
-            return self.refuse(io, Fault::Disconnected);
+        let slot = match self.ios.begin(io) {
+            Ok(slot) => slot,
+            Err(io) => {
+                debug_assert!(false, "an I/O without room");
+                return self.ios.refuse(io, Err(Fault::Disconnected));
+            }
         };
-        let Io { tag, op, fua, len, offset, buf } = io;
-        let taken = &mut self.slots[slot];
-        taken.age = Age::NEW;
-        taken.op = op;
-        taken.fua = fua;
-        taken.fault = fault;
-        taken.tag = tag;
-        taken.offset = offset;
-        taken.len = len;
-        taken.done = 0;
-        taken.part = 0;
-        taken.moved = 0;
-        taken.buf = buf;
+        let taken = &mut self.ios[slot];
+        taken.own.fault = fault;
+        taken.own.done = 0;
+        taken.own.part = 0;
+        taken.own.moved = 0;
         self.send(slot, out);
-    }
-
-    #[cold]
-    fn refuse(&mut self, io: Io, fault: Fault) {
-        let (tag, result, buf) = (io.tag, Err(fault), io.buf);
-        self.done.push(Done { tag, result, cause: Cause::NONE, buf });
     }
 
     /// Sends the next command of an I/O.
     #[inline(always)]
     fn send(&mut self, slot: u16, out: &mut Outbox) {
-        let next = &mut self.slots[slot];
-        let left = next.len - next.done;
+        let next = &mut self.ios[slot];
+        let left = next.len - next.own.done;
         let transfers = matches!(next.op, Op::Read | Op::Write) && left != 0;
-        if !transfers || next.fault.is_some() || !self.is_open() {
+        if !transfers || next.own.fault.is_some() || !self.is_open() {
             return self.send_other(slot, out);
         }
         let limits = &self.limits;
-        let next = &mut self.slots[slot];
-        next.part = left.min(limits.transfer);
-        (next.moved, next.age) = (0, Age::NEW);
-        let part = next.part;
-        let start = (next.offset + u64::from(next.done)) >> limits.block_shift;
+        let next = &mut self.ios[slot];
+        next.own.part = left.min(limits.transfer);
+        (next.own.moved, next.age) = (0, Age::NEW);
+        let part = next.own.part;
+        let start = (next.offset + u64::from(next.own.done)) >> limits.block_shift;
         let opcode = if next.op == Op::Read { io::READ } else { io::WRITE };
         let command = CommandBuilder::new(opcode, slot, limits.namespace);
         let command = command.range(start, part >> limits.block_shift);
@@ -79,8 +67,8 @@ impl NvmeQueue {
         if part > limits.in_capsule {
             return self.link.command(command.transport(part), out);
         }
-        let from = next.done as usize;
-        next.moved = part;
+        let from = next.own.done as usize;
+        next.own.moved = part;
         let Some(buf) = &next.buf else { return self.fail(slot, Fault::Unsupported) };
         self.link.command_with(command, &buf[from..from + part as usize], out);
         self.stamp(slot, out);
@@ -89,9 +77,7 @@ impl NvmeQueue {
     /// All that was sent up to now has been read by a target that completes this command.
     #[inline(always)]
     fn stamp(&mut self, slot: u16, out: &mut Outbox) {
-        self.stamp = self.stamp.wrapping_add(1);
-        self.slots[slot].stamp = self.stamp;
-        out.stamp(self.stamp);
+        self.ios[slot].own.stamp = self.stamps.next(out);
     }
 
     /// The same for what moves no blocks.
@@ -99,9 +85,9 @@ impl NvmeQueue {
     fn send_other(&mut self, slot: u16, out: &mut Outbox) {
         let limits = self.limits;
         let open = self.is_open();
-        let next = &mut self.slots[slot];
-        let left = next.len - next.done;
-        if let Some(fault) = next.fault {
+        let next = &mut self.ios[slot];
+        let left = next.len - next.own.done;
+        if let Some(fault) = next.own.fault {
             return self.fail(slot, fault);
         }
         if left == 0 && next.op != Op::Flush {
@@ -110,8 +96,8 @@ impl NvmeQueue {
         if !open {
             return self.fail(slot, Fault::Disconnected);
         }
-        (next.moved, next.age) = (0, Age::NEW);
-        let start = (next.offset + u64::from(next.done)) >> limits.block_shift;
+        (next.own.moved, next.age) = (0, Age::NEW);
+        let start = (next.offset + u64::from(next.own.done)) >> limits.block_shift;
         let most = match next.op {
             Op::Trim => limits.trim,
             Op::WriteZeroes => limits.zeroes,
@@ -120,8 +106,8 @@ impl NvmeQueue {
         if most == 0 {
             return self.fail(slot, Fault::Unsupported);
         }
-        next.part = left.min(most);
-        let count = next.part >> limits.block_shift;
+        next.own.part = left.min(most);
+        let count = next.own.part >> limits.block_shift;
         let command = |opcode| CommandBuilder::new(opcode, slot, limits.namespace);
         match next.op {
             Op::Trim => {
@@ -129,7 +115,7 @@ impl NvmeQueue {
                 if limits.in_capsule < RANGE_BYTES {
                     return self.link.command(command.transport(RANGE_BYTES), out);
                 }
-                next.moved = next.part;
+                next.own.moved = next.own.part;
                 self.link.command_with(command, &range(start, count), out);
             }
             Op::WriteZeroes => {
@@ -144,19 +130,19 @@ impl NvmeQueue {
     #[inline(always)]
     pub(super) fn data_begins(&mut self, header: &Short) -> Result<(), Fatal> {
         let data = Data::parse(header);
-        let Some(read) = self.slots.busy(data.command).filter(|slot| slot.op == Op::Read) else {
+        let Some(read) = self.ios.find(data.command).filter(|slot| slot.op == Op::Read) else {
             return Err(Fatal::field(8, "NVMe-TCP §3.6.2.9: CCCID is that of a read"));
         };
         if data.len != self.link.frame.data_len() {
             return Err(Fatal::field(16, "NVMe-TCP §3.6.2.9: DATAL is the length of the data"));
         }
         let end = u64::from(data.offset) + u64::from(data.len);
-        if data.offset != read.moved || end > u64::from(read.part) {
+        if data.offset != read.own.moved || end > u64::from(read.own.part) {
             let rule = "NVMe-TCP §3.3.2: C2HData lies in the data of its command, in order";
             return Err(Fatal { status: fatal::OUT_OF_RANGE, information: 0, rule, at: 12 });
         }
         let success = data.success();
-        if success && (!data.last() || end != u64::from(read.part)) {
+        if success && (!data.last() || end != u64::from(read.own.part)) {
             return Err(Fatal::field(1, "NVMe-TCP §3.6.2.9: SUCCESS is for the last PDU"));
         }
         self.incoming = Incoming { slot: data.command, have: 0, success };
@@ -166,12 +152,9 @@ impl NvmeQueue {
     /// Puts a part of data into the buffer of its I/O, or one that is lent now.
     #[inline(always)]
     pub(super) fn place(&mut self, part: &[u8], pool: &Pool) -> Result<(), Ending> {
-        let read = &mut self.slots[self.incoming.slot];
-        let at = (read.done + read.moved + self.incoming.have) as usize;
-        if read.buf.is_none() {
-            read.buf = pool.take_beyond(read.len as usize);
-        }
-        let buf = read.buf.as_mut().ok_or_else(out_of_memory)?;
+        let read = &mut self.ios[self.incoming.slot];
+        let at = (read.own.done + read.own.moved + self.incoming.have) as usize;
+        let buf = read.buf_for_data(pool)?;
         buf[at..at + part.len()].copy_from_slice(part);
         self.incoming.have += part.len() as u32;
         Ok(())
@@ -181,11 +164,11 @@ impl NvmeQueue {
     #[inline(always)]
     pub(super) fn placed(&mut self, intact: bool, out: &mut Outbox) {
         let Incoming { slot, have, success } = self.incoming;
-        let read = &mut self.slots[slot];
-        read.moved += have;
+        let read = &mut self.ios[slot];
+        read.own.moved += have;
         if !intact {
             //= NVMe-TCP §3.4.1.4: a wrong data digest fails the command, not the connection.
-            read.fault = Some(Fault::Medium);
+            read.own.fault = Some(Fault::Medium);
         }
         if success {
             self.ended(slot, out);
@@ -195,12 +178,12 @@ impl NvmeQueue {
     /// A command succeeded.
     #[inline(always)]
     fn ended(&mut self, slot: u16, out: &mut Outbox) {
-        let ended = &mut self.slots[slot];
-        ended.done += ended.part;
-        if let Some(fault) = ended.fault {
+        let ended = &mut self.ios[slot];
+        ended.own.done += ended.own.part;
+        if let Some(fault) = ended.own.fault {
             return self.fail(slot, fault);
         }
-        if ended.done < ended.len {
+        if ended.own.done < ended.len {
             return self.send_more(slot, out);
         }
         self.finish(slot, Ok(()), Cause::NONE);
@@ -217,11 +200,11 @@ impl NvmeQueue {
     pub(super) fn completed(&mut self, header: &Short, out: &mut Outbox) -> Result<(), Fatal> {
         let completion = Completion::parse(header);
         let slot = completion.command;
-        let Some(ended) = self.slots.busy(slot) else {
+        let Some(ended) = self.ios.find(slot) else {
             return Err(Fatal::field(20, "NVMe-TCP §3.6.2.7: CID is that of a command"));
         };
         let moves = matches!(ended.op, Op::Read | Op::Write);
-        if !completion.status.is_success() || moves && ended.moved != ended.part {
+        if !completion.status.is_success() || moves && ended.own.moved != ended.own.part {
             self.failed(slot, completion.status);
             return Ok(());
         }
@@ -232,7 +215,7 @@ impl NvmeQueue {
     /// A command failed, or succeeded without having moved its data.
     #[cold]
     fn failed(&mut self, slot: u16, status: Status) {
-        match self.slots[slot].fault {
+        match self.ios[slot].own.fault {
             Some(fault) => self.fail(slot, fault),
             None => self.finish(slot, Err(fault_of(status)), cause_of(status)),
         }
@@ -247,14 +230,11 @@ impl NvmeQueue {
 
     #[inline(always)]
     fn finish(&mut self, slot: u16, result: Result<(), Fault>, cause: Cause) {
-        let ended = &mut self.slots[slot];
-        let (tag, buf, stamp) = (ended.tag, ended.buf.take(), ended.stamp);
-        self.slots.release(slot);
-        // Who has done a write has read its data, and all before.
-        if result.is_ok() && stamp.wrapping_sub(self.known) as i32 > 0 {
-            self.known = stamp;
+        let ended = &self.ios[slot];
+        if result.is_ok() {
+            self.stamps.completed(ended.own.stamp);
         }
-        self.done.push(Done { tag, result, cause, buf });
+        self.ios.complete(slot, result, cause);
     }
 
     /// The target is ready for data of a write.
@@ -262,24 +242,24 @@ impl NvmeQueue {
     pub(super) fn data_wanted(&mut self, header: &Short, out: &mut Outbox) -> Result<(), Fatal> {
         let ready = ReadyToTransfer::parse(header);
         let (block_shift, max_data) = (self.limits.block_shift, self.link.max_data);
-        let Some(write) = self.slots.busy(ready.command) else {
+        let Some(write) = self.ios.find(ready.command) else {
             return Err(Fatal::field(8, "NVMe-TCP §3.6.2.10: CCCID is that of a write"));
         };
         let (whole, trims) = match write.op {
-            Op::Write => (write.part, false),
-            Op::Trim if write.moved == 0 => (RANGE_BYTES, true),
+            Op::Write => (write.own.part, false),
+            Op::Trim if write.own.moved == 0 => (RANGE_BYTES, true),
             _ => return Err(Fatal::field(8, "NVMe-TCP §3.6.2.10: CCCID is that of a write")),
         };
         let end = u64::from(ready.offset) + u64::from(ready.len);
-        if ready.len == 0 || ready.offset != write.moved || end > u64::from(whole) {
+        if ready.len == 0 || ready.offset != write.own.moved || end > u64::from(whole) {
             let rule = "NVMe-TCP §3.3.2: an R2T asks for the next data of its command";
             return Err(Fatal { status: fatal::OUT_OF_RANGE, information: 0, rule, at: 12 });
         }
-        let start = (write.offset + u64::from(write.done)) >> block_shift;
-        let range = range(start, write.part >> block_shift);
+        let start = (write.offset + u64::from(write.own.done)) >> block_shift;
+        let range = range(start, write.own.part >> block_shift);
         let data = match &write.buf {
             _ if trims => &range[..],
-            Some(buf) => &buf[write.done as usize..],
+            Some(buf) => &buf[write.own.done as usize..],
             None => return Err(Fatal::field(8, "NVMe-TCP §3.6.2.10: CCCID is that of a write")),
         };
         let mut at = ready.offset;
@@ -300,19 +280,9 @@ impl NvmeQueue {
             self.link.wire.bytes(&data[at as usize..(at + len) as usize], out);
             at += len;
         }
-        write.moved = if trims { write.part } else { end as u32 };
+        write.own.moved = if trims { write.own.part } else { end as u32 };
         self.stamp(ready.command, out);
         Ok(())
-    }
-}
-
-/// Whether an I/O may come without a buffer: a read that one can be lent for, or no data at all.
-#[inline(always)]
-fn goes_without_buf(io: &Io) -> bool {
-    match io.op {
-        Op::Read => io.len as usize <= Pool::LARGE_BYTES,
-        Op::Write => io.len == 0,
-        Op::Flush | Op::Trim | Op::WriteZeroes => true,
     }
 }
 

@@ -1,16 +1,16 @@
 //! An I/O queue of an association: its life. What it carries is in `io`.
 
-use block::{Cause, Done, Fault, Geometry, Io, Nanos};
+use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::looks::Looks;
-use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Unanswered};
+use crate::flow::{IoTable, Stamps};
+use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
 use super::super::frame::{DataEnd, Fatal, Next};
 use super::super::pdu::{CommandBuilder, Completion, fabrics, kind};
 use super::connect::Connect;
 use super::control::later;
 use super::link::{Link, terminated};
-use super::slot::Slots;
+use super::slot::Progress;
 use super::{Association, NvmeInitiatorConfig};
 
 /// An I/O queue of an association.
@@ -19,16 +19,12 @@ pub struct NvmeQueue {
     pub(super) link: Link,
     connect: Connect,
     pub(super) limits: Limits,
-    pub(super) slots: Slots,
-    /// Stamp of the last data that was sent, and of the last that the target has read.
-    pub(super) stamp: u32,
-    pub(super) known: u32,
-    pub(super) done: Vec<Done>,
+    pub(super) ios: IoTable<Progress>,
+    pub(super) stamps: Stamps,
     pub(super) incoming: Incoming,
     stage: Stage,
     /// When connecting or closing is late.
     until: Nanos,
-    looks: Looks,
 }
 
 /// What commands may be.
@@ -96,20 +92,17 @@ impl NvmeQueue {
             link: Link::new(config.header_digest, config.data_digest),
             connect,
             limits: Limits::new(association, config.nsid),
-            slots: Slots::new(depth),
-            stamp: 0,
-            known: 0,
-            done: Vec::with_capacity(usize::from(depth)),
+            ios: IoTable::new(depth, config.io_timeout, now),
+            stamps: Stamps::default(),
             incoming: Incoming { slot: 0, have: 0, success: false },
             stage: Stage::Fresh,
             until: later(now, config.connect_timeout),
-            looks: Looks::new(config.io_timeout, now),
         }
     }
 
     /// The identifier of commands that carry no I/O.
     fn control_id(&self) -> u16 {
-        self.slots.len() as u16
+        self.ios.max() as u16
     }
 
     fn connect(&mut self, out: &mut Outbox) {
@@ -120,7 +113,7 @@ impl NvmeQueue {
 
     /// Asks for the end of the queue, once no I/O is in flight.
     fn disconnect_when_quiet(&mut self, out: &mut Outbox) {
-        if self.stage != Stage::Draining || self.slots.room() != self.slots.len() {
+        if self.stage != Stage::Draining || !self.ios.is_idle() {
             return;
         }
         if !self.limits.disconnect {
@@ -223,22 +216,6 @@ impl NvmeQueue {
     pub(super) fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Open | Stage::Draining)
     }
-
-    /// Looks at the commands in flight: whether the target has left one without an answer.
-    #[cold]
-    fn look(&mut self, now: Nanos) -> Result<(), Ending> {
-        let mut late = None;
-        if self.looks.begin(now) {
-            for slot in self.slots.all_busy() {
-                slot.age.grow();
-                if self.looks.is_late(slot.age) {
-                    let (op, offset, len) = (slot.op, slot.offset, slot.len);
-                    late.get_or_insert(Unanswered { op, offset, len, limit: self.looks.limit() });
-                }
-            }
-        }
-        late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
-    }
 }
 
 impl Limits {
@@ -268,7 +245,7 @@ impl Endpoint for NvmeQueue {
     fn receive(&mut self, _now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let mut bytes = bytes;
         let taken = self.take(&mut bytes, out);
-        out.acknowledge(self.known);
+        self.stamps.acknowledge(out);
         taken
     }
 
@@ -276,7 +253,7 @@ impl Endpoint for NvmeQueue {
         match self.stage {
             Stage::Fresh => Some(Nanos(0)),
             Stage::Opening | Stage::Connecting | Stage::Disconnecting => Some(self.until),
-            Stage::Open => Some(self.looks.due()),
+            Stage::Open => Some(self.ios.due()),
             Stage::Draining => Some(self.until),
             Stage::Closed => None,
         }
@@ -292,7 +269,7 @@ impl Endpoint for NvmeQueue {
             Stage::Opening | Stage::Connecting if late => {
                 return Err(Ending::TimedOut("the target does not let the queue connect"));
             }
-            Stage::Open => return self.look(now),
+            Stage::Open => return self.ios.check_timeouts(now),
             Stage::Draining | Stage::Disconnecting if late => self.stage = Stage::Closed,
             _ => {}
         }
@@ -312,7 +289,7 @@ impl Initiator for NvmeQueue {
 
     #[inline]
     fn room(&self) -> usize {
-        if self.stage == Stage::Open { self.slots.room() } else { 0 }
+        if self.stage == Stage::Open { self.ios.room() } else { 0 }
     }
 
     #[inline]
@@ -321,7 +298,7 @@ impl Initiator for NvmeQueue {
     }
 
     fn done(&mut self) -> &mut Vec<Done> {
-        &mut self.done
+        &mut self.ios.done
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {
@@ -342,14 +319,6 @@ impl Initiator for NvmeQueue {
 
     fn abandon(&mut self) {
         self.stage = Stage::Closed;
-        for slot in 0..self.slots.len() as u16 {
-            if let Some(lost) = self.slots.busy(slot) {
-                let (tag, buf) = (lost.tag, lost.buf.take());
-                let late = self.looks.is_late(lost.age);
-                let fault = if late { Fault::Unanswered } else { Fault::Disconnected };
-                self.done.push(Done { tag, result: Err(fault), cause: Cause::NONE, buf });
-                self.slots.release(slot);
-            }
-        }
+        self.ios.fail_all();
     }
 }

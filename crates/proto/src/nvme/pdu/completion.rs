@@ -38,7 +38,7 @@ impl Completion {
 }
 
 /// Status code type and status code, and whether a retry makes sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status(u16);
 
 //= NVMe base §3.3.3.2.1: SC is bits 7:0, SCT bits 10:8, DNR bit 14 of the field.

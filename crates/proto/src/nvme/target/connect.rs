@@ -14,7 +14,7 @@ use super::admin::Admin;
 use super::command::BlockRange;
 use super::job::{NOWHERE, Refused};
 use super::open::ADMIN_CAPSULE_BYTES;
-use super::slot::Slots;
+use super::slot::Commands;
 use super::{NvmeTarget, Queue, Stage};
 
 /// Length of the data of a Connect command.
@@ -241,7 +241,7 @@ impl NvmeTarget {
             in_capsule_max,
             transfer_max: self.max_transfer(),
         };
-        self.slots = Slots::new(entries);
+        self.slots = Commands::new(entries);
     }
 
     /// Ends an I/O queue in order.

@@ -37,7 +37,7 @@ use super::wire::Wire;
 
 use admin::Admin;
 use alive::Alive;
-use slot::Slots;
+use slot::Commands;
 
 /// How connections behave. Shared by those of a portal.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ pub struct NvmeTarget {
     member: Option<Membership>,
     admin: Option<Box<Admin>>,
     queue: Queue,
-    slots: Slots,
+    slots: Commands,
     requests: VecDeque<Request>,
     /// Those that data landed in.
     memories: Memories,
@@ -199,7 +199,7 @@ impl NvmeTarget {
             member: None,
             admin: None,
             queue: Queue::before_connect(),
-            slots: Slots::new(UNCONNECTED_SLOTS),
+            slots: Commands::new(UNCONNECTED_SLOTS),
             requests: VecDeque::new(),
             memories: Memories::new(),
             starving: VecDeque::new(),

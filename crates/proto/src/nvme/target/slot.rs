@@ -5,11 +5,12 @@ use std::ops::{Index, IndexMut};
 use block::{Buf, Op, Pool};
 
 use crate::UnitId;
+use crate::flow::Slots;
 
 use super::super::pdu::{Entry, Status};
 
 /// A command in flight.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) state: SlotState,
     /// Data that the host sends is on its way: up to `burst_end`.
@@ -46,9 +47,10 @@ pub(super) struct Slot {
 }
 
 /// What a slot is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SlotState {
     /// Nothing.
+    #[default]
     Free,
     /// Moving data from the volume to the host.
     Reading,
@@ -89,53 +91,41 @@ impl Job {
 /// I/Os of a command are told apart by where they begin, in units of this: the shortest buffer.
 pub(super) const PART_BYTES: u32 = Pool::SMALL_BYTES as u32;
 
-/// All slots of a connection.
+/// The commands in flight on a connection.
 #[derive(Debug)]
-pub(super) struct Slots {
-    /// Made when they are first needed, and used again.
-    slots: Vec<Slot>,
-    free: Vec<u16>,
-    most: u16,
+pub(super) struct Commands {
+    slots: Slots<Slot>,
     /// Transfer tags hold the slot in so many bits, and its generation above.
     tag_bits: u32,
 }
 
-impl Slots {
+impl Commands {
     /// Slots for `count` commands, 1 to 4096.
-    pub(super) fn new(count: u16) -> Slots {
+    pub(super) fn new(count: u16) -> Commands {
         let tag_bits = u16::BITS - count.saturating_sub(1).leading_zeros();
-        Slots { slots: Vec::new(), free: Vec::new(), most: count, tag_bits }
+        Commands { slots: Slots::new(count), tag_bits }
     }
 
     /// Takes a slot.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
-        self.free.pop().or_else(|| self.make())
-    }
-
-    #[cold]
-    fn make(&mut self) -> Option<u16> {
-        if self.slots.len() >= usize::from(self.most) {
-            return None;
-        }
-        self.slots.push(Slot::free());
-        Some(self.slots.len() as u16 - 1)
+        self.slots.take()
     }
 
     /// Gives a slot back. Its buffer must be gone.
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
-        let free = &mut self.slots[usize::from(slot)];
+        let free = &mut self.slots[slot];
         debug_assert!(free.buf.is_none() && free.flying == 0 && free.state != SlotState::Free);
         free.state = SlotState::Free;
         free.generation = free.generation.wrapping_add(1);
-        self.free.push(slot);
+        self.slots.release(slot);
     }
 
     /// The slot of that number, if there is one.
     #[inline(always)]
     pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::from(slot))
+        self.slots.get_mut(slot)
     }
 
     /// The name of this use of a slot, for data that is asked for.
@@ -148,66 +138,40 @@ impl Slots {
     #[inline(always)]
     pub(super) fn by_transfer_tag(&self, tag: u16) -> Option<u16> {
         let slot = tag & ((1_u32 << self.tag_bits) - 1) as u16;
-        let there = usize::from(slot) < self.slots.len();
+        let there = self.slots.get(slot).is_some();
         (there && self.transfer_tag(slot) == tag).then_some(slot)
     }
 
     /// Whether no command is in flight.
     pub(super) fn are_free(&self) -> bool {
-        self.free.len() == self.slots.len()
+        self.slots.used() == 0
     }
 
-    /// Empties every slot, whatever is in flight.
+    /// Empties every slot, whatever is in flight, and gives out no more.
     pub(super) fn clear(&mut self, pool: &Pool) {
-        for slot in &mut self.slots {
+        for (_, slot) in self.slots.iter_mut() {
             slot.buf.take().into_iter().for_each(|buf| pool.give(buf));
-            *slot = Slot::free();
         }
-        self.free.clear();
-        self.most = 0;
+        self.slots = Slots::new(0);
     }
 }
 
-impl Index<u16> for Slots {
+impl Index<u16> for Commands {
     type Output = Slot;
     #[inline(always)]
     fn index(&self, slot: u16) -> &Slot {
-        &self.slots[usize::from(slot)]
+        &self.slots[slot]
     }
 }
 
-impl IndexMut<u16> for Slots {
+impl IndexMut<u16> for Commands {
     #[inline(always)]
     fn index_mut(&mut self, slot: u16) -> &mut Slot {
-        &mut self.slots[usize::from(slot)]
+        &mut self.slots[slot]
     }
 }
 
 impl Slot {
-    fn free() -> Slot {
-        Slot {
-            state: SlotState::Free,
-            open: false,
-            starving: false,
-            in_place: false,
-            lands: false,
-            fua: false,
-            flying: 0,
-            generation: 0,
-            id: 0,
-            status: Status::SUCCESS,
-            unit: UnitId(0),
-            namespace: 0,
-            offset: 0,
-            len: 0,
-            asked: 0,
-            moved: 0,
-            burst_end: 0,
-            buf: None,
-            job: None,
-        }
-    }
-
     /// Where the part of the data that begins at `asked` ends: a part is as long as its buffer,
     /// and an I/O's worth where it has none yet.
     #[inline(always)]
@@ -245,7 +209,7 @@ mod test {
     #[test]
     fn transfer_tags_name_one_use_of_a_slot() {
         for count in [1, 2, 3, 64, 65, 1024, 1025] {
-            let mut slots = Slots::new(count);
+            let mut slots = Commands::new(count);
             let taken: Vec<u16> = (0..count).map(|_| slots.take().unwrap()).collect();
             assert!(slots.take().is_none());
             for slot in taken {
@@ -255,8 +219,7 @@ mod test {
                 slots.release(slot);
                 assert_eq!(slots.by_transfer_tag(tag), None);
             }
-            assert_eq!(slots.free.len(), usize::from(count));
-            assert_eq!(slots.slots.len(), usize::from(count));
+            assert!(slots.are_free());
             let there = (0..=u16::MAX).filter(|tag| slots.by_transfer_tag(*tag).is_some());
             assert_eq!(there.count(), usize::from(count));
         }

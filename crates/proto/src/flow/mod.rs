@@ -1,0 +1,17 @@
+//! The flow of commands, whatever the protocol: tables of slots, time-outs, parts of reads and
+//! writes, and the limits that hold a connection back.
+//!
+//! An initiator keeps its I/Os in an [`IoTable`]; a target keeps its commands in [`Slots`] and what
+//! it exchanges with volumes in a [`Backlog`]. All of it is generic over what a protocol adds to a
+//! slot, and made for each: no call goes through a table of functions.
+
+mod outstanding;
+mod slots;
+mod stamp;
+mod timeout;
+
+pub(crate) use outstanding::{IoTable, Outstanding, lacks_buf};
+pub(crate) use slots::Slots;
+pub(crate) use stamp::Stamps;
+pub use timeout::IO_TIMEOUT;
+pub(crate) use timeout::{Age, IoTimeout, PingTimeout, ping_timeout};
