@@ -5,13 +5,21 @@
 //! it exchanges with volumes in a [`Backlog`]. All of it is generic over what a protocol adds to a
 //! slot, and made for each: no call goes through a table of functions.
 
+mod backlog;
 mod outstanding;
+mod ranges;
 mod slots;
 mod stamp;
 mod timeout;
+mod transfer;
 
+pub(crate) use backlog::{
+    Backlog, IOS_PER_COMMAND, has_room_by_reference, is_full, part_begin, part_tag, slot_of,
+};
 pub(crate) use outstanding::{IoTable, Outstanding, lacks_buf};
+pub(crate) use ranges::{CLEAR_BYTES_MAX, Ranges};
 pub(crate) use slots::Slots;
 pub(crate) use stamp::Stamps;
 pub use timeout::IO_TIMEOUT;
 pub(crate) use timeout::{Age, IoTimeout, PingTimeout, ping_timeout};
+pub(crate) use transfer::Transfer;

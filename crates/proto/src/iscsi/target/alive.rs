@@ -72,7 +72,7 @@ impl IscsiTarget {
             _ => Some(later(alive.heard, self.config.nop_interval)),
         };
         let fed = alive.heard.max(alive.ticked);
-        let starving = (!self.starving.is_empty()).then(|| later(fed, STARVING_PAUSE));
+        let starving = (!self.backlog.starving.is_empty()).then(|| later(fed, STARVING_PAUSE));
         [ping, starving, alive.logout_until].into_iter().flatten().min()
     }
 
@@ -134,7 +134,7 @@ impl IscsiTarget {
     /// Gives those who wait for a buffer another try, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
-        if !self.starving.is_empty() {
+        if !self.backlog.starving.is_empty() {
             self.feed_starving(out);
         }
     }

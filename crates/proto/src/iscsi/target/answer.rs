@@ -4,11 +4,12 @@ use block::{Buf, Count, Done, Pool};
 
 use crate::Outbox;
 use crate::crc32c::crc32c;
+use crate::flow::{part_begin, slot_of};
 use crate::scsi::Sense;
 
 use super::super::pdu::{DataIn, Pdu, Response};
 use super::IscsiTarget;
-use super::task::{Flow, PART_BYTES, Residual, TaskState};
+use super::task::{Flow, Residual, TaskState};
 
 /// SCSI status.
 //= SAM-5 §Status codes
@@ -32,25 +33,24 @@ impl IscsiTarget {
     /// An I/O came back.
     #[inline(always)]
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
-        let slot = done.tag.0 as u16;
+        let slot = slot_of(done.tag);
         if self.abandoned {
             return done.buf.into_iter().for_each(|buf| out.give(buf));
         }
         let Some(task) = self.tasks.get_mut(slot) else {
             return debug_assert!(false, "an I/O that was never asked for");
         };
-        debug_assert!(task.flying != 0, "an I/O comes back once");
+        debug_assert!(task.data.flying != 0, "an I/O comes back once");
         if task.reads {
-            let part = (done.tag.0 >> 16) as u16;
-            self.reading_bytes.lower(task.part_len(part, done.buf.as_ref()) as usize);
+            self.backlog.end_read(task.data.part_len(done.tag, done.buf.as_ref()));
         }
         if task.state == TaskState::Reading {
             return self.read_came(slot, done, out);
         }
-        task.flying.lower(1);
+        task.data.flying.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
         if let Err(fault) = done.result {
-            let op = task.job.as_ref().map_or(block::Op::Write, |job| job.op);
+            let op = task.job.as_ref().map_or(block::Op::Write, |job| job.ranges.op);
             task.spoil(Sense::from_fault(fault, op));
         }
         match task.state {
@@ -77,23 +77,22 @@ impl IscsiTarget {
     #[inline(always)]
     fn read_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
-        let part = (done.tag.0 >> 16) as u16;
         let sent = task.flow.sent;
-        let next = u32::from(part) * PART_BYTES == sent;
+        let next = part_begin(done.tag) == sent;
         if !next || done.result.is_err() || task.sense.is_some() {
             return self.read_came_oddly(slot, done, out);
         }
         let Some(buf) = done.buf else {
             return debug_assert!(false, "a read comes back with its buffer");
         };
-        let len = task.part_len(part, Some(&buf));
+        let len = task.data.part_len(done.tag, Some(&buf));
         let mut flow = task.flow;
         let one = len <= self.params.send_max && len <= flow.burst_left && len.is_multiple_of(4);
         if !one && !out.has_room(self.copied_bytes(len)) {
             let done = Done { buf: Some(buf), ..done };
             return self.send_what_fits(slot, done, out);
         }
-        self.tasks[slot].flying.lower(1);
+        self.tasks[slot].data.flying.lower(1);
         let whole = sent + len == flow.len;
         if whole {
             // The place in the window is free before the status says so.
@@ -105,7 +104,7 @@ impl IscsiTarget {
         }
         self.tasks[slot].flow = flow;
         self.read_on(slot, out);
-        if !self.held.is_empty() {
+        if self.backlog.holds_any() {
             self.send_held(slot, out);
         }
     }
@@ -114,19 +113,19 @@ impl IscsiTarget {
     /// waits like a part that came too early.
     #[cold]
     fn send_what_fits(&mut self, slot: u16, mut done: Done, out: &mut Outbox) {
-        let begin = u32::from((done.tag.0 >> 16) as u16) * PART_BYTES;
-        let end = begin + self.tasks[slot].part_len((begin / PART_BYTES) as u16, done.buf.as_ref());
+        let begin = part_begin(done.tag);
+        let end = begin + self.tasks[slot].data.part_len(done.tag, done.buf.as_ref());
         let Some(buf) = done.buf.take() else { return };
         loop {
             let mut flow = self.tasks[slot].flow;
             let len = (end - flow.sent).min(COPIED_BYTES);
             if !out.has_room(self.copied_bytes(len)) {
-                self.held.push(Done { buf: Some(buf), ..done });
+                self.backlog.hold(Done { buf: Some(buf), ..done });
                 return self.starve(slot);
             }
             let ends = flow.sent + len == end;
             let whole = ends && end == flow.len;
-            self.tasks[slot].flying -= u16::from(ends);
+            self.tasks[slot].data.flying -= u16::from(ends);
             if whole {
                 self.release(slot);
             }
@@ -154,9 +153,9 @@ impl IscsiTarget {
             task.spoil(Sense::from_fault(fault, block::Op::Read));
         }
         if task.sense.is_none() {
-            return self.held.push(done);
+            return self.backlog.hold(done);
         }
-        task.flying.lower(1);
+        task.data.flying.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
         // What is held of this task will not be sent any more.
         self.drop_held(slot, out.pool());
@@ -165,14 +164,9 @@ impl IscsiTarget {
 
     /// Forgets the parts of a read that came too early.
     pub(super) fn drop_held(&mut self, slot: u16, pool: &Pool) {
-        let mut at = 0;
-        while let Some(done) = self.held.get(at) {
-            if done.tag.0 as u16 != slot {
-                at += 1;
-                continue;
-            }
-            self.held.swap_remove(at).buf.into_iter().for_each(|buf| pool.give(buf));
-            self.tasks[slot].flying.lower(1);
+        while let Some(done) = self.backlog.take_held(|done| slot_of(done.tag) == slot) {
+            done.buf.into_iter().for_each(|buf| pool.give(buf));
+            self.tasks[slot].data.flying.lower(1);
         }
     }
 
@@ -181,14 +175,12 @@ impl IscsiTarget {
     pub(super) fn send_held(&mut self, slot: u16, out: &mut Outbox) {
         let sent = self.tasks[slot].flow.sent;
         let next = |done: &Done| {
-            let part = (done.tag.0 >> 16) as u16;
-            let begin = u32::from(part) * PART_BYTES;
-            let end = begin + self.tasks[slot].part_len(part, done.buf.as_ref());
-            done.tag.0 as u16 == slot && begin <= sent && sent < end
+            let begin = part_begin(done.tag);
+            let end = begin + self.tasks[slot].data.part_len(done.tag, done.buf.as_ref());
+            slot_of(done.tag) == slot && begin <= sent && sent < end
         };
-        if let Some(at) = self.held.iter().position(next) {
-            let done = self.held.swap_remove(at);
-            if u32::from((done.tag.0 >> 16) as u16) * PART_BYTES == sent {
+        if let Some(done) = self.backlog.take_held(next) {
+            if part_begin(done.tag) == sent {
                 return self.read_came(slot, done, out);
             }
             self.send_what_fits(slot, done, out);
@@ -285,7 +277,7 @@ impl IscsiTarget {
     #[inline(always)]
     pub(super) fn finish(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
-        debug_assert!(task.buf.is_none(), "a command that ends has no buffer");
+        debug_assert!(task.data.buf.is_none(), "a command that ends has no buffer");
         task.job = None;
         let sense = task.sense.take();
         let mut flow = task.flow;

@@ -1,20 +1,14 @@
 //! SCSI commands: what comes in, and how each gets going.
 
-use block::{Buf, Io, Op, Pool, Tag};
+use block::{Buf, Pool};
 
+use crate::flow::{Transfer, is_full};
 use crate::scsi::{Plan, Sense};
-use crate::{Ending, Outbox, Request, UnitId};
+use crate::{Ending, Outbox, UnitId};
 
 use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
-use super::task::{Burst, Flow, NO_MEMORY, PART_BYTES, Task, TaskState};
+use super::task::{Burst, Flow, NO_MEMORY, Task, TaskState};
 use super::{IscsiTarget, Sink, violation};
-
-/// I/Os that one command has with its volume at a time.
-pub(super) const IOS_PER_COMMAND: u16 = 4;
-
-/// While so much waits to be sent or is being read, further reads wait: an initiator that does not
-/// read holds no more memory than that.
-const BACKLOG_BYTES: usize = 16 << 20;
 
 /// A longer read of memory goes through buffers, part by part, so that it keeps to the backlog.
 const IN_PLACE_MAX_BYTES: u32 = 1 << 20;
@@ -101,7 +95,7 @@ impl IscsiTarget {
         let flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
         let in_place = place.in_place && flow.len <= IN_PLACE_MAX_BYTES;
         let place = UnitRef { in_place, ..place };
-        let room = out.len_bytes() < BACKLOG_BYTES && self.has_room(flow.len, out);
+        let room = !is_full(out) && self.has_room(flow.len, out);
         if in_place && room {
             return self.read_in_place(flow, lun(header), offset, out);
         }
@@ -109,18 +103,18 @@ impl IscsiTarget {
             return self.reject_immediate(header, out);
         };
         let task = &mut self.tasks[slot];
-        task.flow = flow;
-        task.offset = offset;
+        task.begin(flow);
+        task.data.offset = offset;
         self.read_on(slot, out);
     }
 
     /// A read of memory, for which there was no room to send.
     #[cold]
     fn read_later(&mut self, slot: u16, out: &mut Outbox) {
-        if out.len_bytes() >= BACKLOG_BYTES {
+        if is_full(out) {
             return self.starve(slot);
         }
-        let Task { flow, lun, offset, .. } = self.tasks[slot];
+        let Task { flow, lun, data: Transfer { offset, .. }, .. } = self.tasks[slot];
         if !self.has_room(flow.len, out) {
             // There is memory for short parts only, so it goes part by part.
             self.tasks[slot].in_place = false;
@@ -200,13 +194,13 @@ impl IscsiTarget {
         task.counted = !is_immediate(header);
         task.reads = state == TaskState::Reading;
         task.in_place = place.in_place;
-        task.fua = false;
+        task.data.fua = false;
         task.refused = false;
-        task.unit = place.unit;
-        task.block_mask = place.block_mask;
+        task.data.unit = place.unit;
+        task.data.block_mask = place.block_mask;
         task.lun = lun(header);
-        task.offset = 0;
-        task.asked = 0;
+        task.data.offset = 0;
+        task.data.asked = 0;
         task.received = 0;
         task.burst_end = 0;
         task.burst_number = 0;
@@ -221,25 +215,20 @@ impl IscsiTarget {
         if task.in_place {
             return self.read_later(slot, out);
         }
-        while task.asked < task.flow.len && task.flying < IOS_PER_COMMAND {
-            let mut chunk = task.chunk_end() - task.asked;
+        while task.data.asked < task.data.len && task.data.has_room() {
+            let mut moves = task.data.part_end() - task.data.asked;
             // Whole blocks are read even where the initiator wants less than the command says.
-            let mut len = (chunk + task.block_mask) & !task.block_mask;
-            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES
-                && out.has_room(read_row_bytes(len, self.reading_bytes));
-            let copied = chunk > self.params.send_max.min(self.params.max_burst);
-            let buf = if ready { buf_for_read(len, task.block_mask, copied, out) } else { None };
+            let block_mask = task.data.block_mask;
+            let mut len = (moves + block_mask) & !block_mask;
+            let ready = self.backlog.may_read(len as usize, HEADERS_BYTES, out);
+            let copied = moves > self.params.send_max.min(self.params.max_burst);
+            let buf = if ready { buf_for_read(len, block_mask, copied, out) } else { None };
             let Some(buf) = buf else { return self.starve(slot) };
             if buf.len() < len as usize {
-                (chunk, len) = (buf.len() as u32, buf.len() as u32);
+                (moves, len) = (buf.len() as u32, buf.len() as u32);
             }
-            let tag = tag(slot, task.asked);
-            let offset = task.offset + u64::from(task.asked);
-            task.asked += chunk;
-            task.flying += 1;
-            self.reading_bytes += chunk as usize;
-            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf: Some(buf) };
-            self.requests.push_back(Request { unit: task.unit, io });
+            self.backlog.begin_read(moves);
+            self.backlog.requests.push_back(task.data.read(slot, moves, len, buf));
         }
     }
 
@@ -263,11 +252,12 @@ impl IscsiTarget {
             return self.reject_immediate(header, out);
         };
         let task = &mut self.tasks[slot];
-        task.flow = Flow::new(command.task_tag, expected, len as u32, 0);
+        let mut flow = Flow::new(command.task_tag, expected, len as u32, 0);
         // Where the initiator offers less than the command says, whole blocks of it are written.
-        task.flow.len &= !place.block_mask;
-        task.offset = offset;
-        task.fua = fua;
+        flow.len &= !place.block_mask;
+        task.begin(flow);
+        task.data.offset = offset;
+        task.data.fua = fua;
         self.expect_data(slot, header, out);
     }
 
@@ -302,14 +292,14 @@ impl IscsiTarget {
     pub(super) fn ready_for_unasked(&mut self, slot: u16, out: &Outbox) {
         let task = &mut self.tasks[slot];
         let placeless = task.received >= task.flow.len || task.sense.is_some();
-        if task.buf.is_some() || placeless {
+        if task.data.buf.is_some() || placeless {
             return;
         }
-        let len = task.chunk_end() - task.asked;
+        let len = task.data.part_end() - task.data.asked;
         if self.affordable == u32::MAX {
-            task.buf = out.take(len as usize);
+            task.data.buf = out.take(len as usize);
         }
-        if task.buf.is_none() {
+        if task.data.buf.is_none() {
             self.ready_for_burst(slot, out);
             // What is told from now on is less by this one.
             self.affordable = self.affordable.saturating_sub(1);
@@ -322,15 +312,16 @@ impl IscsiTarget {
         let task = &mut self.tasks[slot];
         let collects = task.state == TaskState::Collecting;
         // What is collected is needed in one piece.
-        let end = if collects { task.chunk_end() } else { task.chunk_end().min(task.burst_end) };
-        let len = end.saturating_sub(task.asked);
+        let end =
+            if collects { task.data.part_end() } else { task.data.part_end().min(task.burst_end) };
+        let len = end.saturating_sub(task.data.asked);
         // Blocks are not cut.
-        let len = (len + task.block_mask) & !task.block_mask;
-        task.buf = out.take_unasked(len as usize);
-        if let Some(buf) = task.buf.take_if(|buf| buf.len() < len as usize) {
+        let len = (len + task.data.block_mask) & !task.data.block_mask;
+        task.data.buf = out.take_unasked(len as usize);
+        if let Some(buf) = task.data.buf.take_if(|buf| buf.len() < len as usize) {
             out.give(buf);
         }
-        if task.buf.is_none() {
+        if task.data.buf.is_none() {
             task.refused = true;
             task.spoil(NO_MEMORY);
         }
@@ -351,15 +342,8 @@ impl IscsiTarget {
     /// Hands a whole part of the data to the volume.
     #[inline(always)]
     pub(super) fn write_chunk(&mut self, slot: u16) {
-        let task = &mut self.tasks[slot];
-        let len = task.chunk_end() - task.asked;
-        let Some(buf) = task.buf.take() else { return };
-        let tag = tag(slot, task.asked);
-        let offset = task.offset + u64::from(task.asked);
-        task.asked += len;
-        task.flying += 1;
-        let io = Io { tag, op: Op::Write, fua: task.fua, len, offset, buf: Some(buf) };
-        self.requests.push_back(Request { unit: task.unit, io });
+        let request = self.tasks[slot].data.write(slot);
+        self.backlog.requests.extend(request);
     }
 }
 
@@ -376,12 +360,6 @@ fn unfit_data(unasked: bool) -> Sense {
     if unasked { Sense::UNEXPECTED_UNSOLICITED_DATA } else { Sense::NOT_ENOUGH_UNSOLICITED_DATA }
 }
 
-/// The name of an I/O: the slot, and which part of the command it is.
-#[inline(always)]
-fn tag(slot: u16, asked: u32) -> Tag {
-    Tag(u64::from(asked / PART_BYTES) << 16 | u64::from(slot))
-}
-
 /// A buffer for a read of `len` bytes, whole blocks; where little memory is left for a shorter one.
 #[inline(always)]
 fn buf_for_read(len: u32, block_mask: u32, copied: bool, out: &Outbox) -> Option<Buf> {
@@ -390,12 +368,4 @@ fn buf_for_read(len: u32, block_mask: u32, copied: bool, out: &Outbox) -> Option
     let short = copied && out.is_short(4 * Pool::LARGE_BYTES);
     let len = if short { least.min(len as usize) } else { len as usize };
     out.take_to_send(len, least)
-}
-
-/// How much of the outbox the data of a read may take, beside those that are with volumes. Long
-/// data goes by reference, or in parts as short as that.
-#[inline(always)]
-fn read_row_bytes(len: u32, reading_bytes: usize) -> usize {
-    let longest = Outbox::BY_REFERENCE_BYTES;
-    (len as usize).min(longest) + reading_bytes.min(longest) + HEADERS_BYTES
 }

@@ -6,7 +6,6 @@ use crate::scsi::Sense;
 use crate::{Ending, Outbox};
 
 use super::super::pdu::{DataOut, Header, NO_TAG, ReadyToTransfer};
-use super::command::IOS_PER_COMMAND;
 use super::control::reason;
 use super::task::{Burst, TaskState};
 use super::{IscsiTarget, Sink};
@@ -74,7 +73,7 @@ impl IscsiTarget {
     ) {
         let write = &mut self.tasks[slot];
         write.received = write.flow.len;
-        let (lun, offset) = (write.lun, write.offset);
+        let (lun, offset) = (write.lun, write.data.offset);
         if let Some(memory) = self.memory(lun) {
             landing.push(memory, offset, data);
         }
@@ -85,7 +84,7 @@ impl IscsiTarget {
     #[inline(always)]
     pub(super) fn lands(&self, slot: u16, len: usize) -> bool {
         let write = &self.tasks[slot];
-        let alone = self.incoming.last && write.burst == Burst::None && write.buf.is_none();
+        let alone = self.incoming.last && write.burst == Burst::None && write.data.buf.is_none();
         let whole = len == write.flow.len as usize && write.flow.len != 0;
         let fit = write.state == TaskState::Writing && write.sense.is_none();
         write.in_place && whole && alone && fit
@@ -101,10 +100,10 @@ impl IscsiTarget {
             return;
         }
         // Data beyond what the command writes is no error, but is not kept either.
-        let at = (task.received + have).min(task.chunk_end());
-        let len = part.len().min((task.chunk_end() - at) as usize);
-        let at = (at - task.asked) as usize;
-        if let Some(buf) = &mut task.buf {
+        let at = (task.received + have).min(task.data.part_end());
+        let len = part.len().min((task.data.part_end() - at) as usize);
+        let at = (at - task.data.asked) as usize;
+        if let Some(buf) = &mut task.data.buf {
             buf[at..at + len].copy_from_slice(&part[..len]);
         }
     }
@@ -152,7 +151,7 @@ impl IscsiTarget {
         }
         let len = task.flow.len;
         let got = task.received.min(len);
-        if got == task.chunk_end() {
+        if got == task.data.part_end() {
             match task.state {
                 TaskState::Collecting => return self.plan_with(slot, out),
                 _ if len != 0 => self.write_chunk(slot),
@@ -165,7 +164,7 @@ impl IscsiTarget {
         }
         if got < len {
             self.solicit(slot, out);
-        } else if task.flying == 0 {
+        } else if task.data.flying == 0 {
             self.finish(slot, out);
         }
     }
@@ -173,36 +172,26 @@ impl IscsiTarget {
     /// Asks for the next burst, unless enough is with the volume already.
     pub(super) fn solicit(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
-        if task.flying >= IOS_PER_COMMAND || task.burst != Burst::None || task.sense.is_some() {
+        if !task.data.has_room() || task.burst != Burst::None || task.sense.is_some() {
             return;
         }
         // Whoever waited may have been served in between.
         if task.received >= task.flow.len {
             return;
         }
-        if self.withheld.contains(&task.unit) {
+        if self.backlog.is_withheld(task.data.unit) {
             return self.starve(slot);
         }
-        if task.buf.is_none() {
-            let len = (task.chunk_end() - task.asked) as usize;
-            // What is collected is needed as a whole; a block is not cut.
-            let least = if task.state == TaskState::Collecting {
-                len
-            } else {
-                len.min(task.block_mask as usize + 1)
-            };
-            task.buf = out.take_part(len);
-            if let Some(buf) = task.buf.take_if(|buf| buf.len() < least) {
-                out.give(buf);
-            }
-        }
-        if task.buf.is_none() {
+        let len = (task.data.part_end() - task.data.asked) as usize;
+        // What is collected is needed as a whole; a block is not cut.
+        let whole = task.state == TaskState::Collecting;
+        let least = if whole { len } else { len.min(task.data.block_bytes()) };
+        if task.data.buf.is_none() && !task.data.take_buf(len, least, out) {
             return self.starve(slot);
         }
-        let chunk_end = task.chunk_end();
         let offset = task.received;
         //= RFC 7143 §11.8.3: an R2T asks for at most MaxBurstLength, and not for nothing.
-        let len = (chunk_end - offset).min(self.params.max_burst);
+        let len = (task.data.part_end() - offset).min(self.params.max_burst);
         task.burst = Burst::Solicited;
         task.burst_end = offset + len;
         task.burst_number = 0;
@@ -220,8 +209,8 @@ impl IscsiTarget {
     #[cold]
     pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
-        task.buf.take().into_iter().for_each(|buf| out.give(buf));
-        if task.burst == Burst::None && task.flying == 0 {
+        task.data.give_buf(out.pool());
+        if task.burst == Burst::None && task.data.flying == 0 {
             self.finish(slot, out);
         }
     }

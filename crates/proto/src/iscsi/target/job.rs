@@ -3,18 +3,16 @@
 
 use block::{Io, Op, Pool, Tag};
 
+use crate::Outbox;
+use crate::flow::{CLEAR_BYTES_MAX, Ranges};
 use crate::scsi::{Key, Plan, Sense, absent, report_luns};
-use crate::{Outbox, Request};
 
 use super::super::pdu::{Command, Header};
 use super::IscsiTarget;
-use super::command::{IOS_PER_COMMAND, UnitRef};
+use super::command::UnitRef;
 use super::control::reason;
 use super::task::{Burst, Flow, Job, TaskState};
 use crate::{Ending, UnitId};
-
-/// Longest trim or zeroing in one I/O: a multiple of any block.
-const CLEAR_BYTES_MAX: u64 = 1 << 30;
 
 /// Operation code that a session answers itself, because it knows the list.
 const REPORT_LUNS: u8 = 0xa0;
@@ -151,7 +149,7 @@ impl IscsiTarget {
         let Some(slot) = self.begin(header, place, TaskState::Writing) else {
             return self.reject_immediate(header, out);
         };
-        self.tasks[slot].flow = flow;
+        self.tasks[slot].begin(flow);
         sense.into_iter().for_each(|sense| self.tasks[slot].spoil(sense));
         self.expect_data(slot, header, out);
     }
@@ -167,11 +165,11 @@ impl IscsiTarget {
         let Some(slot) = self.begin(header, place, TaskState::Collecting) else {
             return self.reject_immediate(header, out);
         };
-        let (op, ranges, index, at) = (Op::Write, Vec::new(), 0, 0);
+        let ranges = Ranges::new(Op::Write, Vec::new());
         // What it brings is no blocks.
-        self.tasks[slot].block_mask = 0;
-        let job = Job { op, ranges, index, at, pattern: Vec::new(), cdb: command.cdb };
-        self.tasks[slot].flow = flow;
+        self.tasks[slot].data.block_mask = 0;
+        let job = Job { ranges, pattern: Vec::new(), cdb: command.cdb };
+        self.tasks[slot].begin(flow);
         self.tasks[slot].job = Some(Box::new(job));
         self.expect_data(slot, header, out);
     }
@@ -182,7 +180,7 @@ impl IscsiTarget {
         let task = &mut self.tasks[slot];
         let (lun, len) = (task.lun, task.flow.len as usize);
         let cdb = task.job.as_ref().map_or([0; 16], |job| job.cdb);
-        let buf = task.buf.take();
+        let buf = task.data.buf.take();
         let data = buf.as_ref().map_or(&[][..], |buf| &buf[..len]);
         let plan = self.unit(lun).map(|unit| unit.plan_with(&cdb, data));
         buf.into_iter().for_each(|buf| out.give(buf));
@@ -200,7 +198,7 @@ impl IscsiTarget {
             Ok(_) => (Op::Flush, vec![], vec![]),
         };
         task.state = TaskState::Working;
-        task.job = Some(Box::new(Job { op, ranges, index: 0, at: 0, pattern, cdb }));
+        task.job = Some(Box::new(Job { ranges: Ranges::new(op, ranges), pattern, cdb }));
         // Unsolicited data beyond what the command needs may still be on its way.
         if task.burst == Burst::None {
             self.work_on(slot, out);
@@ -221,8 +219,8 @@ impl IscsiTarget {
         let Some(slot) = self.begin(header, place, TaskState::Working) else {
             return self.reject_immediate(header, out);
         };
-        let job = Job { op, ranges, index: 0, at: 0, pattern, cdb: command.cdb };
-        self.tasks[slot].flow = flow;
+        let job = Job { ranges: Ranges::new(op, ranges), pattern, cdb: command.cdb };
+        self.tasks[slot].begin(flow);
         self.tasks[slot].job = Some(Box::new(job));
         // Data that it brings and does not need passes first.
         self.expect_data(slot, header, out);
@@ -236,35 +234,30 @@ impl IscsiTarget {
                 return self.fail_when_quiet(slot, out);
             }
             let Some(job) = task.job.as_mut() else { return };
-            let Some(&(offset, len)) = job.ranges.get(job.index) else {
-                if task.flying == 0 && task.burst == Burst::None {
+            let Some((offset, left)) = job.ranges.next() else {
+                if task.data.flying == 0 && task.burst == Burst::None {
                     self.finish(slot, out);
                 }
                 return;
             };
-            if task.flying >= IOS_PER_COMMAND {
+            if !task.data.has_room() {
                 return;
             }
             let filling = !job.pattern.is_empty();
-            let most = if filling { Pool::LARGE_BYTES as u64 } else { CLEAR_BYTES_MAX };
-            let now = (len - job.at).min(most);
-            let (mut buf, mut now) = (None, now);
+            let most = if filling { Pool::LARGE_BYTES as u32 } else { CLEAR_BYTES_MAX };
+            let (mut buf, mut len) = (None, left.min(most.into()) as u32);
             if filling {
-                buf = out.take_part(now as usize);
+                buf = out.take_part(len as usize);
                 let Some(buf) = &mut buf else { return self.starve(slot) };
-                now = now.min(buf.len() as u64);
-                let blocks = buf[..now as usize].chunks_mut(job.pattern.len());
+                len = len.min(buf.len() as u32);
+                let blocks = buf[..len as usize].chunks_mut(job.pattern.len());
                 blocks.for_each(|block| block.copy_from_slice(&job.pattern[..block.len()]));
             }
-            let tag = Tag(u64::from(slot));
-            let io =
-                Io { tag, op: job.op, fua: false, len: now as u32, offset: offset + job.at, buf };
-            job.at += now;
-            if job.at == len {
-                (job.index, job.at) = (job.index + 1, 0);
-            }
-            task.flying += 1;
-            self.requests.push_back(Request { unit: task.unit, io });
+            job.ranges.advance(len);
+            let (tag, op) = (Tag(u64::from(slot)), job.ranges.op);
+            let io = Io { tag, op, fua: false, len, offset, buf };
+            task.data.flying += 1;
+            self.backlog.request(task.data.unit, io);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use block::{Count, Pool};
 
+use crate::flow::slot_of;
 use crate::scsi::{Sense, decode_lun, encode_lun};
 use crate::{Notice, Outbox, UnitId};
 
@@ -183,29 +184,28 @@ impl IscsiTarget {
             self.incoming.sink = Sink::Discard;
         }
         // I/Os that nobody took yet need not be done.
-        for _ in 0..self.requests.len() {
-            let Some(request) = self.requests.pop_front() else { break };
-            if request.io.tag.0 as u16 == slot {
+        for _ in 0..self.backlog.requests.len() {
+            let Some(request) = self.backlog.requests.pop_front() else { break };
+            if slot_of(request.io.tag) == slot {
                 let task = &mut self.tasks[slot];
-                task.flying.lower(1);
+                task.data.flying.lower(1);
                 if task.reads {
-                    let part = (request.io.tag.0 >> 16) as u16;
-                    let len = task.part_len(part, request.io.buf.as_ref()) as usize;
-                    self.reading_bytes.lower(len);
+                    let len = task.data.part_len(request.io.tag, request.io.buf.as_ref());
+                    self.backlog.end_read(len);
                 }
                 request.io.buf.into_iter().for_each(|buf| pool.give(buf));
             } else {
-                self.requests.push_back(request);
+                self.backlog.requests.push_back(request);
             }
         }
         let epoch = self.epoch;
         let task = &mut self.tasks[slot];
-        task.buf.take().into_iter().for_each(|buf| pool.give(buf));
+        task.data.give_buf(pool);
         (task.sense, task.job) = (None, None);
         task.state = TaskState::Aborted;
         task.burst = Burst::None;
         task.epoch = epoch;
-        if task.flying == 0 {
+        if task.data.flying == 0 {
             self.release(slot);
         }
     }
@@ -213,7 +213,7 @@ impl IscsiTarget {
     /// An I/O of an aborted task came back.
     #[cold]
     pub(super) fn aborted_came(&mut self, slot: u16, out: &mut Outbox) {
-        if self.tasks[slot].flying == 0 {
+        if self.tasks[slot].data.flying == 0 {
             self.release(slot);
             self.answer_waiting(out);
         }
@@ -251,24 +251,24 @@ impl IscsiTarget {
     /// Has a task wait for a buffer, or for room in the outbox.
     #[cold]
     pub(super) fn starve(&mut self, slot: u16) {
-        if !self.starving.contains(&slot) {
-            self.starving.push_back(slot);
+        if !self.backlog.starving.contains(&slot) {
+            self.backlog.starving.push_back(slot);
         }
     }
 
     /// Gives those who wait for a buffer another try, in order, until one waits again.
     #[cold]
     pub(super) fn feed_starving(&mut self, out: &mut Outbox) {
-        for _ in 0..self.starving.len() {
-            let Some(slot) = self.starving.pop_front() else { return };
+        for _ in 0..self.backlog.starving.len() {
+            let Some(slot) = self.backlog.starving.pop_front() else { return };
             match self.tasks[slot].state {
                 TaskState::Reading => {
-                    if !self.held.is_empty() {
+                    if self.backlog.holds_any() {
                         self.send_held(slot, out);
                     }
                     // It may have ended by that, and then it has no slot.
                     if self.tasks[slot].state == TaskState::Reading
-                        && !self.starving.contains(&slot)
+                        && !self.backlog.starving.contains(&slot)
                     {
                         self.read_on(slot, out);
                     }
@@ -276,9 +276,9 @@ impl IscsiTarget {
                 TaskState::Working => self.work_on(slot, out),
                 _ => self.solicit(slot, out),
             }
-            if self.starving.back() == Some(&slot) {
+            if self.backlog.starving.back() == Some(&slot) {
                 // Still nothing: it keeps its place at the front.
-                self.starving.rotate_right(1);
+                self.backlog.starving.rotate_right(1);
                 return;
             }
         }
@@ -287,6 +287,6 @@ impl IscsiTarget {
     /// A task that ends or is aborted waits for nothing any more.
     #[cold]
     pub(super) fn forget_starving(&mut self, slot: u16) {
-        self.starving.retain(|other| *other != slot);
+        self.backlog.starving.retain(|other| *other != slot);
     }
 }

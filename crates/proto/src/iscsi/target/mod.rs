@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use block::{Done, Landing, Memories, Memory, Nanos, Pool};
 
+use crate::flow::Backlog;
 use crate::scsi::Unit;
 use crate::{Ending, Endpoint, Notice, Outbox, Request, Target, UnitId, Violation};
 
@@ -112,19 +113,11 @@ pub struct IscsiTarget {
     /// There is memory for the unasked data of so many commands more.
     affordable: u32,
     tasks: Tasks,
-    requests: VecDeque<Request>,
+    backlog: Backlog,
     /// Those that data landed in.
     memories: Memories,
-    /// Bytes of reads that are with volumes.
-    reading_bytes: usize,
     /// Slots with unsolicited data to come, in order of their commands.
     unsolicited: Vec<u16>,
-    /// Slots that wait for a buffer or for room in the outbox.
-    starving: VecDeque<u16>,
-    /// Units whose writes are not asked for their data.
-    withheld: Vec<UnitId>,
-    /// Parts of reads that came back before their predecessors.
-    held: Vec<Done>,
     attentions: Attentions,
     waiting: Vec<Waiting>,
     epoch: u32,
@@ -201,13 +194,9 @@ impl IscsiTarget {
             told: 0,
             affordable: 0,
             tasks,
-            requests: VecDeque::new(),
+            backlog: Backlog::default(),
             memories: Memories::new(),
-            reading_bytes: 0,
             unsolicited: Vec::new(),
-            starving: VecDeque::new(),
-            withheld: Vec::new(),
-            held: Vec::new(),
             attentions: Attentions::default(),
             waiting: Vec::new(),
             epoch: 0,
@@ -284,7 +273,7 @@ impl IscsiTarget {
     /// Frees the slot of a task that has ended.
     #[inline(always)]
     fn release(&mut self, slot: u16) {
-        if !self.starving.is_empty() {
+        if !self.backlog.starving.is_empty() {
             self.forget_starving(slot);
         }
         self.tasks.release(slot);
@@ -419,7 +408,7 @@ impl Endpoint for IscsiTarget {
 
 impl Target for IscsiTarget {
     fn requests(&mut self) -> &mut VecDeque<Request> {
-        &mut self.requests
+        &mut self.backlog.requests
     }
 
     fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
@@ -439,12 +428,11 @@ impl Target for IscsiTarget {
     }
 
     fn withhold(&mut self, units: &[UnitId]) {
-        self.withheld.clear();
-        self.withheld.extend_from_slice(units);
+        self.backlog.withhold(units);
     }
 
     fn starves(&self) -> bool {
-        !self.starving.is_empty()
+        !self.backlog.starving.is_empty()
     }
 
     fn half_open(&self) -> bool {
@@ -480,12 +468,9 @@ impl Target for IscsiTarget {
     fn abandon(&mut self, pool: &Pool) {
         self.finished = true;
         self.abandoned = true;
-        let requested = self.requests.drain(..).filter_map(|request| request.io.buf);
-        let held = self.held.drain(..).filter_map(|done| done.buf);
-        requested.chain(held).for_each(|buf| pool.give(buf));
+        self.backlog.abandon(pool);
         self.tasks.clear(pool);
         self.unsolicited.clear();
-        self.starving.clear();
         self.waiting.clear();
     }
 }

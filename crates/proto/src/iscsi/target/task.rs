@@ -2,10 +2,9 @@
 
 use std::ops::{Index, IndexMut};
 
-use block::{Buf, Count, Op, Pool};
+use block::{Count, Pool};
 
-use crate::UnitId;
-use crate::flow::Slots;
+use crate::flow::{Ranges, Slots, Transfer};
 use crate::scsi::{Key, Sense};
 
 /// A command in flight.
@@ -20,21 +19,12 @@ pub(super) struct Task {
     pub(super) in_place: bool,
     /// Its I/Os are reads, also when it is aborted.
     pub(super) reads: bool,
-    pub(super) fua: bool,
     /// It fails for want of memory, and may be tried again.
     pub(super) refused: bool,
     /// Tells uses of the slot apart in transfer tags.
     generation: u16,
-    /// I/Os with the volume.
-    pub(super) flying: u16,
-    pub(super) unit: UnitId,
     pub(super) lun: [u8; 8],
-    /// One less than the block size.
-    pub(super) block_mask: u32,
-    /// Where the command begins on the volume, in bytes.
-    pub(super) offset: u64,
-    /// Bytes handed to the volume, and of data-out that came in order.
-    pub(super) asked: u32,
+    /// Bytes of data-out that came in order.
     pub(super) received: u32,
     /// Where the burst of data-out ends, the number of its next PDU, and the R2Ts sent so far.
     pub(super) burst_end: u32,
@@ -43,8 +33,7 @@ pub(super) struct Task {
     /// Which task management request aborted it.
     pub(super) epoch: u32,
     pub(super) flow: Flow,
-    /// Data-out from `asked` on.
-    pub(super) buf: Option<Buf>,
+    pub(super) data: Transfer,
     /// Why it fails. Boxed, so that a slot is two cache lines.
     pub(super) sense: Option<Box<Sense>>,
     /// What is neither a read nor a write.
@@ -103,12 +92,7 @@ pub(super) struct Flow {
 /// Work on ranges that moves no data of the initiator's.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) op: Op,
-    /// Offset and length in bytes.
-    pub(super) ranges: Vec<(u64, u64)>,
-    /// The first range that is not all with the volume, and how much of it is.
-    pub(super) index: usize,
-    pub(super) at: u64,
+    pub(super) ranges: Ranges,
     /// What a write writes over and over.
     pub(super) pattern: Vec<u8>,
     /// The CDB, for a command whose data-out is collected first.
@@ -123,9 +107,6 @@ pub(super) struct Tasks {
     counted: u16,
     limit: u16,
 }
-
-/// I/Os of a command are told apart by where they begin, in units of this: the shortest buffer.
-pub(super) const PART_BYTES: u32 = Pool::SMALL_BYTES as u32;
 
 /// Why a command fails whose data had no place. The status says that it may be tried again.
 //= SPC-4 §ASC and ASCQ assignments: 55h/03h, insufficient resources.
@@ -169,7 +150,9 @@ impl Tasks {
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         let task = &mut self.slots[slot];
-        debug_assert!(task.buf.is_none() && task.flying == 0 && task.state != TaskState::Free);
+        debug_assert!(
+            task.data.buf.is_none() && task.data.flying == 0 && task.state != TaskState::Free
+        );
         task.state = TaskState::Free;
         task.burst = Burst::None;
         task.generation = task.generation.wrapping_add(1);
@@ -196,7 +179,7 @@ impl Tasks {
     /// Empties every slot, whatever is in flight.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for (_, task) in self.slots.iter_mut() {
-            task.buf.take().into_iter().for_each(|buf| pool.give(buf));
+            task.data.give_buf(pool);
             *task = Task::default();
         }
     }
@@ -225,22 +208,11 @@ impl Task {
         u32::from(self.generation) << 16 | u32::from(slot)
     }
 
-    /// Where the part of the data that begins at `asked` ends: a part is as long as its buffer,
-    /// and an I/O's worth where it has none yet.
+    /// What the command moves is known.
     #[inline(always)]
-    pub(super) fn chunk_end(&self) -> u32 {
-        let len = match &self.buf {
-            Some(buf) => buf.len() as u32 & !self.block_mask,
-            None => Pool::LARGE_BYTES as u32,
-        };
-        self.flow.len.min(self.asked.saturating_add(len))
-    }
-
-    /// Length of the part of a read that its I/O's tag names.
-    #[inline(always)]
-    pub(super) fn part_len(&self, part: u16, buf: Option<&Buf>) -> u32 {
-        let most = buf.map_or(Pool::LARGE_BYTES as u32, |buf| buf.len() as u32 & !self.block_mask);
-        self.flow.len.saturating_sub(u32::from(part) * PART_BYTES).min(most)
+    pub(super) fn begin(&mut self, flow: Flow) {
+        self.flow = flow;
+        self.data.len = flow.len;
     }
 
     /// The command fails for this reason, unless it already does for another.

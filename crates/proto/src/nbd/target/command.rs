@@ -2,15 +2,14 @@
 
 use block::{Buf, Done, Io, Op, Pool, Tag};
 
-use crate::{Ending, Outbox, Request};
+use crate::flow::{CLEAR_BYTES_MAX, IOS_PER_COMMAND};
+use crate::{Ending, Outbox};
 
 use super::super::wire::{Asked, REQUEST_MAX_BYTES, command, error, error_of, simple_reply};
 use super::{NbdTarget, Stage, violation};
 
 /// I/Os that one command has with its volume at a time.
-pub(super) const PARTS: usize = 4;
-/// Longest trim or zeroing in one I/O: a multiple of any block.
-const CLEAR_BYTES_MAX: u32 = 1 << 30;
+pub(super) const PARTS: usize = IOS_PER_COMMAND as usize;
 
 /// A command in flight.
 #[derive(Debug, Default)]
@@ -210,7 +209,7 @@ impl NbdTarget {
         held.flying[at] = Some((count, 0));
         let tag = Tag(u64::from(slot) | (at as u64) << 16);
         let io = Io { tag, op: Op::Write, fua: held.fua, len, offset, buf: Some(buf) };
-        self.requests.push_back(Request { unit, io });
+        self.backlog.request(unit, io);
     }
 
     /// Everything but reads, writes and the end.
@@ -259,7 +258,7 @@ impl NbdTarget {
         held.asked += len;
         held.flying[0] = Some((1, 0));
         let io = Io { tag: Tag(slot.into()), op, fua: false, len, offset, buf: None };
-        self.requests.push_back(Request { unit, io });
+        self.backlog.request(unit, io);
     }
 
     /// An I/O came back.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use block::{Buf, Done, Nanos, Pool};
 
-use crate::flow::Slots;
+use crate::flow::{Backlog, Slots};
 use crate::{Ending, Endpoint, Outbox, Request, Target, Violation};
 
 use super::export::{NbdExport, NbdExports};
@@ -49,11 +49,7 @@ pub struct NbdTarget {
     slots: Slots<Slot>,
     /// The write whose data comes next.
     sink: Option<u16>,
-    /// Reads that wait for a buffer or for room to send.
-    starving: VecDeque<u16>,
-    /// Bytes of reads that are with the volume.
-    reading_bytes: usize,
-    requests: VecDeque<Request>,
+    backlog: Backlog,
     /// The connection is gone.
     gone: bool,
     finished: bool,
@@ -93,9 +89,7 @@ impl NbdTarget {
             export: 0,
             slots: Slots::new(config.max_commands),
             sink: None,
-            starving: VecDeque::new(),
-            reading_bytes: 0,
-            requests: VecDeque::new(),
+            backlog: Backlog::default(),
             gone: false,
             finished: false,
         }
@@ -169,7 +163,7 @@ impl Target for NbdTarget {
     }
 
     fn requests(&mut self) -> &mut VecDeque<Request> {
-        &mut self.requests
+        &mut self.backlog.requests
     }
 
     fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
@@ -186,7 +180,7 @@ impl Target for NbdTarget {
     }
 
     fn starves(&self) -> bool {
-        !self.starving.is_empty()
+        !self.backlog.starving.is_empty()
     }
 
     fn half_open(&self) -> bool {
@@ -209,10 +203,8 @@ impl Target for NbdTarget {
 
     fn abandon(&mut self, pool: &Pool) {
         (self.stage, self.gone) = (Stage::Leaving, true);
-        self.starving.clear();
         self.sink = None;
-        let requests = self.requests.drain(..).filter_map(|request| request.io.buf);
-        requests.for_each(|buf| pool.give(buf));
+        self.backlog.abandon(pool);
         for (_, slot) in self.slots.iter_mut() {
             let bufs: Vec<Buf> = slot.take_bufs();
             bufs.into_iter().for_each(|buf| pool.give(buf));

@@ -2,7 +2,8 @@
 
 use block::{Buf, Io, Op, Pool, Tag};
 
-use crate::{Ending, Outbox, Request};
+use crate::flow::{has_room_by_reference, is_full};
+use crate::{Ending, Outbox};
 
 use super::super::wire::{
     Asked, CHUNK_BYTES, REQUEST_MAX_BYTES, chunk, chunk_head, error, simple_reply,
@@ -10,9 +11,6 @@ use super::super::wire::{
 use super::NbdTarget;
 use super::command::{PARTS, Work};
 
-/// While so much waits to be sent, reads wait: a client that does not read holds no more memory
-/// than that.
-const BACKLOG_BYTES: usize = 16 << 20;
 /// Header of a reply, and of its place.
 const HEAD_BYTES: usize = CHUNK_BYTES + 8;
 
@@ -40,7 +38,7 @@ impl NbdTarget {
         let held = &mut self.slots[slot];
         let (cookie, offset, len) = (held.cookie, held.offset, held.len);
         if let Some(memory) = export.memory.as_ref().filter(|_| held.error == 0) {
-            if out.len_bytes() >= BACKLOG_BYTES || !has_room(len as usize, out) {
+            if is_full(out) || !has_room(len as usize, out) {
                 return self.starve(slot, out);
             }
             if self.structured {
@@ -60,9 +58,7 @@ impl NbdTarget {
             && let Some(at) = held.flying.iter().position(Option::is_none)
         {
             let want = (len - held.asked).min(Pool::LARGE_BYTES as u32) as usize;
-            let under_way = self.reading_bytes;
-            let ready = out.len_bytes() + under_way < BACKLOG_BYTES
-                && out.has_room(row(want) + row(under_way) + HEAD_BYTES);
+            let ready = self.backlog.may_read(want, HEAD_BYTES, out);
             let least = block.max(Pool::SMALL_BYTES);
             let buf = if ready { out.take_to_send(want, least) } else { None };
             let Some(buf) = buf else { return self.starve(slot, out) };
@@ -71,9 +67,9 @@ impl NbdTarget {
             let tag = Tag(u64::from(slot) | (at as u64) << 16);
             let place = offset + u64::from(held.asked);
             held.asked += part;
-            self.reading_bytes += part as usize;
+            self.backlog.begin_read(part);
             let io = Io { tag, op: Op::Read, fua: false, len: part, offset: place, buf: Some(buf) };
-            self.requests.push_back(Request { unit, io });
+            self.backlog.request(unit, io);
         }
     }
 
@@ -87,7 +83,7 @@ impl NbdTarget {
         out: &mut Outbox,
     ) {
         let (at, len) = flown.unwrap_or_default();
-        self.reading_bytes = self.reading_bytes.saturating_sub(len as usize);
+        self.backlog.end_read(len);
         let structured = self.structured;
         let held = &mut self.slots[slot];
         let ends = !held.is_flying() && held.asked == held.len;
@@ -142,7 +138,7 @@ impl NbdTarget {
     /// The read in a slot waits for a buffer, or for room in the outbox.
     #[cold]
     fn starve(&mut self, slot: u16, out: &mut Outbox) {
-        let quiet = self.reading_bytes == 0 && out.is_empty();
+        let quiet = !self.backlog.is_reading() && out.is_empty();
         let held = &mut self.slots[slot];
         // Nothing will come back but what it holds itself.
         if quiet && !held.parts.is_empty() && !held.is_flying() {
@@ -150,15 +146,15 @@ impl NbdTarget {
             return self.end_read(slot, out);
         }
         if !std::mem::replace(&mut held.starving, true) {
-            self.starving.push_back(slot);
+            self.backlog.starving.push_back(slot);
         }
     }
 
     /// Gives those that wait another try, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
-        for _ in 0..self.starving.len() {
-            let Some(slot) = self.starving.pop_front() else { return };
+        for _ in 0..self.backlog.starving.len() {
+            let Some(slot) = self.backlog.starving.pop_front() else { return };
             let held = &mut self.slots[slot];
             held.starving = false;
             if held.work == Work::Read && !held.is_flying() && held.error != 0 {
@@ -178,22 +174,13 @@ fn data_head(flags: u16, cookie: u64, offset: u64, len: u32, out: &mut Outbox) {
     head[CHUNK_BYTES..].copy_from_slice(&offset.to_be_bytes());
 }
 
-/// What of so many bytes lies in a row: what is longer goes by reference.
-fn row(bytes: usize) -> usize {
-    bytes.min(Outbox::BY_REFERENCE_BYTES)
-}
-
 /// Whether the outbox has room for a read of memory.
 #[inline(always)]
 fn has_room(len: usize, out: &Outbox) -> bool {
     if len < Outbox::BY_REFERENCE_BYTES {
         return out.has_room(len + HEAD_BYTES);
     }
-    // The last part may be so short that it is copied.
-    match len.div_ceil(Pool::LARGE_BYTES) {
-        1 => out.has_room(Outbox::BY_REFERENCE_BYTES + Outbox::ENDED_ROW_BYTES + HEAD_BYTES),
-        parts => out.has_headers(parts + 2),
-    }
+    has_room_by_reference(len, HEAD_BYTES, out)
 }
 
 const _: () = assert!(PARTS <= 4, "the names of parts fit behind that of the slot");

@@ -3,10 +3,10 @@
 use block::Nanos;
 
 use crate::Outbox;
+use crate::flow::is_full;
 
 use super::super::pdu::{Command, SglKind, Status, admin, fabrics};
 use super::NvmeTarget;
-use super::command::BACKLOG_BYTES;
 use super::feature::Features;
 use super::job::{NOWHERE, Refused};
 use super::slot::{Job, SlotState};
@@ -30,7 +30,7 @@ pub(super) struct Admin {
 
 /// Whether most answers of an admin queue can be appended.
 fn has_room_for_page(out: &Outbox) -> bool {
-    out.len_bytes() < BACKLOG_BYTES && out.has_room(4096 + 128)
+    !is_full(out) && out.has_room(4096 + 128)
 }
 
 /// Asynchronous event requests that may wait, less one.

@@ -75,7 +75,7 @@ impl NvmeTarget {
             Stage::Io => Some(self.alive.look_at),
         };
         let fed = self.alive.heard.max(self.alive.ticked);
-        let starving = (!self.starving.is_empty()).then(|| later(fed, STARVING_PAUSE));
+        let starving = (!self.backlog.starving.is_empty()).then(|| later(fed, STARVING_PAUSE));
         [due, starving].into_iter().flatten().min()
     }
 

@@ -4,11 +4,12 @@ use block::{Buf, Count, Done, Fault, Op, Pool};
 
 use crate::Outbox;
 use crate::crc32c::crc32c;
+use crate::flow::{part_begin, part_tag, slot_of};
 
 use super::super::pdu::{Completion, Data, Status, flag, kind};
 use super::NvmeTarget;
 use super::command::BlockRange;
-use super::slot::{PART_BYTES, SlotState};
+use super::slot::SlotState;
 
 /// With digests, data and digest lie in one buffer of the outbox; half of one keeps whole blocks.
 pub(super) const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
@@ -17,18 +18,18 @@ impl NvmeTarget {
     /// An I/O came back.
     #[inline(always)]
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
-        let slot = done.tag.0 as u16;
+        let slot = slot_of(done.tag);
         if self.abandoned {
             return done.buf.into_iter().for_each(|buf| out.give(buf));
         }
         let Some(command) = self.slots.get_mut(slot) else {
             return debug_assert!(false, "an I/O that was never asked for");
         };
-        debug_assert!(command.flying != 0, "an I/O comes back once");
+        debug_assert!(command.data.flying != 0, "an I/O comes back once");
         match command.state {
             SlotState::Reading => self.read_came(slot, done, out),
             SlotState::Writing => {
-                command.flying.lower(1);
+                command.data.flying.lower(1);
                 done.buf.into_iter().for_each(|buf| out.give(buf));
                 if let Err(fault) = done.result {
                     command.spoil(status_of(fault, Op::Write));
@@ -65,20 +66,19 @@ impl NvmeTarget {
     #[inline(always)]
     fn read_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
-        let part = (done.tag.0 >> 16) as u16;
         let sent = read.moved;
-        let next = u32::from(part) * PART_BYTES == sent;
+        let next = part_begin(done.tag) == sent;
         if !next || done.result.is_err() || read.fails() {
             return self.read_came_oddly(slot, done, out);
         }
         let Some(buf) = done.buf else {
             return debug_assert!(false, "a read comes back with its buffer");
         };
-        read.flying.lower(1);
-        let len = read.part_len(part, Some(&buf));
+        read.data.flying.lower(1);
+        let len = read.data.part_len(done.tag, Some(&buf));
         read.moved += len;
-        self.reading_bytes.lower(len as usize);
-        let (id, whole) = (read.id, read.moved == read.len);
+        self.backlog.end_read(len);
+        let (id, whole) = (read.id, read.moved == read.data.len);
         if whole {
             // The entry of the queue is free before the host learns that the command is done.
             self.slots.release(slot);
@@ -86,7 +86,7 @@ impl NvmeTarget {
         self.send_data(id, sent, (buf, len), whole, out);
         if !whole {
             self.read_on(slot, out);
-            if !self.held.is_empty() {
+            if self.backlog.holds_any() {
                 self.send_held(slot, out);
             }
         }
@@ -173,7 +173,7 @@ impl NvmeTarget {
     #[inline(always)]
     pub(super) fn finish(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
-        debug_assert!(command.buf.is_none(), "a command that ends has no buffer");
+        debug_assert!(command.data.buf.is_none(), "a command that ends has no buffer");
         if command.job.is_some() {
             command.job = None;
         }
@@ -190,17 +190,11 @@ impl NvmeTarget {
             read.spoil(status_of(fault, Op::Read));
         }
         if !read.fails() {
-            return self.held.push(done);
+            return self.backlog.hold(done);
         }
         self.drop_part(slot, done, out);
         // What is held of this command will not be sent any more.
-        let mut at = 0;
-        while let Some(held) = self.held.get(at) {
-            if held.tag.0 as u16 != slot {
-                at += 1;
-                continue;
-            }
-            let held = self.held.swap_remove(at);
+        while let Some(held) = self.backlog.take_held(|done| slot_of(done.tag) == slot) {
             self.drop_part(slot, held, out);
         }
         self.fail_when_quiet(slot, out);
@@ -209,19 +203,16 @@ impl NvmeTarget {
     /// A part of a read that fails is of no use.
     fn drop_part(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
-        read.flying.lower(1);
-        let part = (done.tag.0 >> 16) as u16;
-        self.reading_bytes.lower(read.part_len(part, done.buf.as_ref()) as usize);
+        read.data.flying.lower(1);
+        self.backlog.end_read(read.data.part_len(done.tag, done.buf.as_ref()));
         done.buf.into_iter().for_each(|buf| out.give(buf));
     }
 
     /// Sends the part of a read that came too early and is now next.
     #[cold]
     fn send_held(&mut self, slot: u16, out: &mut Outbox) {
-        let part = self.slots[slot].moved / PART_BYTES;
-        let name = part << 16 | u32::from(slot);
-        if let Some(at) = self.held.iter().position(|done| done.tag.0 as u32 == name) {
-            let done = self.held.swap_remove(at);
+        let next = part_tag(slot, self.slots[slot].moved);
+        if let Some(done) = self.backlog.take_held(|done| done.tag == next) {
             self.read_came(slot, done, out);
         }
     }

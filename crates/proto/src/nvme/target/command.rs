@@ -1,21 +1,15 @@
 //! Commands on an I/O queue: what comes in, and how each gets going.
 
-use block::{Io, Op, Pool, Tag};
+use block::Pool;
 
-use crate::{Ending, Outbox, Request, UnitId};
+use crate::flow::{Transfer, has_room_by_reference, is_full};
+use crate::{Ending, Outbox, UnitId};
 
 use super::super::frame::Fatal;
 use super::super::pdu::{CAPSULE_BYTES, Command, SglKind, Status, io};
 use super::answer::DIGESTED_MAX_BYTES;
-use super::slot::{PART_BYTES, Slot, SlotState};
+use super::slot::{Slot, SlotState};
 use super::{NvmeTarget, Sink};
-
-/// I/Os that one command has with its volume at a time.
-pub(super) const IOS_PER_COMMAND: u16 = 4;
-
-/// While so much waits to be sent or is being read, commands that send more wait: a host that does
-/// not read holds no more memory than that.
-pub(super) const BACKLOG_BYTES: usize = 16 << 20;
 
 /// Header of a data PDU with padding and digests.
 const HEADERS_BYTES: usize = 192;
@@ -28,6 +22,8 @@ pub(super) struct BlockRange {
     pub(super) namespace: u32,
     /// It is memory.
     pub(super) in_place: bool,
+    /// One less than the block size.
+    pub(super) block_mask: u32,
     pub(super) offset: u64,
     pub(super) len: u32,
 }
@@ -66,7 +62,7 @@ impl NvmeTarget {
                 return Ok(());
             }
         };
-        let room = out.len_bytes() < BACKLOG_BYTES && self.has_room(place.len, out);
+        let room = !is_full(out) && self.has_room(place.len, out);
         if place.in_place && room {
             self.read_in_place(command.id(), place, out);
             return Ok(());
@@ -95,7 +91,7 @@ impl NvmeTarget {
         let Some(slot) = self.begin(command, place, SlotState::Writing) else {
             return Err(self.overrun(capsule, out));
         };
-        self.slots[slot].fua = command.fua();
+        self.slots[slot].data.fua = command.fua();
         self.expect_data(slot, command, out);
         Ok(())
     }
@@ -136,7 +132,9 @@ impl NvmeTarget {
         }
         let offset = start << shift;
         let (unit, in_place) = (namespace.id, namespace.memory.is_some());
-        Ok(BlockRange { unit, namespace: command.namespace(), in_place, offset, len })
+        let block_mask = geometry.block_bytes - 1;
+        let namespace = command.namespace();
+        Ok(BlockRange { unit, namespace, in_place, block_mask, offset, len })
     }
 
     /// Takes a slot for a command.
@@ -153,14 +151,15 @@ impl NvmeTarget {
         taken.open = false;
         taken.in_place = place.in_place;
         taken.lands = false;
-        taken.fua = false;
+        taken.data.fua = false;
         taken.id = command.id();
         taken.status = Status::SUCCESS;
-        taken.unit = place.unit;
+        taken.data.unit = place.unit;
         taken.namespace = place.namespace;
-        taken.offset = place.offset;
-        taken.len = place.len;
-        taken.asked = 0;
+        taken.data.block_mask = place.block_mask;
+        taken.data.offset = place.offset;
+        taken.data.len = place.len;
+        taken.data.asked = 0;
         taken.moved = 0;
         taken.burst_end = 0;
         Some(slot)
@@ -177,45 +176,37 @@ impl NvmeTarget {
     /// Asks the volume for what comes next of a read, as far as buffers go.
     #[inline(always)]
     pub(super) fn read_on(&mut self, slot: u16, out: &mut Outbox) {
-        let block_bytes = self.block_bytes(slot);
         let read = &mut self.slots[slot];
         if read.in_place {
             return self.read_later(slot, out);
         }
-        while read.asked < read.len && read.flying < IOS_PER_COMMAND {
-            let len = read.chunk_end() - read.asked;
-            let longest = Outbox::BY_REFERENCE_BYTES;
-            let rows = (len as usize).min(longest) + self.reading_bytes.min(longest);
-            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES
-                && out.has_room(rows + HEADERS_BYTES);
-            let least = block_bytes.max(Pool::SMALL_BYTES);
+        while read.data.asked < read.data.len && read.data.has_room() {
+            let len = read.data.part_end() - read.data.asked;
+            let ready = self.backlog.may_read(len as usize, HEADERS_BYTES, out);
+            let least = Pool::SMALL_BYTES.max(read.data.block_bytes());
             let buf = if ready { out.take_to_send(len as usize, least) } else { None };
             let Some(buf) = buf else { return self.starve(slot) };
             let len = len.min(buf.len() as u32);
-            let tag = tag(slot, read.asked);
-            let offset = read.offset + u64::from(read.asked);
-            read.asked += len;
-            read.flying += 1;
-            self.reading_bytes += len as usize;
-            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf: Some(buf) };
-            self.requests.push_back(Request { unit: read.unit, io });
+            self.backlog.begin_read(len);
+            self.backlog.requests.push_back(read.data.read(slot, len, len, buf));
         }
     }
 
     /// A read of memory, for which there was no room to send.
     #[cold]
     fn read_later(&mut self, slot: u16, out: &mut Outbox) {
-        if out.len_bytes() >= BACKLOG_BYTES {
+        if is_full(out) {
             return self.starve(slot);
         }
-        let Slot { id, unit, namespace, offset, len, .. } = self.slots[slot];
+        let Slot { id, namespace, data: Transfer { unit, block_mask, offset, len, .. }, .. } =
+            self.slots[slot];
         if !self.has_room(len, out) {
             // There is memory for short parts only, so it goes part by part.
             self.slots[slot].in_place = false;
             return self.read_on(slot, out);
         }
         self.slots.release(slot);
-        let place = BlockRange { unit, namespace, in_place: true, offset, len };
+        let place = BlockRange { unit, namespace, in_place: true, block_mask, offset, len };
         self.read_in_place(id, place, out);
     }
 
@@ -235,21 +226,7 @@ impl NvmeTarget {
             let part = len.min(DIGESTED_MAX_BYTES);
             return out.has_rows(len.div_ceil(part) as usize, part as usize + HEADERS_BYTES);
         }
-        match (len as usize).div_ceil(Pool::LARGE_BYTES) {
-            // What goes by reference ends the row that its header stands in.
-            1 => {
-                out.has_room(BY_REFERENCE_BYTES as usize + Outbox::ENDED_ROW_BYTES + HEADERS_BYTES)
-            }
-            // The last part may be so short that it is copied.
-            parts => out.has_headers(parts + 2),
-        }
-    }
-
-    /// Length of a block that the command in a slot moves: a part of its data is one at least.
-    #[inline(always)]
-    pub(super) fn block_bytes(&self, slot: u16) -> usize {
-        let namespace = self.subsystem.namespace(self.slots[slot].namespace);
-        namespace.map_or(1, |namespace| namespace.geometry.block_bytes as usize)
+        has_room_by_reference(len as usize, HEADERS_BYTES, out)
     }
 
     /// Gets ready for the data of a command: it comes along, or is asked for.
@@ -270,7 +247,7 @@ impl NvmeTarget {
         self.incoming.sink = Sink::Slot(slot);
         self.incoming.last = true;
         taken.open = true;
-        taken.burst_end = taken.len;
+        taken.burst_end = taken.data.len;
         taken.lands = taken.in_place && taken.state == SlotState::Writing;
     }
 
@@ -290,20 +267,7 @@ impl NvmeTarget {
     /// Hands a whole part of the data to the volume.
     #[inline(always)]
     pub(super) fn write_chunk(&mut self, slot: u16) {
-        let write = &mut self.slots[slot];
-        let len = write.chunk_end() - write.asked;
-        let Some(buf) = write.buf.take() else { return };
-        let tag = tag(slot, write.asked);
-        let offset = write.offset + u64::from(write.asked);
-        write.asked += len;
-        write.flying += 1;
-        let io = Io { tag, op: Op::Write, fua: write.fua, len, offset, buf: Some(buf) };
-        self.requests.push_back(Request { unit: write.unit, io });
+        let request = self.slots[slot].data.write(slot);
+        self.backlog.requests.extend(request);
     }
-}
-
-/// The name of an I/O: the slot, and which part of the command it is.
-#[inline(always)]
-pub(super) fn tag(slot: u16, asked: u32) -> Tag {
-    Tag(u64::from(asked / PART_BYTES) << 16 | u64::from(slot))
 }

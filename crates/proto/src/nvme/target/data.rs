@@ -6,7 +6,6 @@ use crate::{Ending, Outbox};
 
 use super::super::frame::Fatal;
 use super::super::pdu::{Data, ReadyToTransfer, Short, Status, fatal};
-use super::command::IOS_PER_COMMAND;
 use super::slot::SlotState;
 use super::{NvmeTarget, Sink, Stage};
 
@@ -76,7 +75,7 @@ impl NvmeTarget {
     ) {
         let write = &mut self.slots[slot];
         if let Some(memory) = self.subsystem.memory(write.namespace) {
-            landing.push(memory, write.offset, data);
+            landing.push(memory, write.data.offset, data);
         }
         write.open = false;
         self.finish(slot, out);
@@ -86,7 +85,7 @@ impl NvmeTarget {
     #[inline(always)]
     pub(super) fn lands(&self, slot: u16, len: usize) -> bool {
         let write = &self.slots[slot];
-        write.lands && len == write.len as usize && !write.fails()
+        write.lands && len == write.data.len as usize && !write.fails()
     }
 
     /// Puts a part of a PDU's data into the command's buffer.
@@ -100,12 +99,12 @@ impl NvmeTarget {
         // What comes along with a command may be more than it needs.
         let at = (command.moved + have).min(command.burst_end);
         let len = part.len().min((command.burst_end - at) as usize);
-        let at = (at - command.asked) as usize;
+        let at = (at - command.data.asked) as usize;
         // What comes along has no buffer yet. It is no longer than the data that comes.
-        if command.buf.is_none() {
-            command.buf = out.take_unasked(command.len as usize);
+        if command.data.buf.is_none() {
+            command.data.buf = out.take_unasked(command.data.len as usize);
         }
-        match &mut command.buf {
+        match &mut command.data.buf {
             Some(buf) => buf[at..at + len].copy_from_slice(&part[..len]),
             //= NVMe base §Generic command status: the host should submit it again.
             None => command.spoil(Status::COMMAND_INTERRUPTED),
@@ -142,13 +141,13 @@ impl NvmeTarget {
         if write.open {
             return;
         }
-        if write.buf.is_some() {
+        if write.data.buf.is_some() {
             self.write_chunk(slot);
         }
         let write = &self.slots[slot];
-        if write.moved < write.len {
+        if write.moved < write.data.len {
             self.solicit(slot, out);
-        } else if write.flying == 0 {
+        } else if write.data.flying == 0 {
             self.finish(slot, out);
         }
     }
@@ -156,30 +155,26 @@ impl NvmeTarget {
     /// Asks for the next burst, unless enough is with the volume already.
     //= NVMe-TCP §3.3.2: one R2T is outstanding for a command, so any MAXR2T is kept.
     pub(super) fn solicit(&mut self, slot: u16, out: &mut Outbox) {
-        let block_bytes = self.block_bytes(slot);
         let command = &mut self.slots[slot];
-        if command.flying >= IOS_PER_COMMAND {
+        if !command.data.has_room() {
             return;
         }
-        if self.withheld.contains(&command.unit) {
+        if self.backlog.is_withheld(command.data.unit) {
             return self.starve(slot);
         }
-        debug_assert!(command.buf.is_none() && command.moved == command.asked);
-        let mut len = (command.chunk_end() - command.asked) as usize;
+        debug_assert!(command.data.buf.is_none() && command.moved == command.data.asked);
+        let block_bytes = command.data.block_bytes();
+        let mut len = (command.data.part_end() - command.data.asked) as usize;
         if command.state == SlotState::Comparing && out.is_short(len) {
             // There is to be a buffer for what it is compared with, too.
             len = len.min(block_bytes.max(Pool::SMALL_BYTES));
         }
         // Data that say what to do are needed as a whole, and a block is not cut.
         let least = if command.state == SlotState::Collecting { len } else { len.min(block_bytes) };
-        command.buf = out.take_part(len);
-        if let Some(buf) = command.buf.take_if(|buf| buf.len() < least) {
-            out.give(buf);
-        }
-        if command.buf.is_none() {
+        if !command.data.take_buf(len, least, out) {
             return self.starve(slot);
         }
-        let end = command.chunk_end();
+        let end = command.data.part_end();
         let offset = command.moved;
         command.open = true;
         command.burst_end = end;
@@ -193,10 +188,10 @@ impl NvmeTarget {
     #[cold]
     pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
-        if command.open || command.flying != 0 {
+        if command.open || command.data.flying != 0 {
             return;
         }
-        command.buf.take().into_iter().for_each(|buf| out.give(buf));
+        command.data.give_buf(out.pool());
         self.finish(slot, out);
     }
 }

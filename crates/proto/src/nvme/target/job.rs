@@ -2,18 +2,16 @@
 
 use block::{Count, Done, Io, Op, Tag};
 
-use crate::{Ending, Outbox, Request};
+use crate::flow::{CLEAR_BYTES_MAX, Ranges, part_tag};
+use crate::{Ending, Outbox};
 
 use super::super::pdu::{CAPSULE_BYTES, Command, Entry, Status, admin, fabrics, io};
 use super::answer::status_of;
-use super::command::{BlockRange, IOS_PER_COMMAND, tag};
+use super::command::BlockRange;
 use super::slot::{Job, SlotState};
 use super::{NvmeTarget, Stage};
 use crate::UnitId;
 use block::Nanos;
-
-/// Longest trim or zeroing in one I/O: a multiple of any block.
-const CLEAR_BYTES_MAX: u64 = 1 << 30;
 
 /// Length of a range in the data of a Dataset Management command.
 //= NVMe base §Dataset Management: a range is 16 bytes, and there are at most 256.
@@ -27,7 +25,7 @@ const ZEROES_DEALLOCATE: u32 = 1 << 25;
 
 /// Range of commands without one.
 pub(super) const NOWHERE: BlockRange =
-    BlockRange { unit: UnitId(0), namespace: 0, in_place: false, offset: 0, len: 0 };
+    BlockRange { unit: UnitId(0), namespace: 0, in_place: false, block_mask: 0, offset: 0, len: 0 };
 
 impl NvmeTarget {
     /// A command on an I/O queue that is neither a read nor a write.
@@ -71,10 +69,10 @@ impl NvmeTarget {
 
     fn ask_for_flush(&mut self, slot: u16) {
         let flush = &mut self.slots[slot];
-        flush.flying = 1;
+        flush.data.flying = 1;
         let tag = Tag(u64::from(slot));
         let io = Io { tag, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
-        self.requests.push_back(Request { unit: flush.unit, io });
+        self.backlog.request(flush.data.unit, io);
     }
 
     fn write_zeroes(&mut self, command: Command<'_>) -> Result<(), Refused> {
@@ -93,9 +91,10 @@ impl NvmeTarget {
         let place = BlockRange { unit: namespace.id, ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Working).ok_or(Refused::Overrun)?;
         let ranges = vec![(start << shift, count << shift)];
-        self.slots[slot].job = Some(Box::new(Job { op, ranges, ..Job::new(*command.0) }));
+        self.slots[slot].job =
+            Some(Box::new(Job { entry: *command.0, ranges: Ranges::new(op, ranges) }));
         // A volume knows no zeroing that is durable at once: a flush comes behind it.
-        self.slots[slot].fua = command.fua() && geometry.volatile;
+        self.slots[slot].data.fua = command.fua() && geometry.volatile;
         self.ask_for_ranges(slot);
         Ok(())
     }
@@ -139,9 +138,9 @@ impl NvmeTarget {
         if command.state == SlotState::Comparing {
             return self.compare_on(slot, out);
         }
-        let len = command.len as usize;
+        let len = command.data.len as usize;
         let entry = command.job.as_ref().map_or([0; 64], |job| job.entry);
-        let Some(buf) = command.buf.take() else { return };
+        let Some(buf) = command.data.buf.take() else { return };
         if self.stage == Stage::Unconnected {
             self.slots[slot].job = None;
             self.slots.release(slot);
@@ -166,7 +165,7 @@ impl NvmeTarget {
         };
         let slot_ref = &mut self.slots[slot];
         slot_ref.state = SlotState::Working;
-        slot_ref.job = Some(Box::new(Job { op: Op::Trim, ranges, ..Job::new(*entry) }));
+        slot_ref.job = Some(Box::new(Job { entry: *entry, ranges: Ranges::new(Op::Trim, ranges) }));
         self.work_on(slot, out);
     }
 
@@ -200,10 +199,10 @@ impl NvmeTarget {
         }
         self.ask_for_ranges(slot);
         let work = &mut self.slots[slot];
-        if work.flying != 0 {
+        if work.data.flying != 0 {
             return;
         }
-        if std::mem::take(&mut work.fua) {
+        if std::mem::take(&mut work.data.fua) {
             return self.ask_for_flush(slot);
         }
         self.finish(slot, out);
@@ -213,18 +212,15 @@ impl NvmeTarget {
     fn ask_for_ranges(&mut self, slot: u16) {
         let work = &mut self.slots[slot];
         let Some(job) = work.job.as_mut() else { return };
-        while let Some(&(offset, len)) = job.ranges.get(job.index)
-            && work.flying < IOS_PER_COMMAND
+        while let Some((offset, left)) = job.ranges.next()
+            && work.data.has_room()
         {
-            let now = (len - job.at).min(CLEAR_BYTES_MAX);
-            let (tag, offset) = (Tag(u64::from(slot)), offset + job.at);
-            let io = Io { tag, op: job.op, fua: false, len: now as u32, offset, buf: None };
-            job.at += now;
-            if job.at == len {
-                (job.index, job.at) = (job.index + 1, 0);
-            }
-            work.flying += 1;
-            self.requests.push_back(Request { unit: work.unit, io });
+            let (tag, op) = (Tag(u64::from(slot)), job.ranges.op);
+            let len = left.min(CLEAR_BYTES_MAX.into()) as u32;
+            let io = Io { tag, op, fua: false, len, offset, buf: None };
+            job.ranges.advance(len);
+            work.data.flying += 1;
+            self.backlog.request(work.data.unit, io);
         }
     }
 
@@ -241,14 +237,14 @@ impl NvmeTarget {
         if compare.fails() {
             return self.fail_when_quiet(slot, out);
         }
-        if compare.open || compare.flying != 0 {
+        if compare.open || compare.data.flying != 0 {
             return;
         }
-        if compare.buf.is_none() {
-            let more = compare.moved < compare.len;
+        if compare.data.buf.is_none() {
+            let more = compare.moved < compare.data.len;
             return if more { self.solicit(slot, out) } else { self.finish(slot, out) };
         }
-        let len = compare.moved - compare.asked;
+        let len = compare.moved - compare.data.asked;
         let mut buf = out.take_part(len as usize);
         if let Some(short) = buf.take_if(|buf| buf.len() < len as usize) {
             out.give(short);
@@ -256,26 +252,29 @@ impl NvmeTarget {
         if buf.is_none() {
             return self.starve(slot);
         }
-        compare.flying = 1;
-        let (tag, offset) = (tag(slot, compare.asked), compare.offset + u64::from(compare.asked));
+        compare.data.flying = 1;
+        let (tag, offset) = (
+            part_tag(slot, compare.data.asked),
+            compare.data.offset + u64::from(compare.data.asked),
+        );
         let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
-        self.requests.push_back(Request { unit: compare.unit, io });
+        self.backlog.request(compare.data.unit, io);
     }
 
     fn compare_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let compare = &mut self.slots[slot];
-        compare.flying = 0;
-        let len = (compare.moved - compare.asked) as usize;
-        let same = match (&compare.buf, &done.buf) {
+        compare.data.flying = 0;
+        let len = (compare.moved - compare.data.asked) as usize;
+        let same = match (&compare.data.buf, &done.buf) {
             (Some(ours), Some(theirs)) => ours[..len] == theirs[..len],
             _ => false,
         };
         match done.result {
             Err(fault) => compare.spoil(status_of(fault, Op::Read)),
             Ok(()) if !same => compare.spoil(Status::COMPARE_FAILURE),
-            Ok(()) => compare.asked = compare.moved,
+            Ok(()) => compare.data.asked = compare.moved,
         }
-        let bufs = [compare.buf.take(), done.buf];
+        let bufs = [compare.data.buf.take(), done.buf];
         bufs.into_iter().flatten().for_each(|buf| out.give(buf));
         self.compare_on(slot, out);
     }
@@ -289,9 +288,9 @@ impl NvmeTarget {
             _ => {}
         }
         let work = &mut self.slots[slot];
-        work.flying.lower(1);
+        work.data.flying.lower(1);
         if let Err(fault) = done.result {
-            let op = work.job.as_ref().map_or(Op::Flush, |job| job.op);
+            let op = work.job.as_ref().map_or(Op::Flush, |job| job.ranges.op);
             work.spoil(status_of(fault, op));
         }
         done.buf.into_iter().for_each(|buf| out.give(buf));
@@ -316,14 +315,14 @@ impl NvmeTarget {
     pub(super) fn starve(&mut self, slot: u16) {
         let starving = &mut self.slots[slot].starving;
         if !std::mem::replace(starving, true) {
-            self.starving.push_back(slot);
+            self.backlog.starving.push_back(slot);
         }
     }
 
     /// Gives those who wait another try, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
-        if self.leaving || !self.starving.is_empty() {
+        if self.leaving || !self.backlog.starving.is_empty() {
             self.feed_starving(out);
         }
     }
@@ -331,12 +330,12 @@ impl NvmeTarget {
     #[cold]
     fn feed_starving(&mut self, out: &mut Outbox) {
         self.end_between_commands();
-        for _ in 0..self.starving.len() {
-            let Some(number) = self.starving.pop_front() else { return };
+        for _ in 0..self.backlog.starving.len() {
+            let Some(number) = self.backlog.starving.pop_front() else { return };
             let slot = &mut self.slots[number];
             slot.starving = false;
             // The command may have failed or ended meanwhile, and another may have its slot.
-            let wants_data = !slot.open && slot.buf.is_none() && slot.moved < slot.len;
+            let wants_data = !slot.open && slot.data.buf.is_none() && slot.moved < slot.data.len;
             match slot.state {
                 SlotState::Reading if !slot.fails() => self.read_on(number, out),
                 SlotState::Writing | SlotState::Collecting if wants_data && !slot.fails() => {

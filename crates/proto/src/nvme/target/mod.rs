@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use block::{Done, Landing, Memories, Nanos, Pool};
 
+use crate::flow::Backlog;
 use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId};
 
 use super::controllers::{Controllers, Membership};
@@ -115,17 +116,9 @@ pub struct NvmeTarget {
     admin: Option<Box<Admin>>,
     queue: Queue,
     slots: Commands,
-    requests: VecDeque<Request>,
+    backlog: Backlog,
     /// Those that data landed in.
     memories: Memories,
-    /// Slots that wait for a buffer or for room in the outbox.
-    starving: VecDeque<u16>,
-    /// Units whose writes are not asked for their data.
-    withheld: Vec<UnitId>,
-    /// Parts of reads that came back before their predecessors.
-    held: Vec<Done>,
-    /// Bytes of reads that are with volumes, or came back too early.
-    reading_bytes: usize,
     alive: Alive,
     /// The connection ends as soon as no command is in flight.
     leaving: bool,
@@ -200,12 +193,8 @@ impl NvmeTarget {
             admin: None,
             queue: Queue::before_connect(),
             slots: Commands::new(UNCONNECTED_SLOTS),
-            requests: VecDeque::new(),
+            backlog: Backlog::default(),
             memories: Memories::new(),
-            starving: VecDeque::new(),
-            withheld: Vec::new(),
-            held: Vec::new(),
-            reading_bytes: 0,
             alive: Alive::new(&config, now),
             leaving: false,
             finished: false,
@@ -398,7 +387,7 @@ impl Endpoint for NvmeTarget {
 
 impl Target for NvmeTarget {
     fn requests(&mut self) -> &mut VecDeque<Request> {
-        &mut self.requests
+        &mut self.backlog.requests
     }
 
     fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
@@ -412,12 +401,11 @@ impl Target for NvmeTarget {
     }
 
     fn withhold(&mut self, units: &[UnitId]) {
-        self.withheld.clear();
-        self.withheld.extend_from_slice(units);
+        self.backlog.withhold(units);
     }
 
     fn starves(&self) -> bool {
-        !self.starving.is_empty()
+        !self.backlog.starving.is_empty()
     }
 
     fn half_open(&self) -> bool {
@@ -437,11 +425,8 @@ impl Target for NvmeTarget {
     fn abandon(&mut self, pool: &Pool) {
         self.finished = true;
         self.abandoned = true;
-        let requested = self.requests.drain(..).filter_map(|request| request.io.buf);
-        let held = self.held.drain(..).filter_map(|done| done.buf);
-        requested.chain(held).for_each(|buf| pool.give(buf));
+        self.backlog.abandon(pool);
         self.slots.clear(pool);
-        self.starving.clear();
         self.admin = None;
         // The queue is no more; if it is the admin queue, neither is the controller.
         self.member = None;

@@ -2,8 +2,6 @@
 
 use block::{Count, Fault, Io, Op, Tag};
 
-use crate::Request;
-
 use super::super::pdu::{Command, Status};
 use super::NvmeTarget;
 use super::command::BlockRange;
@@ -145,25 +143,25 @@ impl NvmeTarget {
         };
         let BlockRange { unit, offset, len, .. } = NOWHERE;
         let flush = &mut self.slots[slot];
-        (flush.state, flush.unit, flush.offset, flush.len) =
+        (flush.state, flush.data.unit, flush.data.offset, flush.data.len) =
             (SlotState::ShuttingDown, unit, offset, len);
         flush.status = Status::SUCCESS;
-        flush.flying = units.len() as u16;
+        flush.data.flying = units.len() as u16;
         for unit in units {
             let tag = Tag(u64::from(slot));
             let io = Io { tag, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
-            self.requests.push_back(Request { unit, io });
+            self.backlog.request(unit, io);
         }
     }
 
     /// A volume is durable, or cannot be made so.
     pub(super) fn flushed_for_shutdown(&mut self, slot: u16, result: Result<(), Fault>) {
         let flush = &mut self.slots[slot];
-        flush.flying.lower(1);
+        flush.data.flying.lower(1);
         if result.is_err() {
             flush.spoil(Status::INTERNAL_ERROR);
         }
-        if flush.flying == 0 {
+        if flush.data.flying == 0 {
             let well = !flush.fails();
             self.slots.release(slot);
             self.shutdown_complete(well);

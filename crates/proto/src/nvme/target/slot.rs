@@ -2,10 +2,9 @@
 
 use std::ops::{Index, IndexMut};
 
-use block::{Buf, Op, Pool};
+use block::{Op, Pool};
 
-use crate::UnitId;
-use crate::flow::Slots;
+use crate::flow::{Ranges, Slots, Transfer};
 
 use super::super::pdu::{Entry, Status};
 
@@ -21,27 +20,17 @@ pub(super) struct Slot {
     pub(super) in_place: bool,
     /// Its data go straight there, if they come at once.
     pub(super) lands: bool,
-    pub(super) fua: bool,
-    /// I/Os with the volume.
-    pub(super) flying: u16,
     /// Tells uses of the slot apart in transfer tags.
     generation: u16,
     /// The host's identifier.
     pub(super) id: u16,
     /// Why it fails, if it does.
     pub(super) status: Status,
-    pub(super) unit: UnitId,
     pub(super) namespace: u32,
-    /// Where the command begins on the volume, and how much it moves, in bytes.
-    pub(super) offset: u64,
-    pub(super) len: u32,
-    /// Bytes handed to the volume.
-    pub(super) asked: u32,
+    pub(super) data: Transfer,
     /// Bytes that were sent to the host or came from it.
     pub(super) moved: u32,
     pub(super) burst_end: u32,
-    /// Data of the host from `asked` on.
-    pub(super) buf: Option<Buf>,
     /// What is neither a read nor a write.
     pub(super) job: Option<Box<Job>>,
 }
@@ -73,23 +62,15 @@ pub(super) enum SlotState {
 pub(super) struct Job {
     /// The command.
     pub(super) entry: Entry,
-    pub(super) op: Op,
-    /// Offset and length in bytes.
-    pub(super) ranges: Vec<(u64, u64)>,
-    /// The first range that is not all with the volume, and how much of it is.
-    pub(super) index: usize,
-    pub(super) at: u64,
+    pub(super) ranges: Ranges,
 }
 
 impl Job {
     /// A command whose data is to be seen first.
     pub(super) fn new(entry: Entry) -> Job {
-        Job { entry, op: Op::Flush, ranges: Vec::new(), index: 0, at: 0 }
+        Job { entry, ranges: Ranges::new(Op::Flush, Vec::new()) }
     }
 }
-
-/// I/Os of a command are told apart by where they begin, in units of this: the shortest buffer.
-pub(super) const PART_BYTES: u32 = Pool::SMALL_BYTES as u32;
 
 /// The commands in flight on a connection.
 #[derive(Debug)]
@@ -116,7 +97,9 @@ impl Commands {
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         let free = &mut self.slots[slot];
-        debug_assert!(free.buf.is_none() && free.flying == 0 && free.state != SlotState::Free);
+        debug_assert!(
+            free.data.buf.is_none() && free.data.flying == 0 && free.state != SlotState::Free
+        );
         free.state = SlotState::Free;
         free.generation = free.generation.wrapping_add(1);
         self.slots.release(slot);
@@ -150,7 +133,7 @@ impl Commands {
     /// Empties every slot, whatever is in flight, and gives out no more.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for (_, slot) in self.slots.iter_mut() {
-            slot.buf.take().into_iter().for_each(|buf| pool.give(buf));
+            slot.data.give_buf(pool);
         }
         self.slots = Slots::new(0);
     }
@@ -172,21 +155,6 @@ impl IndexMut<u16> for Commands {
 }
 
 impl Slot {
-    /// Where the part of the data that begins at `asked` ends: a part is as long as its buffer,
-    /// and an I/O's worth where it has none yet.
-    #[inline(always)]
-    pub(super) fn chunk_end(&self) -> u32 {
-        self.len
-            .min(self.asked + self.buf.as_ref().map_or(Pool::LARGE_BYTES, |buf| buf.len()) as u32)
-    }
-
-    /// Length of the part of a read that its I/O's tag names: as long as its buffer.
-    #[inline(always)]
-    pub(super) fn part_len(&self, part: u16, buf: Option<&Buf>) -> u32 {
-        let most = buf.map_or(Pool::LARGE_BYTES, |buf| buf.len()) as u32;
-        self.len.saturating_sub(u32::from(part) * PART_BYTES).min(most)
-    }
-
     /// The command fails for this reason, unless it already does for another.
     #[cold]
     pub(super) fn spoil(&mut self, status: Status) {

@@ -1,0 +1,139 @@
+//! What a target exchanges with volumes, and what holds its commands back: a peer that does not
+//! read holds no more memory than [`BACKLOG_BYTES`].
+
+use std::collections::VecDeque;
+
+use block::{Count, Done, Io, Pool, Tag};
+
+use crate::{Outbox, Request, UnitId};
+
+/// While so much waits to be sent or is being read, commands that send more wait.
+const BACKLOG_BYTES: usize = 16 << 20;
+
+/// I/Os that one command has with its volume at a time.
+pub(crate) const IOS_PER_COMMAND: u16 = 4;
+
+/// I/Os of a command are told apart by where they begin, in units of this: the shortest buffer.
+const PART_BYTES: u32 = Pool::SMALL_BYTES as u32;
+
+/// Requests to volumes, and the commands that wait for memory.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    /// For the caller to drain.
+    pub(crate) requests: VecDeque<Request>,
+    /// Slots of commands that wait for a buffer or for room in the outbox.
+    pub(crate) starving: VecDeque<u16>,
+    /// Units whose writes are not asked for their data.
+    withheld: Vec<UnitId>,
+    /// Parts of reads that came back before their predecessors.
+    held: Vec<Done>,
+    /// Bytes of reads that are with volumes, or came back too early.
+    reading_bytes: usize,
+}
+
+impl Backlog {
+    /// Hands an I/O to its volume.
+    #[inline(always)]
+    pub(crate) fn request(&mut self, unit: UnitId, io: Io) {
+        self.requests.push_back(Request { unit, io });
+    }
+
+    /// Counts bytes of a read that are with its volume from now on.
+    #[inline(always)]
+    pub(crate) fn begin_read(&mut self, len: u32) {
+        self.reading_bytes += len as usize;
+    }
+
+    /// Counts them no more.
+    #[inline(always)]
+    pub(crate) fn end_read(&mut self, len: u32) {
+        self.reading_bytes.lower(len as usize);
+    }
+
+    /// Whether no read is with a volume.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.reading_bytes != 0
+    }
+
+    /// Whether a part of a read of `len` bytes, which go with headers of `header_bytes`, may begin
+    /// now: there will be room for its data beside that of others.
+    #[inline(always)]
+    pub(crate) fn may_read(&self, len: usize, header_bytes: usize, out: &Outbox) -> bool {
+        // Long data goes by reference, or in parts as short as that.
+        let longest = Outbox::BY_REFERENCE_BYTES;
+        let rows = len.min(longest) + self.reading_bytes.min(longest);
+        out.len_bytes() + self.reading_bytes < BACKLOG_BYTES && out.has_room(rows + header_bytes)
+    }
+
+    /// The data of writes to these units are not to be asked for until told so.
+    pub(crate) fn withhold(&mut self, units: &[UnitId]) {
+        self.withheld.clear();
+        self.withheld.extend_from_slice(units);
+    }
+
+    /// Whether the data of writes to this unit are not to be asked for now.
+    pub(crate) fn is_withheld(&self, unit: UnitId) -> bool {
+        self.withheld.contains(&unit)
+    }
+
+    /// Keeps a part of a read until its predecessors are sent.
+    #[cold]
+    pub(crate) fn hold(&mut self, done: Done) {
+        self.held.push(done);
+    }
+
+    /// Whether a part of some read is kept.
+    #[inline(always)]
+    pub(crate) fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Takes a part that is kept and fits.
+    pub(crate) fn take_held(&mut self, fits: impl Fn(&Done) -> bool) -> Option<Done> {
+        let at = self.held.iter().position(fits)?;
+        Some(self.held.swap_remove(at))
+    }
+
+    /// The connection is gone: buffers go back to `pool`.
+    pub(crate) fn abandon(&mut self, pool: &Pool) {
+        let requested = self.requests.drain(..).filter_map(|request| request.io.buf);
+        let held = self.held.drain(..).filter_map(|done| done.buf);
+        requested.chain(held).for_each(|buf| pool.give(buf));
+        self.starving.clear();
+    }
+}
+
+/// Whether so much waits to be sent that nothing is to be added but short answers.
+#[inline(always)]
+pub(crate) fn is_full(out: &Outbox) -> bool {
+    out.len_bytes() >= BACKLOG_BYTES
+}
+
+/// Whether the outbox has room for `len` bytes of a volume in memory, in parts as long as the
+/// longest buffer, that go by reference.
+pub(crate) fn has_room_by_reference(len: usize, header_bytes: usize, out: &Outbox) -> bool {
+    match len.div_ceil(Pool::LARGE_BYTES) {
+        // What goes by reference ends the row that its header stands in.
+        1 => out.has_room(Outbox::BY_REFERENCE_BYTES + Outbox::ENDED_ROW_BYTES + header_bytes),
+        // The last part may be so short that it is copied.
+        parts => out.has_headers(parts + 2),
+    }
+}
+
+/// The tag of an I/O: the slot of its command, and which part of the command it is.
+#[inline(always)]
+pub(crate) fn part_tag(slot: u16, asked: u32) -> Tag {
+    Tag(u64::from(asked / PART_BYTES) << 16 | u64::from(slot))
+}
+
+/// The slot that a tag names.
+#[inline(always)]
+pub(crate) fn slot_of(tag: Tag) -> u16 {
+    tag.0 as u16
+}
+
+/// Where the part that a tag names begins in the data of its command.
+#[inline(always)]
+pub(crate) fn part_begin(tag: Tag) -> u32 {
+    u32::from((tag.0 >> 16) as u16) * PART_BYTES
+}
