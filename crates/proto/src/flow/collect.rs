@@ -1,20 +1,20 @@
-//! Collects what has to be looked at as a whole out of a stream that is cut anywhere.
+//! Headers and short messages, which are needed as a whole, from a stream that is cut anywhere.
 
 /// Bytes of a message that came in parts.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
+pub(crate) struct Collector {
     bytes: Vec<u8>,
 }
 
-impl Collected {
+impl Collector {
     /// Room for messages of up to `most` bytes without another allocation.
-    pub(super) fn new(most: usize) -> Collected {
-        Collected { bytes: Vec::with_capacity(most) }
+    pub(crate) fn new(most: usize) -> Collector {
+        Collector { bytes: Vec::with_capacity(most) }
     }
 
     /// Takes off `from` what is missing of `want` bytes; true when all are there. `want` is at
     /// most what our own limits allow.
-    pub(super) fn fill(&mut self, from: &mut &[u8], want: usize) -> bool {
+    pub(crate) fn fill(&mut self, from: &mut &[u8], want: usize) -> bool {
         let missing = want.saturating_sub(self.bytes.len()).min(from.len());
         let (part, rest) = from.split_at(missing);
         self.bytes.extend_from_slice(part);
@@ -24,7 +24,7 @@ impl Collected {
 
     /// Takes the next `N` bytes off `from`, if they are there by now.
     #[inline(always)]
-    pub(super) fn take<const N: usize>(&mut self, from: &mut &[u8]) -> Option<[u8; N]> {
+    pub(crate) fn take<const N: usize>(&mut self, from: &mut &[u8]) -> Option<[u8; N]> {
         if self.bytes.is_empty()
             && let Some((whole, rest)) = from.split_first_chunk()
         {
@@ -44,13 +44,19 @@ impl Collected {
         whole
     }
 
-    /// What was filled.
-    pub(super) fn bytes(&self) -> &[u8] {
+    /// Whether nothing was collected yet.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What was collected.
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Begins anew.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
     }
 }

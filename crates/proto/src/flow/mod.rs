@@ -6,8 +6,10 @@
 //! slot, and made for each: no call goes through a table of functions.
 
 mod backlog;
+mod collect;
 mod outstanding;
 mod ranges;
+mod segment;
 mod slots;
 mod stamp;
 mod timeout;
@@ -16,8 +18,10 @@ mod transfer;
 pub(crate) use backlog::{
     Backlog, IOS_PER_COMMAND, has_room_by_reference, is_full, part_begin, part_tag, slot_of,
 };
+pub(crate) use collect::Collector;
 pub(crate) use outstanding::{IoTable, Outstanding, lacks_buf};
 pub(crate) use ranges::{CLEAR_BYTES_MAX, Ranges};
+pub(crate) use segment::{DIGEST_BYTES, DataEnd, DataSegment};
 pub(crate) use slots::Slots;
 pub(crate) use stamp::Stamps;
 pub use timeout::IO_TIMEOUT;

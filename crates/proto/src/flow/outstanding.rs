@@ -60,10 +60,15 @@ impl<P: Default> IoTable<P> {
         self.slots.used() == 0
     }
 
-    /// Takes a slot for an I/O; gives the I/O back where none is free.
+    /// Takes a slot, if one is free.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, io: Io) -> Result<u16, Io> {
-        let Some(slot) = self.slots.take() else { return Err(io) };
+    pub(crate) fn take(&mut self) -> Option<u16> {
+        self.slots.take()
+    }
+
+    /// Begins an I/O in a slot that was taken for it.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, slot: u16, io: Io) {
         let Io { tag, op, fua, len, offset, buf } = io;
         let taken = &mut self.slots[slot];
         taken.age = Age::NEW;
@@ -73,7 +78,12 @@ impl<P: Default> IoTable<P> {
         taken.offset = offset;
         taken.len = len;
         taken.buf = buf;
-        Ok(slot)
+    }
+
+    /// The I/O in that slot, in flight or not.
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, slot: u16) -> Option<&mut Outstanding<P>> {
+        self.slots.get_mut(slot)
     }
 
     /// The I/O in that slot, if there is one in flight.

@@ -2,9 +2,10 @@
 
 use block::Nanos;
 
+use crate::flow::DataEnd;
 use crate::{Ending, Endpoint, Outbox, Violation};
 
-use super::frame::{DataEnd, Frame, Next};
+use super::frame::{Frame, Next};
 use super::initiator::login::{Login, Step, refused};
 use super::params::Params;
 use super::pdu::{

@@ -5,32 +5,21 @@
 //! parts go straight to where the caller wants them. Both digests are checked.
 
 use crate::Violation;
-use crate::crc32c::{Crc32c, crc32c};
+use crate::crc32c::crc32c;
+use crate::flow::{Collector, DIGEST_BYTES, DataEnd, DataSegment};
 
 use super::pdu::{HEADER_BYTES, Header, additional_len, data_len};
-
-/// Length of a digest.
-//= RFC 7143 §11.2.3: a digest is four bytes.
-pub(super) const DIGEST_BYTES: usize = 4;
 
 /// Where one end's incoming stream is.
 #[derive(Debug)]
 pub(super) struct Frame {
     /// What there is of a header that did not come as a whole.
-    head: Vec<u8>,
+    head: Collector,
     header_digest: bool,
     data_digest: bool,
     /// The longest data segment that is taken.
     max_data: u32,
-    /// Bytes of the data segment to come.
-    left: u32,
-    /// Bytes of padding and digest behind the data segment, and those that came.
-    tail_len: u8,
-    tail_have: u8,
-    tail: [u8; 7],
-    /// Of a data segment that comes in parts, once the first of them came.
-    crc: Crc32c,
-    in_parts: bool,
+    segment: DataSegment,
 }
 
 /// The next header.
@@ -43,31 +32,15 @@ pub(super) enum Next<'a> {
     Partial,
 }
 
-/// How a data segment ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DataEnd {
-    /// There is more to come.
-    Open,
-    /// All of it came.
-    Intact,
-    /// All of it came, and the digest differs.
-    Corrupt,
-}
-
 impl Frame {
     /// The beginning of a stream, without digests, as it is during login.
     pub(super) fn new(max_data: u32) -> Frame {
         Frame {
-            head: Vec::with_capacity(HEADER_BYTES + 1020 + DIGEST_BYTES),
+            head: Collector::new(HEADER_BYTES + 1020 + DIGEST_BYTES),
             header_digest: false,
             data_digest: false,
             max_data,
-            left: 0,
-            tail_len: 0,
-            tail_have: 0,
-            tail: [0; 7],
-            crc: Crc32c::new(),
-            in_parts: false,
+            segment: DataSegment::none(),
         }
     }
 
@@ -81,7 +54,7 @@ impl Frame {
     /// Whether a data segment is in flight, so that [`data`](Self::data) is to be called.
     #[inline(always)]
     pub(super) fn in_data(&self) -> bool {
-        self.left != 0 || self.tail_len != 0
+        self.segment.is_open()
     }
 
     /// Whether a PDU begins with the next byte.
@@ -118,28 +91,19 @@ impl Frame {
         Ok(Next::Whole(header))
     }
 
-    /// Collects a header byte by byte, with what belongs to it.
+    /// Collects a header that came in parts, with what belongs to it.
     #[cold]
     fn collect<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Violation> {
         let digest = if self.header_digest { DIGEST_BYTES } else { 0 };
-        loop {
-            // TotalAHSLength is known after five bytes; before the BHS is whole it does not matter.
-            let additional = self.head.get(4).map_or(0, |words| usize::from(*words) * 4);
-            let whole = HEADER_BYTES + additional + digest;
-            let take = (whole.max(HEADER_BYTES) - self.head.len()).min(bytes.len());
-            // Not beyond the BHS at first: its length field may still be among what comes now.
-            let take = if self.head.len() < 5 { take.min(5 - self.head.len()) } else { take };
-            let (now, rest) = bytes.split_at(take);
-            self.head.extend_from_slice(now);
-            *bytes = rest;
-            if self.head.len() >= HEADER_BYTES && self.head.len() == whole {
-                break;
-            }
-            if rest.is_empty() {
-                return Ok(Next::Partial);
-            }
+        // TotalAHSLength is the fifth byte.
+        if !self.head.fill(bytes, 5) {
+            return Ok(Next::Partial);
         }
-        let (head, tail) = self.head.split_at(self.head.len() - digest);
+        let additional = usize::from(self.head.bytes()[4]) * 4;
+        if !self.head.fill(bytes, HEADER_BYTES + additional + digest) {
+            return Ok(Next::Partial);
+        }
+        let (head, tail) = self.head.bytes().split_at(HEADER_BYTES + additional);
         if let Some(tail) = tail.first_chunk() {
             check_digest(head, *tail)?;
         }
@@ -152,13 +116,14 @@ impl Frame {
     /// has any that mean something, so only their framing matters.
     #[cfg(test)]
     pub(super) fn additional(&self) -> &[u8] {
-        let end = self.head.len() - if self.header_digest { DIGEST_BYTES } else { 0 };
-        self.head.get(HEADER_BYTES..end).unwrap_or_default()
+        let head = self.head.bytes();
+        let end = head.len() - if self.header_digest { DIGEST_BYTES } else { 0 };
+        head.get(HEADER_BYTES..end).unwrap_or_default()
     }
 
     /// The header that was collected last, until it was dealt with.
     pub(super) fn collected(&self) -> Option<&Header> {
-        self.head.first_chunk()
+        self.head.bytes().first_chunk()
     }
 
     /// Must be called when a collected header was dealt with.
@@ -182,79 +147,14 @@ impl Frame {
         }
         //= RFC 7143 §11.2.4: the data segment is padded to whole words.
         let padding = (len.wrapping_neg() & 3) as u8;
-        self.left = len;
-        self.tail_len = padding + if self.data_digest { DIGEST_BYTES as u8 } else { 0 };
-        self.tail_have = 0;
+        self.segment.begin(len, padding, self.data_digest);
         Ok(())
     }
 
     /// Takes the next part of the data segment off `bytes`, and says whether that was all.
     #[inline(always)]
     pub(super) fn data<'a>(&mut self, bytes: &mut &'a [u8]) -> (&'a [u8], DataEnd) {
-        if self.data_digest {
-            return self.data_with_digest(bytes);
-        }
-        let part = self.data_part(bytes);
-        if self.left != 0 {
-            return (part, DataEnd::Open);
-        }
-        if self.tail_len == 0 {
-            return (part, DataEnd::Intact);
-        }
-        (part, self.data_tail(bytes))
-    }
-
-    #[inline(always)]
-    fn data_part<'a>(&mut self, bytes: &mut &'a [u8]) -> &'a [u8] {
-        let len = bytes.len().min(self.left as usize);
-        let (part, rest) = bytes.split_at(len);
-        *bytes = rest;
-        self.left -= len as u32;
-        part
-    }
-
-    /// The same where a digest follows.
-    fn data_with_digest<'a>(&mut self, bytes: &mut &'a [u8]) -> (&'a [u8], DataEnd) {
-        let (len, tail_len) = (self.left as usize, usize::from(self.tail_len));
-        if !self.in_parts && bytes.len() >= len + tail_len {
-            // All of it is here.
-            let (segment, rest) = bytes.split_at(len + tail_len);
-            *bytes = rest;
-            (self.left, self.tail_len) = (0, 0);
-            //= RFC 7143 §11.2.3: the data digest covers the padding.
-            let (padded, digest) = segment.split_at(segment.len() - DIGEST_BYTES);
-            let intact = crc32c(padded).to_le_bytes() == digest;
-            let end = if intact { DataEnd::Intact } else { DataEnd::Corrupt };
-            return (&segment[..len], end);
-        }
-        let part = self.data_part(bytes);
-        if !self.in_parts {
-            self.in_parts = true;
-            self.crc = Crc32c::new();
-        }
-        self.crc.update(part);
-        let end = if self.left == 0 { self.data_tail(bytes) } else { DataEnd::Open };
-        (part, end)
-    }
-
-    /// Collects padding and digest.
-    fn data_tail(&mut self, bytes: &mut &[u8]) -> DataEnd {
-        let (have, len) = (usize::from(self.tail_have), usize::from(self.tail_len));
-        let (now, rest) = bytes.split_at((len - have).min(bytes.len()));
-        self.tail[have..have + now.len()].copy_from_slice(now);
-        *bytes = rest;
-        self.tail_have += now.len() as u8;
-        if self.tail_have < self.tail_len {
-            return DataEnd::Open;
-        }
-        self.tail_len = 0;
-        if !std::mem::take(&mut self.in_parts) {
-            return DataEnd::Intact;
-        }
-        let (padding, digest) = self.tail[..len].split_at(len - DIGEST_BYTES);
-        self.crc.update(padding);
-        let intact = self.crc.value().to_le_bytes() == digest;
-        if intact { DataEnd::Intact } else { DataEnd::Corrupt }
+        self.segment.take(bytes)
     }
 }
 

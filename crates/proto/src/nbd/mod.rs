@@ -3,7 +3,6 @@
 
 mod export;
 mod initiator;
-mod stream;
 mod target;
 mod wire;
 

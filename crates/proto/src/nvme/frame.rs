@@ -5,11 +5,11 @@
 //! caller wants them. Both digests are checked, and so is all that can be said of a header without
 //! knowing what it is about: kind, lengths, flags, offset.
 
-use crate::crc32c::{Crc32c, crc32c};
+use crate::crc32c::crc32c;
+use crate::flow::{Collector, DIGEST_BYTES, DataEnd, DataSegment};
 
 use super::pdu::{
-    COMMON_BYTES, Common, DIGEST_BYTES, INIT_BYTES, OFFENDER_MAX_BYTES, fatal, flag, header_len,
-    kind,
+    COMMON_BYTES, Common, INIT_BYTES, OFFENDER_MAX_BYTES, fatal, flag, header_len, kind,
 };
 
 /// A header that came in parts, filled up with zeroes.
@@ -59,16 +59,11 @@ pub(super) struct Frame {
     kinds: u16,
     header_digest: bool,
     data_digest: bool,
-    /// What there is of a header that did not come as a whole, and how much.
-    head: [u8; INIT_BYTES + DIGEST_BYTES],
-    have: u8,
-    /// Bytes between a header and its data, and of the data, to come.
+    /// What there is of a header that did not come as a whole.
+    head: Collector,
+    /// Bytes between a header and its data to come.
     gap: u8,
-    left: u32,
-    /// Bytes of the digest behind the data to come, and those that came.
-    tail_left: u8,
-    tail: [u8; DIGEST_BYTES],
-    crc: Crc32c,
+    segment: DataSegment,
 }
 
 /// The next header.
@@ -81,17 +76,6 @@ pub(super) enum Next<'a> {
     Partial,
 }
 
-/// How the data of a PDU ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DataEnd {
-    /// There is more to come.
-    Open,
-    /// All of it came.
-    Intact,
-    /// All of it came, and the digest differs.
-    Corrupt,
-}
-
 impl Frame {
     /// The beginning of a stream, without digests, as it is until both ends have agreed.
     pub(super) fn new(kinds: u16) -> Frame {
@@ -99,13 +83,9 @@ impl Frame {
             kinds,
             header_digest: false,
             data_digest: false,
-            head: [0; INIT_BYTES + DIGEST_BYTES],
-            have: 0,
+            head: Collector::new(INIT_BYTES + DIGEST_BYTES),
             gap: 0,
-            left: 0,
-            tail_left: 0,
-            tail: [0; DIGEST_BYTES],
-            crc: Crc32c::new(),
+            segment: DataSegment::none(),
         }
     }
 
@@ -118,19 +98,19 @@ impl Frame {
     /// Whether data is in flight, so that [`data`](Self::data) is to be called.
     #[inline(always)]
     pub(super) fn in_data(&self) -> bool {
-        self.left != 0 || self.tail_left != 0
+        self.segment.is_open()
     }
 
     /// Length of the data of the PDU whose header was taken last, as long as none of it is.
     #[inline(always)]
     pub(super) fn data_len(&self) -> u32 {
-        self.left
+        self.segment.left()
     }
 
     /// Takes the next header off `bytes`.
     #[inline(always)]
     pub(super) fn header<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Fatal> {
-        if self.have == 0
+        if self.head.is_empty()
             && let Some(first) = bytes.first_chunk()
         {
             let common = Common::parse(first);
@@ -151,44 +131,33 @@ impl Frame {
     /// Collects a header.
     #[cold]
     fn collect<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Fatal> {
-        loop {
-            let have = usize::from(self.have);
-            let mut whole = COMMON_BYTES;
-            if let (Some(first), true) = (self.head.first_chunk(), have >= COMMON_BYTES) {
-                // The length is known to be one of a few before anything is collected by it.
-                let (len, digest) = self.check_kind(&Common::parse(first))?;
-                whole = len + digest;
-                if have == whole {
-                    return self.collected(len, digest);
-                }
-            }
-            let (now, rest) = bytes.split_at((whole - have).min(bytes.len()));
-            self.head[have..have + now.len()].copy_from_slice(now);
-            self.have += now.len() as u8;
-            *bytes = rest;
-            if now.is_empty() {
-                return Ok(Next::Partial);
-            }
+        if !self.head.fill(bytes, COMMON_BYTES) {
+            return Ok(Next::Partial);
         }
-    }
-
-    fn collected<'a>(&mut self, len: usize, digest: usize) -> Result<Next<'a>, Fatal> {
+        let first = *self.head.bytes().first_chunk().expect("so many were filled");
+        let common = Common::parse(&first);
+        // The length is known to be one of a few before anything is collected by it.
+        let (len, digest) = self.check_kind(&common)?;
+        if !self.head.fill(bytes, len + digest) {
+            return Ok(Next::Partial);
+        }
+        let (head, behind) = self.head.bytes().split_at(len);
         if digest != 0 {
-            check_digest(&self.head[..len], &self.head[len..])?;
+            check_digest(head, behind)?;
         }
         let mut header = [0; INIT_BYTES];
-        header[..len].copy_from_slice(&self.head[..len]);
-        let first = header.first_chunk().expect("128 bytes have a first eight");
-        self.begin(&Common::parse(first))?;
-        self.have = 0;
+        header[..len].copy_from_slice(head);
+        self.begin(&common)?;
+        self.head.clear();
         Ok(Next::Collected(header))
     }
 
     /// As much as there is of a header that was just refused; `bytes` is where it begins if it was
     /// in place.
     pub(super) fn offender<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
-        if self.have != 0 {
-            return &self.head[..usize::from(self.have).min(OFFENDER_MAX_BYTES)];
+        let head = self.head.bytes();
+        if !head.is_empty() {
+            return &head[..head.len().min(OFFENDER_MAX_BYTES)];
         }
         let len = bytes.first().and_then(|kind| header_len(*kind)).unwrap_or(COMMON_BYTES);
         &bytes[..len.min(bytes.len())]
@@ -247,11 +216,7 @@ impl Frame {
             return Err(Fatal::field(4, "NVMe-TCP §3.6.1: PLEN covers header, data and digests"));
         };
         self.gap = (offset - head) as u8;
-        self.left = len;
-        if digest {
-            self.tail_left = DIGEST_BYTES as u8;
-            self.crc = Crc32c::new();
-        }
+        self.segment.begin(len, 0, digest);
         Ok(())
     }
 
@@ -263,31 +228,7 @@ impl Frame {
             self.gap -= skip as u8;
             *bytes = &bytes[skip..];
         }
-        let (part, rest) = bytes.split_at(bytes.len().min(self.left as usize));
-        *bytes = rest;
-        self.left -= part.len() as u32;
-        if self.tail_left == 0 {
-            return (part, if self.left == 0 { DataEnd::Intact } else { DataEnd::Open });
-        }
-        self.crc.update(part);
-        if self.left != 0 {
-            return (part, DataEnd::Open);
-        }
-        (part, self.data_tail(bytes))
-    }
-
-    /// Collects the digest behind the data.
-    fn data_tail(&mut self, bytes: &mut &[u8]) -> DataEnd {
-        let have = DIGEST_BYTES - usize::from(self.tail_left);
-        let (now, rest) = bytes.split_at(usize::from(self.tail_left).min(bytes.len()));
-        self.tail[have..have + now.len()].copy_from_slice(now);
-        *bytes = rest;
-        self.tail_left -= now.len() as u8;
-        if self.tail_left != 0 {
-            return DataEnd::Open;
-        }
-        let intact = self.crc.value().to_le_bytes() == self.tail;
-        if intact { DataEnd::Intact } else { DataEnd::Corrupt }
+        self.segment.take(bytes)
     }
 }
 
@@ -410,7 +351,7 @@ mod test {
                 let mut frame = frame(digests);
                 let seen = feed(&mut frame, &bytes, chunk).unwrap();
                 assert!(seen == expect, "digests {digests:?} chunk {chunk}");
-                assert!(!frame.in_data() && frame.have == 0);
+                assert!(!frame.in_data() && frame.head.is_empty());
             }
         }
     }

@@ -34,7 +34,8 @@ impl IscsiInitiator {
         if checked.is_err() || !fits || io.len == 0 && io.op != Op::Flush {
             return self.ios.refuse(io, unsent(checked, fits));
         }
-        let slot = self.ios.begin(io).expect("an I/O is submitted only with room");
+        let slot = self.ios.take().expect("an I/O is submitted only with room");
+        self.ios.begin(slot, io);
         self.ios[slot].own.attempts = 0;
         self.send_command(slot, out);
     }

@@ -17,11 +17,11 @@ use std::collections::VecDeque;
 
 use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::flow::{IoTable, PingTimeout, Stamps};
+use crate::flow::{DataEnd, IoTable, PingTimeout, Stamps};
 use crate::scsi::encode_lun;
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Violation};
 
-use super::frame::{DataEnd, Frame, Next};
+use super::frame::{Frame, Next};
 use super::params::Params;
 use super::pdu::{Header, Numbers, opcode, opcode_of};
 

@@ -44,6 +44,6 @@ pub(super) fn find(
     task_tag: u32,
 ) -> Option<(u16, &mut Outstanding<Progress>)> {
     let slot = task_tag as u16;
-    let io = ios.find(slot)?;
+    let io = ios.get_mut(slot)?;
     (io.own.busy && io.own.task_tag(slot) == task_tag).then_some((slot, io))
 }

@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 use block::{Done, Landing, Memories, Memory, Nanos, Pool};
 
-use crate::flow::Backlog;
+use crate::flow::{Backlog, DataEnd};
 use crate::scsi::Unit;
 use crate::{Ending, Endpoint, Notice, Outbox, Request, Target, UnitId, Violation};
 
 use super::directory::{Directory, TargetEntry};
-use super::frame::{DataEnd, Frame, Next};
+use super::frame::{Frame, Next};
 use super::params::Params;
 use super::pdu::{Header, Numbers, expected_status_number, opcode, opcode_of};
 

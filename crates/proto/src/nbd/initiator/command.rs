@@ -16,10 +16,10 @@ impl NbdInitiator {
         if let Some(fault) = fault {
             return self.ios.refuse(io, Err(fault));
         }
-        let slot = match self.ios.begin(io) {
-            Ok(slot) => slot,
-            Err(io) => return self.ios.refuse(io, Err(Fault::Disconnected)),
+        let Some(slot) = self.ios.take() else {
+            return self.ios.refuse(io, Err(Fault::Disconnected));
         };
+        self.ios.begin(slot, io);
         let taken = &mut self.ios[slot].own;
         (taken.done, taken.part, taken.error) = (0, 0, 0);
         self.send(slot, out);

@@ -6,10 +6,9 @@ mod opening;
 
 use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::flow::IoTable;
+use crate::flow::{Collector, IoTable};
 use crate::{Ending, Endpoint, IO_TIMEOUT, Initiator, Outbox, Phase, Violation};
 
-use super::stream::Collected;
 use super::wire;
 use answer::Incoming;
 
@@ -44,7 +43,7 @@ pub struct NbdInitiator {
     config: NbdConfig,
     stage: Stage,
     until: Nanos,
-    head: Collected,
+    head: Collector,
     geometry: Geometry,
     /// What the export can do.
     flags: u16,
@@ -95,7 +94,7 @@ impl NbdInitiator {
         NbdInitiator {
             stage: Stage::Greeting,
             until: Nanos(now.0.saturating_add(config.login_timeout.0)),
-            head: Collected::new(64),
+            head: Collector::new(64),
             geometry: Geometry::new(0, 512),
             flags: 0,
             max_request: wire::REQUEST_MAX_BYTES,

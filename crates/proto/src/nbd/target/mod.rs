@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use block::{Buf, Done, Nanos, Pool};
 
-use crate::flow::{Backlog, Slots};
+use crate::flow::{Backlog, Collector, Slots};
 use crate::{Ending, Endpoint, Outbox, Request, Target, Violation};
 
 use super::export::{NbdExport, NbdExports};
-use super::stream::Collected;
 use super::wire::{Asked, GREETING_BYTES, MAGIC, OPTION_MAGIC, REQUEST_BYTES, hello};
 use command::Slot;
 
@@ -39,7 +38,7 @@ pub struct NbdTarget {
     config: NbdTargetConfig,
     stage: Stage,
     until: Nanos,
-    head: Collected,
+    head: Collector,
     /// Options that the client has sent.
     options: u32,
     no_zeroes: bool,
@@ -82,7 +81,7 @@ impl NbdTarget {
             config,
             stage: Stage::Hello,
             until: Nanos(now.0.saturating_add(config.login_timeout.0)),
-            head: Collected::new(REQUEST_BYTES),
+            head: Collector::new(REQUEST_BYTES),
             options: 0,
             no_zeroes: false,
             structured: false,

@@ -5,12 +5,12 @@ mod life;
 
 use block::Nanos;
 
-use crate::flow::{PingTimeout, ping_timeout};
+use crate::flow::{DataEnd, PingTimeout, ping_timeout};
 use crate::{Ending, Outbox};
 
 use self::life::{STATUS, Step, property_get};
 
-use super::super::frame::{DataEnd, Fatal, Next};
+use super::super::frame::{Fatal, Next};
 use super::super::pdu::{CommandBuilder, Completion, Data, Status, admin, fatal, kind};
 use super::NvmeInitiatorConfig;
 use super::connect::Connect;

@@ -27,13 +27,11 @@ impl NvmeQueue {
         if lacks_buf(&io) {
             fault = Some(Fault::Unsupported);
         }
-        let slot = match self.ios.begin(io) {
-            Ok(slot) => slot,
-            Err(io) => {
-                debug_assert!(false, "an I/O without room");
-                return self.ios.refuse(io, Err(Fault::Disconnected));
-            }
+        let Some(slot) = self.ios.take() else {
+            debug_assert!(false, "an I/O without room");
+            return self.ios.refuse(io, Err(Fault::Disconnected));
         };
+        self.ios.begin(slot, io);
         let taken = &mut self.ios[slot];
         taken.own.fault = fault;
         taken.own.done = 0;

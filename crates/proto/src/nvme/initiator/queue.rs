@@ -2,10 +2,10 @@
 
 use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::flow::{IoTable, Stamps};
+use crate::flow::{DataEnd, IoTable, Stamps};
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
-use super::super::frame::{DataEnd, Fatal, Next};
+use super::super::frame::{Fatal, Next};
 use super::super::pdu::{CommandBuilder, Completion, fabrics, kind};
 use super::connect::Connect;
 use super::control::later;

@@ -27,12 +27,12 @@ use std::sync::Arc;
 
 use block::{Done, Landing, Memories, Nanos, Pool};
 
-use crate::flow::Backlog;
+use crate::flow::{Backlog, DataEnd};
 use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId};
 
 use super::controllers::{Controllers, Membership};
 use super::directory::{Portal, Subsystem, Subsystems};
-use super::frame::{DataEnd, FROM_HOST, Frame, Next};
+use super::frame::{FROM_HOST, Frame, Next};
 use super::pdu::{CAPSULE_BYTES, Command, INIT_BYTES, kind};
 use super::wire::Wire;
 
