@@ -244,7 +244,8 @@ fn remote_of(nvme: NvmeUri) -> Option<Remote> {
 /// Whether something is there that keeps no blocks: a folder, `/dev/null`.
 fn is_no_storage(path: &str) -> bool {
     let kind = std::fs::metadata(path).map(|there| there.file_type());
-    kind.is_ok_and(|kind| !kind.is_file() && !kind.is_block_device())
+    let is_file = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
+    kind.is_ok_and(|kind| !is_file(kind)) && os::block_twin(Path::new(path)).is_none()
 }
 
 fn is_volume(name: &str) -> bool {

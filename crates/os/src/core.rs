@@ -15,6 +15,7 @@ use crate::crowd::Crowd;
 use crate::file::FileState;
 use crate::guest::Guest;
 use crate::listener::ListenerState;
+use crate::passthrough::CommandRing;
 use crate::pipe::Pipe;
 use crate::polled::PolledRing;
 use crate::receive::ReceiveBuffers;
@@ -65,6 +66,7 @@ impl Core {
             batches: Calls::default(),
             aio: None,
             polled: Vec::new(),
+            commands: Vec::new(),
             answers: Vec::with_capacity(1024),
             refill: Refill::new(),
             batch: Vec::with_capacity(4096),
@@ -146,6 +148,7 @@ impl Core {
                 state.reap();
                 state.turn_beside_ring();
                 state.turn_polled();
+                state.turn_commands();
             });
         }
         if ring_first {
@@ -213,6 +216,8 @@ pub(crate) struct CoreState {
     pub(crate) aio: Option<Aio>,
     /// Rings for files that are polled, one for each manner in use.
     pub(crate) polled: Vec<PolledRing>,
+    /// Rings for NVMe commands, likewise.
+    pub(crate) commands: Vec<CommandRing>,
     answers: Vec<(u64, i32)>,
     /// Sockets that wait for a receive buffer.
     pub(crate) refill: Refill,
@@ -400,7 +405,7 @@ impl CoreState {
     pub(crate) fn must_look(&self) -> bool {
         let aio = self.aio.as_ref().is_some_and(|aio| aio.pending() > 0);
         let calls = self.calls.pending() + self.batches.pending();
-        aio || calls > 0 || self.polled_in_flight() > 0
+        aio || calls > 0 || self.polled_in_flight() + self.commands_in_flight() > 0
     }
 
     /// Ends all operations, so that the kernel gives every buffer back.
@@ -416,11 +421,12 @@ impl CoreState {
             }
             self.reap();
         }
-        while self.polled_in_flight() > 0 && clock.now() < end {
+        while self.polled_in_flight() + self.commands_in_flight() > 0 && clock.now() < end {
             self.turn_polled();
+            self.turn_commands();
             std::thread::yield_now();
         }
-        self.in_flight + self.polled_in_flight() == 0
+        self.in_flight + self.polled_in_flight() + self.commands_in_flight() == 0
     }
 
     fn abandon(&mut self, index: u32) {
@@ -442,6 +448,7 @@ impl Drop for CoreState {
         let quiet = self.drain();
         self.ring = None;
         self.polled.clear();
+        self.commands.clear();
         if !quiet {
             // The kernel may still write into these: better lost than reused.
             std::mem::forget(std::mem::take(&mut self.slots));

@@ -12,6 +12,7 @@ use crate::aio::{self, Aio, FileIo};
 use crate::calls;
 use crate::core::{Core, CoreState, Kind, Slot, Token};
 use crate::device::Device;
+use crate::passthrough::{Commands, Namespace, NvmeStatus};
 use crate::polled::Polling;
 use crate::ring::OpenRingError;
 
@@ -104,6 +105,23 @@ impl File {
         Ok(File::by(core, file, way))
     }
 
+    /// Takes over an open NVMe namespace, whose operations go as commands past the block layer.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenRingError`] when the kernel makes no ring for commands.
+    pub fn passthrough(
+        core: &Core,
+        file: std::fs::File,
+        namespace: Namespace,
+        polling: Polling,
+    ) -> Result<File, OpenRingError> {
+        let commands = core.state.borrow_mut().open_commands(namespace, polling)?;
+        let file = File::by(core, file, Way::Commands);
+        core.state.borrow_mut().file(file.index).commands = Some(Box::new(commands));
+        Ok(file)
+    }
+
     fn by(core: &Core, file: std::fs::File, way: Way) -> File {
         let mut state = core.state.borrow_mut();
         let behind_thread = Device::under(&file).is_some_and(|device| device.has_thread());
@@ -114,6 +132,7 @@ impl File {
             registered: false,
             way,
             behind_thread: behind_thread && way == Way::Ring,
+            commands: None,
             ops: Vec::new(),
             free: Vec::new(),
             done: Vec::new(),
@@ -166,6 +185,8 @@ enum Way {
     Batch,
     /// One of the rings that are polled.
     Polled(usize),
+    /// NVMe commands, through rings for those. Nothing goes through the core's ring.
+    Commands,
 }
 
 /// What the core knows of a file.
@@ -176,6 +197,8 @@ pub(crate) struct FileState {
     way: Way,
     /// A thread of the kernel does the work, on our processors.
     behind_thread: bool,
+    /// What commands want; present if it goes that way.
+    commands: Option<Box<Commands>>,
     /// Operations with the kernel, with what is already transferred.
     ops: Vec<Option<(FileOp, u32)>>,
     free: Vec<u32>,
@@ -309,6 +332,9 @@ impl CoreState {
     fn push_file(&mut self, index: u32, part: u32) {
         let file = self.file(index);
         let way = file.way;
+        if way == Way::Commands {
+            return self.push_command_of(index, part);
+        }
         if let Some(io) = file.beside_ring(index, part) {
             // SAFETY: the buffer belongs to the slot's operation until the answer, and the slot is
             // not removed before.
@@ -363,7 +389,49 @@ impl CoreState {
         }
     }
 
+    fn push_command_of(&mut self, index: u32, part: u32) {
+        let Slot::File(file) = &mut self.slots[index as usize] else {
+            unreachable!("a file's slot holds a file until it is dropped")
+        };
+        let (fd, rings) = (file.fd.as_raw_fd(), &mut self.commands);
+        let op = file.ops[part as usize].as_mut().expect("an operation in flight");
+        let commands = file.commands.as_mut().expect("its way is that of commands");
+        // SAFETY: as for `push` above: buffer and commands belong to the slot, which is not removed
+        // before the completion.
+        let pushed = unsafe { CoreState::push_command(rings, commands, (fd, index, part), op) };
+        if let Err(error) = pushed {
+            self.file(index).finish(part, Err(error));
+            self.mark_ready(index);
+        }
+    }
+
+    /// The end of a command: an errno, zero, or the status that the controller gave.
+    fn command_done(&mut self, index: u32, part: u32, result: i32) {
+        let file = self.file(index);
+        let (op, sofar) = file.ops[part as usize].as_mut().expect("an operation in flight");
+        match result {
+            _ if result == -libc::EINTR || result == -libc::EAGAIN => {
+                return self.push_file(index, part);
+            }
+            ..0 => file.finish(part, Err(io::Error::from_raw_os_error(-result))),
+            0 => {
+                let commands = file.commands.as_ref().expect("its way is that of commands");
+                *sofar += commands.step(op.kind, op.len - *sofar);
+                if *sofar < op.len {
+                    return self.push_file(index, part);
+                }
+                file.finish(part, Ok(()));
+            }
+            status => file.finish(part, Err(NvmeStatus(status as u16).error())),
+        }
+        self.mark_ready(index);
+        self.free_file(index);
+    }
+
     pub(crate) fn file_done(&mut self, index: u32, part: u32, result: i32) {
+        if self.file(index).way == Way::Commands {
+            return self.command_done(index, part, result);
+        }
         let behind_thread = self.file(index).behind_thread;
         self.behind_threads.lower(usize::from(behind_thread));
         let file = self.file(index);

@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::passthrough::Namespace;
+
 /// The flag of an open file that goes around the page cache; its number depends on the processor.
 pub const O_DIRECT: i32 = libc::O_DIRECT;
 
@@ -20,8 +22,10 @@ pub struct OpenFile {
     pub block_bytes: u32,
     /// It goes around the page cache.
     pub direct: bool,
-    /// It is a block device.
+    /// It is a block device, or another one of the same namespace.
     pub device: bool,
+    /// It takes NVMe commands, and nothing else.
+    pub namespace: Option<Namespace>,
 }
 
 impl OpenFile {
@@ -34,10 +38,14 @@ impl OpenFile {
         }
     }
 
-    /// Opens a file or block device. `direct` asks for or forbids going around the page cache;
-    /// `None` does so where the file system can.
+    /// Opens a file, a block device, or the generic character device of an NVMe namespace, which
+    /// goes around the page cache and the block layer. `direct` asks for or forbids going around
+    /// the page cache; `None` does so where the file system can.
     pub fn open(path: &Path, write: bool, direct: Option<bool>) -> io::Result<OpenFile> {
         let kind = fs::metadata(path)?.file_type();
+        if kind.is_char_device() {
+            return OpenFile::open_namespace(path, write, direct);
+        }
         if !kind.is_file() && !kind.is_block_device() {
             let message = "neither a file nor a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -67,7 +75,19 @@ impl OpenFile {
         let device = kind.is_block_device();
         let block_bytes = if device { logical_block(file.metadata()?.rdev()) } else { 512 };
         let bytes = file.seek(SeekFrom::End(0))?;
-        Ok(OpenFile { file, bytes, block_bytes, direct, device })
+        Ok(OpenFile { file, bytes, block_bytes, direct, device, namespace: None })
+    }
+
+    fn open_namespace(path: &Path, write: bool, direct: Option<bool>) -> io::Result<OpenFile> {
+        let file = OpenOptions::new().read(true).write(write).open(path)?;
+        let found = Namespace::identify(&file)?;
+        if direct == Some(false) {
+            let message = "NVMe commands go past the page cache: take direct=0 away";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let (bytes, block_bytes) = (found.bytes(), 1 << found.block_shift);
+        let namespace = Some(found);
+        Ok(OpenFile { file, bytes, block_bytes, direct: true, device: true, namespace })
     }
 
     /// Opens what `file` is once more, whatever its path leads to by now.

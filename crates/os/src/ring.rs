@@ -78,6 +78,9 @@ pub enum OpenRingError {
     /// The kernel lacks it, or is too old.
     #[error("this kernel has no io_uring that we can use: Linux 5.11 or newer is needed")]
     Missing,
+    /// No commands go through it.
+    #[error("this kernel takes no NVMe commands through io_uring: Linux 5.19 or newer is needed")]
+    Commands,
     /// Too little locked memory or too few descriptors.
     #[error("io_uring needs more locked memory or descriptors: raise 'ulimit -l' and 'ulimit -n'")]
     Limits,
@@ -134,11 +137,7 @@ impl Ring {
             builder.setup_iopoll();
         }
         if polling.submissions {
-            builder.setup_sqpoll(POLL_IDLE_MS);
-            // Left alone, the kernel's thread spins on the processor of the one that it serves.
-            if let Some(cpu) = cpu::neighbour() {
-                builder.setup_sqpoll_cpu(cpu as u32);
-            }
+            setup_sqpoll(&mut builder);
         }
         Ok(Ring::with_tables(builder.build(SUBMISSIONS)?, Features::allowed()))
     }
@@ -290,8 +289,21 @@ impl Ring {
     }
 }
 
+/// Has a thread of the kernel poll for submissions.
+pub(crate) fn setup_sqpoll<S, C>(builder: &mut io_uring::Builder<S, C>)
+where
+    S: squeue::EntryMarker,
+    C: io_uring::cqueue::EntryMarker,
+{
+    builder.setup_sqpoll(POLL_IDLE_MS);
+    // Left alone, the kernel's thread spins on the processor of the one that it serves.
+    if let Some(cpu) = cpu::neighbour() {
+        builder.setup_sqpoll_cpu(cpu as u32);
+    }
+}
+
 /// A signal, a time-out and a full completion queue are not errors: the loop comes again.
-fn tolerate(result: io::Result<()>) -> io::Result<()> {
+pub(crate) fn tolerate(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error)
             if matches!(

@@ -243,6 +243,7 @@ impl CoreState {
         }
         self.turn_beside_ring();
         self.turn_polled();
+        self.turn_commands();
         Ok(!self.ready.is_empty())
     }
 

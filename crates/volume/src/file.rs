@@ -1,4 +1,4 @@
-//! A volume in a file or on a block device.
+//! A volume in a file, on a block device, or in an NVMe namespace past the block layer.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -7,7 +7,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
-use os::{Core, Device, File, FileDone, FileOp, FileOpKind, FileState, OpenFile, Polling};
+use os::{
+    Core, Device, File, FileDone, FileOp, FileOpKind, FileState, NvmeStatus, OpenFile, Polling,
+};
+use proto::nvme::{status_told, status_words};
 
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard};
@@ -84,7 +87,7 @@ impl FileVolume {
         // What was written may still stand in the page cache or the drive's own until a flush.
         let geometry = Geometry {
             read_only: !purpose.writes(),
-            volatile: true,
+            volatile: found.namespace.is_none_or(|namespace| namespace.volatile_cache),
             trim_zeroes: !discards,
             ..Geometry::new(found.bytes, block_bytes)
         };
@@ -137,12 +140,16 @@ impl Volume for FileVolume {
             opened.expect(random).map_err(fail)?;
         }
         let polling = Polling { completions: self.uri.iopoll, submissions: self.uri.sqpoll };
-        let file = match polling.any() {
-            true => File::polled(core, opened.file, polling).map_err(|error| {
-                OpenError::Polling { path: self.path().to_owned(), why: error.to_string() }
-            })?,
-            false => File::new(core, opened.file),
+        let no_ring = |error: os::OpenRingError| OpenError::Polling {
+            path: self.path().to_owned(),
+            why: error.to_string(),
         };
+        let file = match opened.namespace {
+            Some(namespace) => File::passthrough(core, opened.file, namespace, polling),
+            None if polling.any() => File::polled(core, opened.file, polling),
+            None => Ok(File::new(core, opened.file)),
+        };
+        let file = file.map_err(no_ring)?;
         Ok(Box::new(FileLane {
             geometry: self.geometry,
             file,
@@ -170,7 +177,7 @@ impl Volume for FileVolume {
     }
 
     fn kind(&self) -> &'static str {
-        "file"
+        if self.opened.namespace.is_some() { "NVMe passthrough" } else { "file" }
     }
 
     fn ground(&self) -> Ground {
@@ -188,7 +195,8 @@ fn check_polls(uri: &FileUri, found: &OpenFile) -> Result<(), OpenError> {
     if !found.direct {
         return no("iopoll wants direct I/O, which its file system does not have".to_owned());
     }
-    let Some(device) = Device::under(&found.file) else {
+    let twin = os::block_twin(&uri.path).and_then(|path| std::fs::File::open(path).ok());
+    let Some(device) = Device::under(twin.as_ref().unwrap_or(&found.file)) else {
         return no("iopoll polls a device, and this file lies on none".to_owned());
     };
     match device.settings().polls {
@@ -267,7 +275,10 @@ impl Lane for FileLane {
         self.in_flight.lower(self.done.len());
         let (sync, cached) = (&self.sync, self.cached);
         done.extend(self.done.drain(..).map(|FileDone { tag, kind, result, buf }| {
-            let mut told = result.map_err(|error| (fault_of(&error), cause_of(&error)));
+            let mut told = result.map_err(|error| match NvmeStatus::of(&error) {
+                Some(NvmeStatus(status)) => status_told(status),
+                None => (fault_of(&error), cause_of(&error)),
+            });
             if kind == FileOpKind::Sync {
                 told = sync.after_flush(told);
             } else if let (FileOpKind::Write { durable: true }, true, Err(why)) =
@@ -288,7 +299,7 @@ impl Lane for FileLane {
             Cause::NONE => None,
             END => Some("end of file: no data there".to_owned()),
             REMOVED => Some("the file was removed: what is written would be lost".to_owned()),
-            Cause(errno) => Some(os::errno_words(errno as i32)),
+            cause => status_words(cause).or_else(|| Some(os::errno_words(cause.0 as i32))),
         }
     }
 
@@ -299,7 +310,7 @@ impl Lane for FileLane {
 
 /// The file ended before the data did.
 const END: Cause = Cause(u32::MAX);
-/// The file has no name any more. Every other cause is an errno.
+/// The file has no name any more. Every other cause is an errno, or the status of a command.
 const REMOVED: Cause = Cause(u32::MAX - 1);
 
 /// How long a lane believes what it knows of its file.

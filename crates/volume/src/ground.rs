@@ -116,9 +116,14 @@ pub struct FileGround {
     pub stack: Box<Stack>,
     /// It is that device.
     pub is_device: bool,
+    /// I/Os go as commands past the block layer, which counts them neither for the device nor for
+    /// this process.
+    pub passthrough: bool,
     /// The file system that it lies on, as `ext4`.
     pub file_system: Option<String>,
     file: File,
+    /// By which it is opened to be looked at.
+    shown: PathBuf,
 }
 
 /// Blocks that were looked at.
@@ -168,12 +173,31 @@ const PATIENCE: Nanos = Nanos::from_millis(2_000);
 impl FileGround {
     /// Of the file at a path.
     pub(crate) fn open(path: PathBuf, asked_direct: bool, direct: bool) -> std::io::Result<Self> {
-        let file = File::open(&path)?;
-        let is_device = file.metadata()?.file_type().is_block_device();
-        let stack = Box::new(Stack::of(&file));
-        let device = stack.top.clone();
+        let twin = os::block_twin(&path);
+        let passthrough = twin.is_some();
+        let shown = twin.unwrap_or_else(|| path.clone());
+        let file = File::open(&shown)?;
+        let kind = file.metadata()?.file_type();
+        if kind.is_char_device() {
+            return Err(std::io::ErrorKind::Unsupported.into());
+        }
+        let is_device = kind.is_block_device();
+        let mut stack = Box::new(Stack::of(&file));
+        stack.is_charged &= !passthrough;
+        let device = stack.top.clone().filter(|_| !passthrough);
         let file_system = if is_device { None } else { os::file_system(&file) };
-        Ok(FileGround { path, asked_direct, direct, device, stack, is_device, file_system, file })
+        Ok(FileGround {
+            path,
+            asked_direct,
+            direct,
+            device,
+            stack,
+            is_device,
+            passthrough,
+            file_system,
+            file,
+            shown,
+        })
     }
 
     /// What tells it from every other file and device of this host, whatever name it is opened by:
@@ -200,7 +224,7 @@ impl FileGround {
     /// ones before: none can be prepared. A disk that is too slow is asked for fewer.
     pub fn sample(&self, start: u64, length: u64, most: u32) -> std::io::Result<Looked> {
         let direct =
-            std::fs::OpenOptions::new().read(true).custom_flags(os::O_DIRECT).open(&self.path);
+            std::fs::OpenOptions::new().read(true).custom_flags(os::O_DIRECT).open(&self.shown);
         let file = direct.or_else(|_| self.file.try_clone())?;
         // Direct reads want memory at a multiple of the device's block.
         let mut memory = vec![0_u8; 2 * SAMPLE_BYTES];

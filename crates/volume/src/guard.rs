@@ -3,7 +3,7 @@
 
 mod signature;
 
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
@@ -17,18 +17,25 @@ use crate::{OpenError, Purpose, Uri};
 /// be written.
 pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<Option<File>, OpenError> {
     let fail = |error| OpenError::File { path: path.to_owned(), error };
-    let is_device = std::fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device());
-    if !purpose.writes() || !is_device {
+    let kind = std::fs::metadata(path).map(|about| about.file_type());
+    let is = |of: fn(&FileType) -> bool| kind.as_ref().is_ok_and(of);
+    if !purpose.writes() || !is(is_device) {
         return Ok(None);
     }
-    let plain = File::open(path).map_err(fail)?;
+    // Commands past the block layer do not ask who uses the block device.
+    let shown = os::block_twin(path);
+    if shown.is_none() && is(FileTypeExt::is_char_device) {
+        return Ok(None);
+    }
+    let shown = shown.as_deref().unwrap_or(path);
+    let plain = File::open(shown).map_err(fail)?;
     let device = Device::under(&plain);
     let users = device.as_ref().map(Device::users).unwrap_or_default();
     let in_use = |by| OpenError::InUse { path: path.to_owned(), by };
     if !users.is_empty() {
         return Err(in_use(users.join(", ")));
     }
-    let claim = OpenFile::claim(path).map_err(|error| match error.kind() {
+    let claim = OpenFile::claim(shown).map_err(|error| match error.kind() {
         std::io::ErrorKind::ResourceBusy => in_use("somebody has claimed it".to_owned()),
         _ => fail(error),
     })?;
@@ -60,11 +67,13 @@ pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
         _ => return !named.is_empty(),
     };
     let about = std::fs::metadata(path);
-    if !about.is_ok_and(|about| about.file_type().is_block_device()) {
+    if !about.is_ok_and(|about| is_device(&about.file_type())) {
         let is = |name: &String| name.is_empty() || same(Path::new(name), path);
         return named.iter().any(is);
     }
-    let serial = File::open(path).ok().and_then(|file| Device::under(&file)?.serial());
+    let shown = os::block_twin(path);
+    let shown = File::open(shown.as_ref().unwrap_or(path));
+    let serial = shown.ok().and_then(|file| Device::under(&file)?.serial());
     let mut names = named.iter().filter(|name| !name.is_empty());
     names.any(|name| Some(name) == serial.as_ref() || same(Path::new(name), path))
 }
@@ -80,6 +89,11 @@ pub fn is_named(uri: &Uri, name: &str) -> bool {
         Uri::File(_) => may_destroy(uri, &[name.to_owned()]),
         other => other.to_string() == name,
     }
+}
+
+/// A device is one of blocks, or the character device of an NVMe namespace.
+fn is_device(kind: &FileType) -> bool {
+    kind.is_block_device() || kind.is_char_device()
 }
 
 fn same(one: &Path, other: &Path) -> bool {

@@ -72,6 +72,8 @@ fn name_of(path: &Path) -> Vec<u8> {
 }
 
 fn block_device(path: &Path) -> Option<Device> {
+    let twin = os::block_twin(path);
+    let path = twin.as_deref().unwrap_or(path);
     let is_device = fs::metadata(path).ok()?.file_type().is_block_device();
     if is_device { Device::under(&File::open(path).ok()?) } else { None }
 }
@@ -121,6 +123,8 @@ impl DataLocation {
                 return Some(DataLocation::There(name));
             }
         };
+        let twin = os::block_twin(path);
+        let path = twin.as_ref().unwrap_or(path);
         let about = fs::metadata(path).ok()?;
         if !about.file_type().is_block_device() {
             return Some(DataLocation::Here {

@@ -236,6 +236,72 @@ verifies_unpolled() {
         [ $ios -ge 32 ] && [ $interrupts -ge 1 ]
 }
 
+# --- NVMe commands past the block layer
+
+with_fio() { timeout $LIMIT /host/lib/ld-linux-x86-64.so.2 --library-path /host/lib /host/fio "$@"; }
+
+# written VOLUME ARGUMENT…: writes to it what found VOLUME finds by another way, all of it.
+written() {
+    local volume=$1
+    shift
+    rm -rf /tmp/written
+    drumfire run "$volume" "$@" --seconds 3 --ramp 0 --verify --destroy="${volume%%\?*}" \
+        --out /tmp/written
+}
+
+found() {
+    sed "s#^volumes = .*#volumes = [\"$1\"]#" /tmp/written/job.toml >/tmp/written/other.toml &&
+        ! cmp /tmp/written/job.toml /tmp/written/other.toml >/dev/null 2>&1 || return 1
+    rm -rf /tmp/found
+    drumfire run /tmp/written/other.toml --verify-only --out /tmp/found >/tmp/compared 2>&1
+    local ended=$?
+    cat /tmp/compared
+    [ $ended = 0 ] && grep 'all acknowledged writes are there' /tmp/compared
+}
+
+# An I/O of 1 MiB is more than one command moves.
+written_and_read() {
+    written $1 --size 4k --rw randrw --outstanding 8 && found $2 &&
+        written $1 --size 1m --rw write --outstanding 2 && found $2
+}
+
+# No counter of the system tells of commands, but for interrupts: only our own does. The block device
+# is looked at before, 64 times. Without polling there would be one for eight of the 2,000 that write
+# every place first, and of all that follow.
+commands_are_polled() {
+    interrupts=$(interrupts)
+    written '/dev/ng0n1?iopoll' --size 4k --rw randrw --outstanding 8 >/tmp/wrote 2>&1
+    local ended=$?
+    cat /tmp/wrote
+    [ $ended = 0 ] || return 1
+    interrupts=$(($(interrupts) - interrupts))
+    ios=$(sed -n 's|.* \([0-9,]*\) I/Os in .*|\1|p' /tmp/wrote | tr -d ,)
+    echo "noted: $interrupts interrupts for $ios I/Os"
+    [ "$ios" -ge 300 ] && [ $((interrupts * 20)) -lt $((ios + 2000)) ] && found /dev/nvme0n1
+}
+
+# Who would write a namespace is asked as with its block device.
+commands_are_guarded() {
+    ! drumfire run /dev/ng0n1 --rw write --seconds 1 >/tmp/refused 2>&1 &&
+        grep 'give --destroy=/dev/ng0n1' /tmp/refused
+}
+
+# counts_of FILE: jobs, I/Os and bytes in a document of fio's.
+counts_of() { grep -E '"(jobname|error|total_ios|io_bytes)"' "$1" | tr -d ' ,'; }
+
+# One command line for both programs: as many I/Os and bytes, of reads, writes and trims.
+commands_are_counted_as_by_fio() {
+    set -- --name=a --ioengine=io_uring_cmd --cmd_type=nvme --filename=/dev/ng0n1 --bs=4k \
+        --iodepth=8 --size=4m --output-format=json
+    local rw
+    for rw in write randread randwrite read; do
+        with_fio "$@" --rw=$rw --output=/tmp/theirs.json &&
+            drumfire fio "$@" --rw=$rw --destroy=/dev/ng0n1 --output=/tmp/ours.json || return 1
+        counts_of /tmp/theirs.json >/tmp/theirs && counts_of /tmp/ours.json >/tmp/ours &&
+            [ "$(grep -c . /tmp/ours)" -ge 8 ] && diff /tmp/theirs /tmp/ours || return 1
+    done
+}
+
 null_disk() { insmod /modules/*-null_blk.ko nr_devices=1 gb=1 poll_queues=$1; }
 
 # Nothing else ends an I/O of its poll queue.
@@ -255,6 +321,13 @@ polls() {
     check disk-has-poll-queues await grep 1 /sys/block/nvme0n1/queue/io_poll
     check disk-is-polled-and-verified polls_and_verifies
     check disk-is-verified-without-polling verifies_unpolled
+    check commands-write-and-blocks-read written_and_read /dev/ng0n1 /dev/nvme0n1
+    check blocks-write-and-commands-read written_and_read /dev/nvme0n1 /dev/ng0n1
+    check commands-are-polled commands_are_polled
+    check commands-are-guarded commands_are_guarded
+    if [ -e /host/fio ]; then
+        check commands-are-counted-as-by-fio commands_are_counted_as_by_fio
+    fi
     check null-disk-is-polled polls_null_disk
     check disk-without-poll-queues-is-refused refuses_without_queues
     check disk-goes rmmod nvme

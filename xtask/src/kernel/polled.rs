@@ -1,6 +1,7 @@
 //! What our own program needs to run in the guest, and a disk for it that has poll queues: few
 //! machines have such a disk to spare.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,17 +15,24 @@ use crate::process::{self, Show};
 /// Long enough for 2,000 places of 4 KiB, and short enough to be filled in seconds.
 const DISK_BYTES: u64 = 8 << 20;
 
-/// Adds a program below `host/`, and the libraries that it is linked with below `host/lib`: those
+/// Adds programs below `host/`, and the libraries that they are linked with below `host/lib`: those
 /// of this machine, which may be newer than the guest's.
-pub fn add_program(archive: &mut Archive, program: &Path) -> Result<()> {
+pub fn add_programs<'a>(
+    archive: &mut Archive,
+    programs: impl Iterator<Item = &'a PathBuf>,
+) -> Result<()> {
     let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
-    archive.file("host/drumfire", &read(program)?);
-    let outcome =
-        process::run(Command::new("ldd").arg(program), Duration::from_secs(300), Show::Nothing)?;
-    ensure!(outcome.success(), "ldd: {}", outcome.stderr.trim());
-    for library in libraries(&outcome.stdout) {
-        let name = library.file_name().unwrap_or_default().to_string_lossy();
-        archive.file(&format!("host/lib/{name}"), &read(&library)?);
+    let name_of = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut linked = BTreeSet::new();
+    for program in programs {
+        archive.file(&format!("host/{}", name_of(program)), &read(program)?);
+        let mut ldd = Command::new("ldd");
+        let outcome = process::run(ldd.arg(program), Duration::from_secs(300), Show::Nothing)?;
+        ensure!(outcome.success(), "ldd: {}", outcome.stderr.trim());
+        linked.extend(libraries(&outcome.stdout));
+    }
+    for library in linked {
+        archive.file(&format!("host/lib/{}", name_of(&library)), &read(&library)?);
     }
     Ok(())
 }

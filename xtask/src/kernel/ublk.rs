@@ -39,7 +39,8 @@ pub fn test(first: &Guest) -> Result<Tally> {
         }
     };
     let target = Target::start()?;
-    let guest = Guest { qemu: first.qemu.clone(), kernel, initramfs: first.initramfs.clone() };
+    let guest =
+        Guest { fio: None, qemu: first.qemu.clone(), kernel, initramfs: first.initramfs.clone() };
     let mut archive = fs::read(&first.initramfs)?;
     archive.extend(fs::read(modules)?);
     let outcome = boot(&guest, &target, archive, &script(), &[])?;

@@ -20,7 +20,7 @@ impl Witness {
         let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         let groups = self.groups();
         for (index, seen) in self.volumes.iter().enumerate() {
-            let Some(file) = seen.file() else { continue };
+            let Some(file) = seen.file().filter(|file| !file.passthrough) else { continue };
             let device = file.device.as_ref();
             let name = match device.and_then(|device| groups.get(device.name.as_str())) {
                 Some(group) => group.clone(),

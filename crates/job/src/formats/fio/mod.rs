@@ -23,6 +23,7 @@ mod logs;
 mod option;
 mod parse;
 mod parts;
+mod passthrough;
 mod rates;
 mod remote;
 mod replay;

@@ -6,6 +6,7 @@ use super::convert::Converter;
 use super::job::FioJob;
 use super::option::{Row, sets, switch};
 use super::parse;
+use super::passthrough;
 use super::remote;
 use super::settings::Engine;
 use super::storage::{JobFiles, path};
@@ -272,8 +273,14 @@ fn storage(
         Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd => {
             remote::storage(converter, job, name)
         }
+        Engine::Passthrough => {
+            let path = path(settings, name);
+            passthrough::check(converter, job, std::slice::from_ref(&path))?;
+            Some(passthrough::storage(job, path))
+        }
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let path = path(settings, name);
+            passthrough::check(converter, job, std::slice::from_ref(&path))?;
             let made = converter.made.get(&path).copied();
             let file = |size_bytes| Storage::File {
                 path: path.clone(),

@@ -330,6 +330,8 @@ pub enum Engine {
     Kernel,
     /// The same through libaio: it blocks unless the I/O is direct.
     Libaio,
+    /// NVMe commands, several in flight.
+    Passthrough,
     /// Nothing is stored.
     Nothing,
     /// A volume on another host, named by a URI.

@@ -7,6 +7,7 @@ use super::append;
 use super::convert::Converter;
 use super::extents;
 use super::job::FioJob;
+use super::passthrough;
 use super::remote;
 use super::service;
 use super::settings::{Engine, Settings, Sizes};
@@ -126,8 +127,17 @@ pub(super) fn storages(
         Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd => {
             Some((remote::storages(converter, job)?, false))
         }
+        Engine::Passthrough => {
+            let (names, own_files) = names(converter, job, clones)?;
+            let paths: Vec<String> = names.iter().map(|name| path(settings, name)).collect();
+            passthrough::check(converter, job, &paths)?;
+            let storage = |path| passthrough::storage(job, path);
+            Some((paths.into_iter().map(storage).collect(), own_files))
+        }
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
+            let paths: Vec<String> = names.iter().map(|name| path(settings, name)).collect();
+            passthrough::check(converter, job, &paths)?;
             let files = if own_files { 1 } else { names.len() as u32 };
             let odd = is_odd(settings);
             let file = |name: &String| {

@@ -70,6 +70,7 @@ pub(super) const ROWS: &[Row] = &[
     ignored!(["clocksource", "gtod_cpu", "job_start_clock_id"], ONE_CLOCK),
     ignored!(["clocksource_check"], alone, ONE_CLOCK),
     ignored!(["significant_figures"], SHOWN),
+    ignored!(["cmd_type"], OneOf(&["nvme"]), "the only kind of commands that io_uring_cmd sends"),
     Row::leaves(&["stats"], false, Switch, |value| match is_off(value) {
         true => (Differs, "it stands in the result like any other job"),
         false => (Ignored, "on, as by default"),
@@ -254,7 +255,6 @@ pub(super) const ROWS: &[Row] = &[
             "dp_scheme",
             "write_hint",
             "write_mode",
-            "cmd_type",
             "uncached",
             "atomic",
             "zero_write"

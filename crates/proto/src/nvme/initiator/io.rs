@@ -301,8 +301,15 @@ fn cause_of(status: Status) -> Cause {
     Cause(STATUS | u32::from(status.to_wire() >> 1))
 }
 
+/// What a status means that came another way than through a queue of ours: status code type and
+/// status code, as the kernel tells them.
+pub fn status_told(status: u16) -> (Fault, Cause) {
+    let status = Status::from_wire(status << 1);
+    (fault_of(status), cause_of(status))
+}
+
 /// What a cause says, in the words of the standard.
-pub(super) fn words(cause: Cause) -> Option<String> {
+pub fn words(cause: Cause) -> Option<String> {
     if cause == DIGEST {
         return Some("data digest error: data came damaged".to_owned());
     }

@@ -19,6 +19,7 @@ use block::{Geometry, Nanos};
 
 pub use admin::NvmeAdmin;
 pub use discovery::{DiscoveryEntry, NvmeDiscovery, SubsystemKind};
+pub use io::{status_told, words as status_words};
 pub use queue::NvmeQueue;
 
 /// What to connect to and how.

@@ -10,6 +10,7 @@ pub fn engine(text: &str) -> Result<Engine, Wrong> {
             Ok(Engine::Synchronous)
         }
         "io_uring" | "posixaio" => Ok(Engine::Kernel),
+        "io_uring_cmd" => Ok(Engine::Passthrough),
         "libaio" => Ok(Engine::Libaio),
         // fio compares the beginning of these two names only.
         _ if text.starts_with("linuxaio") || text.starts_with("aio") => Ok(Engine::Libaio),
@@ -19,8 +20,8 @@ pub fn engine(text: &str) -> Result<Engine, Wrong> {
         _ if plugin(text) == Some("spdk") => Ok(Engine::Spdk),
         _ if plugin(text) == Some("spdk_bdev") => Ok(Engine::Bdev),
         _ => Err(Wrong::Unsupported(format!(
-            "the engine {text} is not supported: {}; io_uring, libaio, posixaio, psync, null, \
-             libiscsi, nbd, spdk and spdk_bdev are",
+            "the engine {text} is not supported: {}; io_uring, io_uring_cmd, libaio, posixaio, \
+             psync, null, libiscsi, nbd, spdk and spdk_bdev are",
             other_engine(text)
         ))),
     }
@@ -60,8 +61,8 @@ fn other_engine(name: &str) -> &'static str {
         "libpmem" | "dev-dax" | "page_fault" => {
             "pages that are touched are no I/Os, and cost other than reads and writes"
         }
-        "sg" | "io_uring_cmd" | "xnvme" | "libzbc" | "mtd" | "libblkio" => {
-            "it sends commands past the block layer"
+        "sg" | "xnvme" | "libzbc" | "mtd" | "libblkio" => {
+            "it sends commands past the block layer, which io_uring_cmd does here"
         }
         "net" | "netsplice" | "rdma" | "http" | "nfs" | "libhdfs" | "gfapi" | "gfapi_async"
         | "glusterfs" | "rbd" | "rados" | "dfs" | "ime_psync" | "ime_psyncv" | "ime_aio" => {

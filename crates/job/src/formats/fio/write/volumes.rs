@@ -1,7 +1,7 @@
 //! Volumes of a job in the words of a fio job file, and the engine that reaches them.
 
 use super::{set, whole};
-use crate::formats::fio::{replay, transport};
+use crate::formats::fio::{passthrough, replay, transport};
 use crate::formats::reading::{Remote, Storage};
 use crate::spec::{Expect, Extent, Group};
 
@@ -71,10 +71,15 @@ fn named(storage: &Storage) -> Result<(Option<String>, Way), String> {
     let on = |key, on: bool| on.then(|| (key, "1".to_owned()));
     Ok(match storage {
         Storage::File { path, direct, iopoll, sqpoll, .. } => {
-            let mut words = vec![("direct", u8::from(*direct).to_string())];
+            let commands = passthrough::is_namespace(path);
+            let mut words = match commands {
+                true => vec![("cmd_type", "nvme".to_owned())],
+                false => vec![("direct", u8::from(*direct).to_string())],
+            };
             words.extend(on("hipri", *iopoll));
             words.extend(on("sqthread_poll", *sqpoll));
-            (Some(path.clone()), Way { engine: "io_uring", words })
+            let engine = if commands { "io_uring_cmd" } else { "io_uring" };
+            (Some(path.clone()), Way { engine, words })
         }
         Storage::Nothing { .. } => (None, Way { engine: "null", words: Vec::new() }),
         Storage::Uri(uri) => {
