@@ -71,8 +71,8 @@ pub fn clock(
         let made = Check::new("H15", "clock", verdict.worse(lasted), evidence + &words);
         match lasted {
             Verdict::Warn | Verdict::Fail => made.mend(
-                "top -H -d 1 (another program on its CPU?), journalctl -k (a suspended host?), then \
-                 run it again: nothing of the storage stops the process",
+                "top -H -d 1 (another program on its CPU?), journalctl -k (a suspended host?), \
+                 then run it again: nothing of the storage stops the process",
             ),
             _ => made,
         }
