@@ -1,6 +1,6 @@
-//! What tells a disk from every other disk of any server: 128 bits, from which both protocols take
-//! the names in their own forms. Hosts that find the same names twice take it for two ways to one
-//! disk, so whoever makes these bits answers for it that they are the same nowhere else.
+//! The identity of a disk: 128 bits, from which iSCSI and NVMe/TCP derive their identifiers. Hosts
+//! take two devices with the same identifiers for two paths to one disk (multipath), so these bits
+//! must be unique across all servers.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl DiskId {
         self.0
     }
 
-    /// A serial number: 20 hexadecimal digits, which is as much as NVMe has room for.
+    /// The serial number: 20 hexadecimal digits, the most that NVMe has room for.
     pub fn serial(self) -> String {
         self.0[..10].iter().map(|byte| format!("{byte:02x}")).collect()
     }

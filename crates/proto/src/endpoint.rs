@@ -1,4 +1,4 @@
-//! What an end of a connection is, whatever the protocol.
+//! The interface of a protocol end: initiator or target of one connection.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::Outbox;
 
 /// One end of one connection.
 pub trait Endpoint {
-    /// Takes the next bytes of the stream, cut anywhere, and puts what they call for into `out`.
+    /// Takes the next bytes of the stream, cut anywhere, and appends the answers to `out`.
     ///
     /// After an error the connection must end: send what is in `out`, then close.
     fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending>;
@@ -20,9 +20,9 @@ pub trait Endpoint {
     fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending>;
 }
 
-/// The end that asks.
+/// The initiator's end; NVMe calls it host, NBD client.
 pub trait Initiator: Endpoint {
-    /// How far the connection is. I/Os may be submitted when it is [`Phase::Ready`].
+    /// State of the connection. I/Os may be submitted when it is [`Phase::Ready`].
     fn phase(&self) -> Phase;
 
     /// How many I/Os may be submitted now.
@@ -31,124 +31,125 @@ pub trait Initiator: Endpoint {
     /// Sends an I/O. Only with [`room`](Self::room).
     fn submit(&mut self, now: Nanos, io: Io, out: &mut Outbox);
 
-    /// I/Os that are finished; the caller drains them.
+    /// Completed I/Os, for the caller to drain.
     fn done(&mut self) -> &mut Vec<Done>;
 
-    /// What the target calls the volume, once it is open: vendor and product, or the model.
+    /// Product name of the volume, once it is open: vendor and product, or the model.
     fn product(&self) -> Option<&str> {
         None
     }
 
-    /// What the [`Cause`] of an I/O that failed here says, in the words of the standard.
+    /// Text of the [`Cause`] of a failed I/O, in the words of the standard.
     fn words_of(&self, _cause: Cause) -> Option<String> {
         None
     }
 
-    /// Asks for an orderly end. The phase becomes [`Phase::Closed`] when the peer agreed.
+    /// Logs out or disconnects. The phase becomes [`Phase::Closed`] when the peer has confirmed.
     fn close(&mut self, now: Nanos, out: &mut Outbox);
 
-    /// The connection is gone: every I/O in flight is answered in [`done`](Self::done), those that
-    /// were not answered in time with [`Fault::Unanswered`](block::Fault::Unanswered), all others
-    /// with [`Fault::Disconnected`](block::Fault::Disconnected).
+    /// The connection is lost: every I/O in flight fails in [`done`](Self::done), those that timed
+    /// out with [`Fault::Unanswered`](block::Fault::Unanswered), all others with
+    /// [`Fault::Disconnected`](block::Fault::Disconnected).
     fn abandon(&mut self);
 }
 
-/// How far an initiator is.
+/// State of an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Logging in, or learning the shape of the volume.
+    /// Logging in, or reading the geometry of the volume.
     Opening,
-    /// I/Os may flow.
+    /// Ready for I/Os.
     Ready(Geometry),
-    /// An orderly end was asked for and not yet confirmed.
+    /// A logout or disconnect was sent and is not yet confirmed.
     Closing,
-    /// Ended in order.
+    /// Logged out or disconnected.
     Closed,
 }
 
-/// The end that serves.
+/// The target's end; NVMe calls it controller, NBD server.
 pub trait Target: Endpoint {
-    /// Says what comes before any word of the peer, where the protocol has it so.
+    /// Sends the greeting, in protocols where the target speaks first.
     fn begin(&mut self, _out: &mut Outbox) {}
 
-    /// Requests that wait to be carried to their volumes, in order; the caller drains them.
+    /// Requests to volumes, in order, for the caller to drain.
     fn requests(&mut self) -> &mut VecDeque<Request>;
 
-    /// Answers a request.
+    /// Completes a request.
     fn complete(&mut self, now: Nanos, done: Done, out: &mut Outbox);
 
-    /// What waited in `out` is on its way: commands that wait for room there may go on.
+    /// `out` was sent: commands that wait for room in it may continue.
     fn drained(&mut self, _out: &mut Outbox) {}
 
-    /// Whether commands wait for a buffer. They go on with the next word of the peer, the next
-    /// answer of a volume, or when [`drained`](Self::drained) is called after others have given
-    /// buffers back.
+    /// Whether commands wait for a buffer. They continue with the next PDU of the peer, the next
+    /// completion of a volume, or when [`drained`](Self::drained) is called after other connections
+    /// have returned buffers.
     fn starves(&self) -> bool {
         false
     }
 
-    /// The data of writes to these units are not to be asked for until told so: commands wait
-    /// for it as for a buffer. For faults that are meant.
+    /// Withholds R2Ts of writes to these units until the next call: the commands wait as if for a
+    /// buffer. For fault injection.
     fn withhold(&mut self, _units: &[UnitId]) {}
 
-    /// Whether the peer has yet to say who it is: such connections are few and short-lived.
+    /// Whether the peer has not logged in yet. The server limits number and age of such
+    /// connections.
     fn half_open(&self) -> bool {
         false
     }
 
-    /// What this connection did since the last call that other connections have to learn.
+    /// Events on this connection since the last call, for the other connections.
     fn take_notices(&mut self) -> Vec<Notice> {
         Vec::new()
     }
 
-    /// Learns of what another connection did. It may be over then: see
+    /// Handles an event on another connection. It may end this one: see
     /// [`finished`](Self::finished).
     fn notice(&mut self, _notice: &Notice, _out: &mut Outbox) {}
 
-    /// Asks the peer to leave in order, because the server is about to end.
+    /// Asks the peer to log out, because the server is shutting down.
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {}
 
-    /// Whether the connection shall be closed once everything was sent.
+    /// Whether the connection is to be closed once the outbox was sent.
     fn finished(&self) -> bool;
 
-    /// The connection is gone: buffers go back to `pool`. Requests already taken must still be
-    /// completed, into nothing.
+    /// The connection is lost: buffers go back to `pool`. Requests already taken must still be
+    /// completed; their answers are dropped.
     fn abandon(&mut self, pool: &Pool);
 }
 
-/// What happened on one connection of a server and concerns others, on whichever core they are.
+/// An event on one connection of a server that concerns its other connections, on any core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// An initiator has reset a logical unit.
     UnitReset(UnitId),
-    /// An initiator has logged in: its older sessions of the same name are over.
+    /// An initiator has logged in. Its older sessions of the same name end.
     SessionBegan {
         /// The name of the session.
         session: SessionName,
-        /// The connection that it has now.
+        /// The new connection of the session.
         connection: u32,
     },
 }
 
-/// What an iSCSI session is told apart by.
+/// The identity of an iSCSI session.
 //= RFC 7143 §4.4.3.2: the names of both, the initiator's number and the portal group, of which
 // there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionName {
-    /// Who logged in, in lower case.
+    /// Name of the initiator, in lower case.
     pub initiator: String,
-    /// The initiator's number for the session.
+    /// ISID: the initiator's number for the session.
     pub isid: [u8; 6],
-    /// Where.
+    /// Name of the target.
     pub target: String,
 }
 
-/// An I/O that a target wants done.
+/// An I/O that a target requests of a volume.
 #[derive(Debug)]
 pub struct Request {
-    /// On which of the volumes that the target was given.
+    /// The volume.
     pub unit: UnitId,
-    /// What to do. Its tag is meaningful to the connection that made it only.
+    /// The I/O. Its tag is private to the connection.
     pub io: Io,
 }
 
@@ -156,12 +157,12 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitId(pub u32);
 
-/// A rule that the peer broke.
+/// A rule of the protocol that the peer broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The clause, such as `RFC 7143 §11.2.1.5: …`.
     pub rule: &'static str,
-    /// Which byte of the PDU, as far as one can be named.
+    /// Offset in the PDU, where the rule is about one field.
     pub at: usize,
 }
 
@@ -177,27 +178,27 @@ pub enum Ending {
     /// The peer broke the protocol.
     #[error("protocol violation: {0}")]
     Violation(Violation),
-    /// The peer refused us, in words for the user.
+    /// The peer refused the connection: a message for the user.
     #[error("{0}")]
     Refused(String),
     /// The peer did not answer in time.
     #[error("timed out: {0}")]
     TimedOut(&'static str),
-    /// The peer did not answer an I/O in time, whatever else it did.
+    /// An I/O timed out, even if the peer still answers others.
     #[error("{0}")]
     Unanswered(Unanswered),
 }
 
-/// An I/O that was not answered in time: the first that was found of those.
+/// An I/O that timed out: the first of those that were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// What it was to do.
+    /// Its operation.
     pub op: Op,
     /// Its first byte.
     pub offset: u64,
     /// Its length in bytes.
     pub len: u32,
-    /// How long it might have taken.
+    /// The time-out.
     pub limit: Nanos,
 }
 
@@ -212,7 +213,7 @@ impl std::fmt::Display for Unanswered {
     }
 }
 
-/// The system has no memory for data that came in.
+/// Out of memory for received data.
 #[cold]
 pub(crate) fn out_of_memory() -> Ending {
     Ending::Refused("the system has no memory for the data that came".to_owned())

@@ -1,10 +1,10 @@
-//! Where an end of a connection puts the bytes it wants to send.
+//! The send queue of a connection.
 
 use block::{Account, Buf, Chain, CopyAhead, Lap, Memory, Piece, Pool};
 
 use crate::crc32c::crc32c;
 
-/// Everything that goes out with the next send.
+/// The bytes of the next send.
 ///
 /// Headers and short data are copied into one contiguous buffer: the kernel copies them from
 /// there while they are hot, and one send carries a whole batch. One send per batch instead of
@@ -16,52 +16,51 @@ pub struct Outbox {
     /// The buffer being filled and how many bytes it holds.
     current: Option<Buf>,
     len: usize,
-    /// How much was sent last.
+    /// Length of the last send.
     last_bytes: usize,
-    /// It is a part of `lap`.
+    /// `current` is a part of `lap`.
     lent: bool,
     lap: Option<Lap>,
-    /// The acknowledgement of this stamp proves that the peer has read all that was appended, but
-    /// for what is unstamped, which the next one proves.
+    /// The acknowledgement of this stamp proves that the peer has read all bytes appended before
+    /// it. Bytes behind it are `unstamped`: the next stamp proves those.
     stamp: u32,
     unstamped: bool,
-    /// The same for the chain that is out.
+    /// The stamp of the chain being sent.
     sent_stamp: u32,
-    /// Copies out of memory into `current` that were promised but not done.
+    /// Deferred copies from volumes in memory into `current`.
     ahead: CopyAhead,
-    /// Ranges of `current` whose digest belongs right behind them, once copied.
+    /// Ranges of `current` whose digest is to be put behind them, once copied.
     digests: Vec<(usize, usize)>,
-    /// There was no memory for what had to be said: the stream has a hole.
+    /// Out of memory for an answer: the stream has a hole.
     failed: bool,
-    /// Where bytes go then.
+    /// Takes the bytes after a failure.
     sink: Vec<u8>,
 }
 
-/// So many bytes stay free for short answers when there is [room](Outbox::has_room) for more.
+/// Bytes reserved for short answers by [`Outbox::has_room`].
 const SPARE_BYTES: usize = 2 << 10;
 
-/// Shorter ends of the lap are skipped.
+/// A shorter remainder at the end of the ring is skipped.
 const SHORTEST_LENT_BYTES: usize = 16 << 10;
 
-/// So few bytes in a row are not worth a large buffer.
+/// Up to this length a row moves from a large buffer to a small one.
 const SHORT_BYTES: usize = 512;
 
 impl Outbox {
-    /// From this length on, data are sent from where they lie. Below, copying them with prefetch
-    /// into the warm buffer is faster than the kernel's gathering.
+    /// Data of this length and more is sent by reference. Shorter data is copied, with prefetch,
+    /// into the warm buffer: faster than the kernel's gathering.
     pub const BY_REFERENCE_BYTES: usize = 16 << 10;
 
     /// What a row counts as when [room](Self::has_room) is asked for and something by reference
     /// ends it.
     pub const ENDED_ROW_BYTES: usize = Pool::SMALL_BYTES / 2;
 
-    /// An empty outbox that draws its buffers from `pool`, for an end that bounds itself what it
-    /// has to say.
+    /// An empty outbox with buffers of `pool`, for an end that limits by itself how much it sends.
     pub fn new(pool: Pool) -> Outbox {
         Outbox::of(pool.account())
     }
 
-    /// An empty outbox. Its buffers, and those of the end's I/Os, stand in `account`.
+    /// An empty outbox. Its buffers, and those of the end's I/Os, are charged to `account`.
     pub fn of(account: Account) -> Outbox {
         Outbox {
             account,
@@ -81,18 +80,18 @@ impl Outbox {
         }
     }
 
-    /// From now on buffers are lent to the kernel from a ring of `lap_bytes`, a multiple of 4096,
-    /// as far as it goes. Whoever takes the chains must give each back before the next.
+    /// From now on data is placed in a zero-copy ring of `lap_bytes`, a multiple of 4096, while it
+    /// has room. The caller must return each chain before it takes the next.
     #[cold]
     pub fn lend(&mut self, lap_bytes: usize) {
-        // Without memory for it, copies go on.
+        // Without memory for the ring, the kernel goes on copying.
         if self.account.charge(lap_bytes as u64) {
             self.lap = Lap::new(lap_bytes).ok();
         }
     }
 
-    /// Says which acknowledgement proves that the peer has read all that was appended up to now.
-    /// Stamps rise, in serial arithmetic.
+    /// Stamps all bytes appended up to now: the acknowledgement of this stamp proves that the peer
+    /// has read them. Stamps rise, in serial arithmetic.
     #[inline]
     pub fn stamp(&mut self, stamp: u32) {
         self.stamp = stamp;
@@ -107,32 +106,32 @@ impl Outbox {
         }
     }
 
-    /// The pool that it draws from, for buffers that travel with I/Os.
+    /// Its pool, for the buffers of I/Os.
     pub fn pool(&self) -> &Pool {
         self.account.pool()
     }
 
-    /// Takes a buffer for the data of an I/O. `None` when it is not to be had now: wait until
-    /// something of this connection has come back.
+    /// Takes a buffer for the data of an I/O. `None` where none is available: wait until an I/O or
+    /// a send of this connection has completed.
     #[inline]
     pub fn take(&self, len_bytes: usize) -> Option<Buf> {
         self.account.take(len_bytes)
     }
 
-    /// The same, but maybe a shorter one, so that a connection gets on however little there is.
+    /// The same, possibly a shorter one, so that a connection makes progress when memory is short.
     #[inline]
     pub fn take_part(&self, len_bytes: usize) -> Option<Buf> {
         self.account.take_part(len_bytes)
     }
 
-    /// The same for data that came unasked. Without one the command has to be refused.
+    /// The same for unsolicited data. Without a buffer the command has to be refused.
     #[inline]
     pub fn take_unasked(&self, len_bytes: usize) -> Option<Buf> {
         self.account.take_unasked(len_bytes)
     }
 
-    /// The same for data that will be sent, and so may have to be copied: of `len_bytes`, or where
-    /// that is not to be had, of `least_bytes`, which is promised if it is no more than small.
+    /// The same for data to be sent, which may have to be copied: of `len_bytes`, or where memory
+    /// is short of `least_bytes`, which is guaranteed up to the size of a small buffer.
     #[inline]
     pub fn take_to_send(&self, len_bytes: usize, least_bytes: usize) -> Option<Buf> {
         let whole = self.account.take_to_send(len_bytes);
@@ -142,8 +141,7 @@ impl Outbox {
         self.account.take_to_send(least_bytes.min(len_bytes))
     }
 
-    /// Sees to it, as far as memory goes, that there will be `count` small buffers for data that
-    /// come unasked.
+    /// Reserves `count` small buffers for unsolicited data, as far as memory goes.
     pub fn promise_unasked(&self, count: u16) {
         self.account.promise_more(count.into());
     }
@@ -154,9 +152,9 @@ impl Outbox {
         self.account.pool().give(buf);
     }
 
-    /// Whether `len` bytes can be appended, in pieces that are no longer than a small buffer, and
-    /// some short answers besides. What is to be copied asks before, so that it can wait; answers
-    /// that cannot wait do not.
+    /// Whether `len` bytes can be appended, in pieces no longer than a small buffer, and some short
+    /// answers besides. Callers check before they append data, which can wait; answers cannot wait
+    /// and are appended without a check.
     #[inline]
     pub fn has_room(&self, len: usize) -> bool {
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
@@ -164,10 +162,10 @@ impl Outbox {
     }
 
     fn can_grow(&self, len: usize) -> bool {
-        // One row is for answers. What is copied may fill no more than half of each other.
+        // One row is for answers. Copied data may fill only half of each other row.
         let rows = 2 + len / Outbox::ENDED_ROW_BYTES;
         let large = (len + SPARE_BYTES).div_ceil(Pool::LARGE_BYTES - Pool::SMALL_BYTES);
-        // Asking for large rows takes memory for them, which small ones may need more.
+        // A check for large rows reserves memory that small rows may need more.
         let few = len <= 2 * Pool::SMALL_BYTES && self.has_small_rows(rows);
         few || self.account.has_rows(large, 0) || self.has_small_rows(rows)
     }
@@ -190,7 +188,7 @@ impl Outbox {
         self.account.has_rows(1, count) || self.has_small_rows(2 + count)
     }
 
-    /// For how many buffers of `len_bytes` there is memory now.
+    /// How many buffers of `len_bytes` could be taken now.
     pub fn affordable(&self, len_bytes: usize) -> u32 {
         self.account.affordable(len_bytes)
     }
@@ -201,7 +199,7 @@ impl Outbox {
         !self.account.has_share(wanted_bytes)
     }
 
-    /// Whether there was no memory for an answer. The stream has a hole then, and the connection
+    /// Whether an answer was lost for want of memory: the stream has a hole, and the connection
     /// must end.
     #[inline]
     pub fn failed(&self) -> bool {
@@ -213,13 +211,13 @@ impl Outbox {
         self.len == 0 && self.chain.is_empty()
     }
 
-    /// How many bytes wait.
+    /// Number of bytes queued.
     pub fn len_bytes(&self) -> usize {
         self.len + self.chain.len_bytes()
     }
 
-    /// Room for `len` bytes in a row, to be filled by the caller: at most
-    /// [`Pool::LARGE_BYTES`]. What stands in it before is old data, so fill all of it.
+    /// Room for `len` contiguous bytes, at most [`Pool::LARGE_BYTES`], for the caller to fill. It
+    /// contains old data, so fill all of it.
     pub fn reserve(&mut self, len: usize) -> &mut [u8] {
         match (self.make_room(len), &mut self.current) {
             (Some(at), Some(buf)) => &mut buf[at..at + len],
@@ -245,8 +243,7 @@ impl Outbox {
             self.unstamped = true;
             return self.chain.push(Piece::Shared { memory: memory.clone(), offset, len });
         }
-        // A digest needs the bytes and itself in one buffer; a PDU with data digest that is longer
-        // than a buffer is the caller's to avoid.
+        // Data and digest must be in one buffer: callers limit PDUs with a data digest.
         let Some(at) = self.make_room(len + if digest { 4 } else { 0 }) else { return };
         self.ahead.push(memory, offset, len, at);
         if digest {
@@ -265,8 +262,8 @@ impl Outbox {
         self.give(buf);
     }
 
-    /// Exchanges what waits for `sent`, a chain that was sent, whose buffers go back to the pool.
-    /// Afterwards `sent` holds what to send next and the outbox is empty.
+    /// Swaps the queued bytes with `sent`, a chain that was sent, whose buffers go back to the
+    /// pool. Afterwards `sent` holds the next chain to send and the outbox is empty.
     pub fn exchange(&mut self, sent: &mut Chain) {
         self.close_current();
         self.last_bytes = self.chain.len_bytes();
@@ -296,8 +293,8 @@ impl Outbox {
         }
     }
 
-    /// Makes `len` bytes at the end of the current buffer ours and returns where they begin.
-    /// `None` where there is no memory, and from then on.
+    /// Allocates `len` bytes at the end of the current buffer and returns their offset. `None` when
+    /// out of memory, and from then on.
     fn make_room(&mut self, len: usize) -> Option<usize> {
         assert!(len <= Pool::LARGE_BYTES, "{len} bytes in a row");
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
@@ -315,24 +312,24 @@ impl Outbox {
         let least = len.max(SHORTEST_LENT_BYTES);
         let lent = self.lap.as_mut().and_then(|lap| lap.take(least, Pool::LARGE_BYTES));
         self.lent = lent.is_some();
-        // A connection that says little begins with a small buffer: a thousand of them may do
-        // so in one turn. What is more, or was more last time, lies in a row.
+        // A connection that sends little begins with a small buffer: a thousand of them may send in
+        // one turn. A large one follows when more is sent, now or the last time.
         let little = self.last_bytes <= Pool::SMALL_BYTES && self.chain.is_empty();
         let row = if little { len } else { Pool::LARGE_BYTES };
-        // What waits here is bounded by the commands that the peer may have in flight, and a
-        // PDU must not stay half written.
+        // The queue is bounded by the commands that the peer may have in flight, and a PDU must not
+        // stay half written.
         self.current = lent.or_else(|| self.account.take_row(row));
         if self.current.is_none() {
             let others = [len, Pool::MEDIUM_BYTES.max(len), Pool::LARGE_BYTES];
             self.current = others.into_iter().find_map(|len| self.account.take_row(len));
         }
-        // A peer that has us say more than it reads, or a system without memory.
+        // The peer reads less than it asks for, or the system is out of memory.
         self.failed |= self.current.is_none();
         self.current.as_ref().filter(|_| !self.failed).map(|_| ())
     }
 
-    /// Ends the bytes in a row, because data by reference come next. A few of them, such as a
-    /// header, move to a small buffer: otherwise each would hold a large one until it is sent.
+    /// Ends the current row, because data by reference follows. A short row, such as a header,
+    /// moves to a small buffer: otherwise it would occupy a large one until it is sent.
     fn interrupt(&mut self) {
         let len = self.len;
         let Some(current) = self.current.as_ref().filter(|_| len != 0) else { return };
@@ -346,7 +343,7 @@ impl Outbox {
         self.chain.push(Piece::Owned { buf, len });
     }
 
-    /// Does the promised copies and digests, and appends the current buffer to the chain.
+    /// Does the deferred copies and digests, and appends the current buffer to the chain.
     fn close_current(&mut self) {
         let Some(mut buf) = self.current.take() else { return };
         if self.len == 0 {

@@ -3,12 +3,17 @@
 
 use std::collections::VecDeque;
 
-use block::{Count, Done, Io, Pool, Tag};
+use block::{Count, Done, Io, Nanos, Pool, Tag};
 
 use crate::{Outbox, Request, UnitId};
 
-/// While so much waits to be sent or is being read, commands that send more wait.
+use super::later;
+
+/// While so many bytes are queued or being read, commands that send more wait.
 const BACKLOG_BYTES: usize = 16 << 20;
+
+/// Commands that wait for a buffer are retried at this interval, and on events of the connection.
+const RETRY_INTERVAL: Nanos = Nanos::from_millis(1);
 
 /// I/Os that one command has with its volume at a time.
 pub(crate) const IOS_PER_COMMAND: u16 = 4;
@@ -23,34 +28,34 @@ pub(crate) struct Backlog {
     pub(crate) requests: VecDeque<Request>,
     /// Slots of commands that wait for a buffer or for room in the outbox.
     pub(crate) starving: VecDeque<u16>,
-    /// Units whose writes are not asked for their data.
+    /// Units whose writes get no R2Ts.
     withheld: Vec<UnitId>,
-    /// Parts of reads that came back before their predecessors.
+    /// Parts of reads that completed before their predecessors.
     held: Vec<Done>,
-    /// Bytes of reads that are with volumes, or came back too early.
+    /// Bytes of reads in flight or held.
     reading_bytes: usize,
 }
 
 impl Backlog {
-    /// Hands an I/O to its volume.
+    /// Requests an I/O of its volume.
     #[inline(always)]
     pub(crate) fn request(&mut self, unit: UnitId, io: Io) {
         self.requests.push_back(Request { unit, io });
     }
 
-    /// Counts bytes of a read that are with its volume from now on.
+    /// Counts bytes of a read that is in flight from now on.
     #[inline(always)]
     pub(crate) fn begin_read(&mut self, len: u32) {
         self.reading_bytes += len as usize;
     }
 
-    /// Counts them no more.
+    /// Stops counting them.
     #[inline(always)]
     pub(crate) fn end_read(&mut self, len: u32) {
         self.reading_bytes.lower(len as usize);
     }
 
-    /// Whether no read is with a volume.
+    /// Whether a read is in flight or held.
     pub(crate) fn is_reading(&self) -> bool {
         self.reading_bytes != 0
     }
@@ -65,36 +70,41 @@ impl Backlog {
         out.len_bytes() + self.reading_bytes < BACKLOG_BYTES && out.has_room(rows + header_bytes)
     }
 
-    /// The data of writes to these units are not to be asked for until told so.
+    /// When commands that wait are to be retried, which were last retried at `at`.
+    pub(crate) fn retry_at(&self, at: Nanos) -> Option<Nanos> {
+        (!self.starving.is_empty()).then(|| later(at, RETRY_INTERVAL))
+    }
+
+    /// Withholds R2Ts of writes to these units until the next call.
     pub(crate) fn withhold(&mut self, units: &[UnitId]) {
         self.withheld.clear();
         self.withheld.extend_from_slice(units);
     }
 
-    /// Whether the data of writes to this unit are not to be asked for now.
+    /// Whether R2Ts of writes to this unit are withheld.
     pub(crate) fn is_withheld(&self, unit: UnitId) -> bool {
         self.withheld.contains(&unit)
     }
 
-    /// Keeps a part of a read until its predecessors are sent.
+    /// Holds a part of a read until its predecessors are sent.
     #[cold]
     pub(crate) fn hold(&mut self, done: Done) {
         self.held.push(done);
     }
 
-    /// Whether a part of some read is kept.
+    /// Whether a part of some read is held.
     #[inline(always)]
     pub(crate) fn holds_any(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Takes a part that is kept and fits.
+    /// Takes a part that is held and fits.
     pub(crate) fn take_held(&mut self, fits: impl Fn(&Done) -> bool) -> Option<Done> {
         let at = self.held.iter().position(fits)?;
         Some(self.held.swap_remove(at))
     }
 
-    /// The connection is gone: buffers go back to `pool`.
+    /// The connection is lost: buffers go back to `pool`.
     pub(crate) fn abandon(&mut self, pool: &Pool) {
         let requested = self.requests.drain(..).filter_map(|request| request.io.buf);
         let held = self.held.drain(..).filter_map(|done| done.buf);
@@ -103,7 +113,7 @@ impl Backlog {
     }
 }
 
-/// Whether so much waits to be sent that nothing is to be added but short answers.
+/// Whether the outbox is so full that only short answers are to be added.
 #[inline(always)]
 pub(crate) fn is_full(out: &Outbox) -> bool {
     out.len_bytes() >= BACKLOG_BYTES

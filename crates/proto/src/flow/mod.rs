@@ -25,5 +25,5 @@ pub(crate) use segment::{DIGEST_BYTES, DataEnd, DataSegment};
 pub(crate) use slots::Slots;
 pub(crate) use stamp::Stamps;
 pub use timeout::IO_TIMEOUT;
-pub(crate) use timeout::{Age, IoTimeout, PingTimeout, ping_timeout};
+pub(crate) use timeout::{Age, IoTimeout, PingTimeout, later, ping_timeout};
 pub(crate) use transfer::Transfer;

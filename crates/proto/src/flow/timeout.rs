@@ -59,7 +59,7 @@ impl IoTimeout {
         // One scan more than there are intervals, of which there are nine at most.
         let late = Age(Age::NEW.0 + limit.0.div_ceil(interval.0) as u8 + 1);
         let never = limit == Nanos(0);
-        let due = if never { Nanos(u64::MAX) } else { Nanos(now.0.saturating_add(interval.0)) };
+        let due = if never { Nanos(u64::MAX) } else { later(now, interval) };
         IoTimeout { limit, interval, late, due }
     }
 
@@ -73,7 +73,7 @@ impl IoTimeout {
     pub(crate) fn begin_scan(&mut self, now: Nanos) -> bool {
         let is_due = now >= self.due;
         if is_due {
-            self.due = Nanos(now.0.saturating_add(self.interval.0));
+            self.due = later(now, self.interval);
         }
         is_due
     }
@@ -87,6 +87,11 @@ impl IoTimeout {
     pub(crate) fn limit(&self) -> Nanos {
         self.limit
     }
+}
+
+/// `span` after `at`. A span of a setting may be as long as it likes.
+pub(crate) fn later(at: Nanos, span: Nanos) -> Nanos {
+    Nanos(at.0.saturating_add(span.0))
 }
 
 fn scan_interval(limit: Nanos) -> Nanos {
@@ -113,7 +118,7 @@ pub(crate) struct PingTimeout {
 impl PingTimeout {
     /// A ping sent at `now` that may stay unanswered for `span`.
     pub(crate) fn new(now: Nanos, span: Nanos) -> PingTimeout {
-        PingTimeout { until: Nanos(now.0.saturating_add(span.0)), extended: false }
+        PingTimeout { until: later(now, span), extended: false }
     }
 
     /// When to check whether it has expired.

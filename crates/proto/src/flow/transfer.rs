@@ -19,7 +19,7 @@ pub(crate) struct Transfer {
     /// Bytes handed to the volume.
     pub(crate) asked: u32,
     /// I/Os with the volume.
-    pub(crate) flying: u16,
+    pub(crate) in_flight: u16,
     pub(crate) fua: bool,
     /// Data of the peer from `asked` on.
     pub(crate) buf: Option<Buf>,
@@ -29,7 +29,7 @@ impl Transfer {
     /// Whether the volume takes another I/O of this command.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        self.flying < IOS_PER_COMMAND
+        self.in_flight < IOS_PER_COMMAND
     }
 
     /// Length of a block.
@@ -75,7 +75,7 @@ impl Transfer {
 
     #[inline(always)]
     fn request(&mut self, slot: u16, op: Op, begin: u32, len: u32, buf: Buf) -> Request {
-        self.flying += 1;
+        self.in_flight += 1;
         let (tag, offset) = (part_tag(slot, begin), self.offset + u64::from(begin));
         let io = Io { tag, op, fua: self.fua, len, offset, buf: Some(buf) };
         Request { unit: self.unit, io }

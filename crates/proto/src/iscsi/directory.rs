@@ -1,4 +1,4 @@
-//! What a portal has to offer: targets and their logical units.
+//! The targets of a portal and their logical units.
 
 use crate::scsi::{Unit, decode_lun};
 
@@ -17,11 +17,11 @@ pub struct TargetEntry {
     pub name: String,
     /// Its logical units; the index is the LUN, at most [`Directory::MAX_UNITS`].
     pub units: Vec<Option<Unit>>,
-    /// A name for people, told at login. May be empty; at most 255 bytes.
+    /// TargetAlias, sent at login. May be empty; at most 255 bytes.
     pub alias: String,
 }
 
-/// Why there is no such directory.
+/// Why a directory is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
     /// A name is not an iSCSI name.
@@ -38,7 +38,7 @@ pub enum DirectoryError {
     /// More logical units than LUNs.
     #[error("target '{0}' has more than 256 logical units")]
     Units(String),
-    /// An alias that cannot be told.
+    /// An alias that is not valid.
     #[error("the alias of '{0}' is longer than 255 bytes or has control characters")]
     Alias(String),
 }

@@ -1,8 +1,8 @@
-//! Asks a portal which targets it has.
+//! A discovery session: SendTargets.
 
 use block::Nanos;
 
-use crate::flow::DataEnd;
+use crate::flow::{DataEnd, later};
 use crate::{Ending, Endpoint, Outbox, Violation};
 
 use super::frame::{Frame, Next};
@@ -39,10 +39,10 @@ enum Stage {
     Closed,
 }
 
-/// How long all of it may take.
+/// Time-out of the whole session.
 const TIMEOUT: Nanos = Nanos::from_secs(15);
 
-/// The longest list that is taken: some ten thousand targets.
+/// Longest answer that is accepted: some ten thousand targets.
 const ANSWER_MAX_BYTES: usize = 4 << 20;
 
 /// Task tags of the two requests.
@@ -88,7 +88,7 @@ impl Discovery {
         Some(targets)
     }
 
-    /// Whether the session has ended in order.
+    /// Whether the session has logged out.
     pub fn finished(&self) -> bool {
         matches!(self.stage, Stage::Closed)
     }
@@ -246,7 +246,7 @@ impl Endpoint for Discovery {
         match self.stage {
             Stage::Idle(_) => Some(self.began),
             Stage::Closed => None,
-            _ => Some(Nanos(self.began.0.saturating_add(TIMEOUT.0))),
+            _ => Some(later(self.began, TIMEOUT)),
         }
     }
 

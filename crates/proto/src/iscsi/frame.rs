@@ -1,8 +1,8 @@
-//! Cuts a stream of bytes into PDUs: headers whole, data segments in whatever parts they come.
+//! Splits a byte stream into PDUs: whole headers, and data segments in parts as received.
 //!
-//! A header that lies in the received bytes as a whole is used where it is; only one that is split
-//! over two receives, or has additional segments, is collected. Data is never collected here: its
-//! parts go straight to where the caller wants them. Both digests are checked.
+//! A header that was received as a whole is used in place; one that is split over two receives, or
+//! has additional segments, is collected. Data is never collected here: the caller takes each part
+//! where it is. Both digests are checked.
 
 use crate::Violation;
 use crate::crc32c::crc32c;
@@ -10,25 +10,25 @@ use crate::flow::{Collector, DIGEST_BYTES, DataEnd, DataSegment};
 
 use super::pdu::{HEADER_BYTES, Header, additional_len, data_len};
 
-/// Where one end's incoming stream is.
+/// State of the incoming stream.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// What there is of a header that did not come as a whole.
+    /// Bytes of a header that was received in parts.
     head: Collector,
     header_digest: bool,
     data_digest: bool,
-    /// The longest data segment that is taken.
+    /// MaxRecvDataSegmentLength.
     max_data: u32,
     segment: DataSegment,
 }
 
 /// The next header.
 pub(super) enum Next<'a> {
-    /// In place, without additional segments.
+    /// In place, without additional header segments.
     Whole(&'a Header),
-    /// Collected; its additional segments were passed over.
+    /// Collected; its additional header segments were skipped.
     Collected(Header),
-    /// Not all of it came yet.
+    /// Incomplete.
     Partial,
 }
 
@@ -44,7 +44,7 @@ impl Frame {
         }
     }
 
-    /// What was negotiated holds from the next PDU on.
+    /// Applies the negotiated parameters from the next PDU on.
     pub(super) fn configure(&mut self, header_digest: bool, data_digest: bool, max_data: u32) {
         self.header_digest = header_digest;
         self.data_digest = data_digest;
@@ -121,12 +121,12 @@ impl Frame {
         head.get(HEADER_BYTES..end).unwrap_or_default()
     }
 
-    /// The header that was collected last, until it was dealt with.
+    /// The header that was collected last, until it is handled.
     pub(super) fn collected(&self) -> Option<&Header> {
         self.head.bytes().first_chunk()
     }
 
-    /// Must be called when a collected header was dealt with.
+    /// Must be called when a collected header was handled.
     pub(super) fn forget_header(&mut self) {
         self.head.clear();
     }

@@ -1,4 +1,4 @@
-//! The controllers of a server, each of which is several connections, on several cores.
+//! The controllers of a server. Each has several connections, on several cores.
 //!
 //! A controller begins with the Connect command of its admin queue and ends with that queue's
 //! connection. I/O queues join and leave in between. All of that goes through one lock, which no
@@ -13,7 +13,7 @@ use block::{Count, Plant, planted};
 
 use super::directory::Subsystem;
 
-/// How much of everything.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ControllerLimits {
     /// Controllers at once, 1 to 65519. A host, by its name and by its address, may have half of
@@ -22,8 +22,8 @@ pub struct ControllerLimits {
     pub controllers: usize,
     /// I/O queues of one controller, 1 to 65535.
     pub queues: u16,
-    /// What commands may bring along unasked on all queues together, and for a host half of what
-    /// others leave. A queue that could exceed it is told that the server is busy.
+    /// In-capsule data of all queues together; a host may have half of what others leave. A queue
+    /// that could exceed it is refused as busy.
     pub memory_bytes: u64,
 }
 
@@ -52,7 +52,7 @@ struct Registry {
     begun: u64,
 }
 
-/// What a host is known by.
+/// The identity of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum HostKey {
     Name(String),
@@ -65,14 +65,14 @@ struct Holding {
     memory_bytes: u64,
 }
 
-/// What a queue begins with.
+/// Parameters of a new queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Terms {
-    /// What its commands may bring along, all together.
+    /// In-capsule data of all its commands together.
     pub(super) memory_bytes: u64,
-    /// What a command of the controller's I/O queues may bring along.
+    /// Longest in-capsule data of the controller's I/O queues.
     pub(super) in_capsule_bytes: u32,
-    /// The host will say that it is alive.
+    /// The host sends Keep Alives.
     pub(super) keeps_alive: bool,
 }
 
@@ -90,7 +90,7 @@ struct Entry {
 //= NVMe base §CNTLID: FFF0h to FFFFh are reserved.
 const IDS_END: u16 = 0xfff0;
 
-/// What the queues of a controller have in common.
+/// State shared by the queues of a controller.
 #[derive(Debug)]
 pub(super) struct Controller {
     /// Its identifier.
@@ -98,17 +98,17 @@ pub(super) struct Controller {
     /// `None` for the discovery service.
     pub(super) subsystem: Option<Arc<Subsystem>>,
     pub(super) host: Host,
-    /// What a command of its I/O queues may bring along.
+    /// Longest in-capsule data of its I/O queues.
     pub(super) in_capsule_bytes: u32,
     keeps_alive: AtomicBool,
     was_enabled: AtomicBool,
-    /// Another host got its place.
+    /// It was given up for another host.
     is_given_up: AtomicBool,
     /// Odd while it is enabled; another number each time.
     life: AtomicU32,
 }
 
-/// Who asks.
+/// The host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Host {
     pub(super) nqn: String,
@@ -124,18 +124,18 @@ impl Host {
     }
 }
 
-/// Why a queue cannot be had.
+/// Why a queue is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// A limit is reached.
     Busy,
     /// No controller has that identifier in that subsystem.
     Controller,
-    /// The controller is another host's.
+    /// The controller belongs to another host (NQN).
     HostName,
-    /// The same, by its number.
+    /// The same, by host identifier.
     HostId,
-    /// No queue may have that number.
+    /// Invalid queue identifier.
     Queue,
     /// The queue exists, or the controller is not enabled.
     Sequence,

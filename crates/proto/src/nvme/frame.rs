@@ -1,9 +1,8 @@
-//! Cuts a stream of bytes into PDUs: headers whole, data in whatever parts they come.
+//! Splits a byte stream into PDUs: whole headers, and data in parts as received.
 //!
-//! A header that lies in the received bytes as a whole is used where it is; only one that is split
-//! over two receives is collected. Data is never collected here: its parts go straight to where the
-//! caller wants them. Both digests are checked, and so is all that can be said of a header without
-//! knowing what it is about: kind, lengths, flags, offset.
+//! A header that was received as a whole is used in place; one that is split over two receives is
+//! collected. Data is never collected here: the caller takes each part where it is. Both digests
+//! are checked, and all fields of the common header: PDU type, lengths, flags, offset.
 
 use crate::crc32c::crc32c;
 use crate::flow::{Collector, DIGEST_BYTES, DataEnd, DataSegment};
@@ -12,26 +11,26 @@ use super::pdu::{
     COMMON_BYTES, Common, INIT_BYTES, OFFENDER_MAX_BYTES, fatal, flag, header_len, kind,
 };
 
-/// A header that came in parts, filled up with zeroes.
+/// A header that was received in parts, padded with zeroes.
 pub(super) type Collected = [u8; INIT_BYTES];
 
-/// Which kinds an end takes: a bit each.
+/// PDU types that a controller accepts: a bit each.
 //= NVMe-TCP §3.6.1: each kind of PDU goes in one direction.
 pub(super) const FROM_HOST: u16 =
     1 << kind::IC_REQ | 1 << kind::H2C_TERM_REQ | 1 << kind::CAPSULE_CMD | 1 << kind::H2C_DATA;
-/// The same for the other end.
+/// PDU types that a host accepts.
 pub(super) const FROM_CONTROLLER: u16 = 1 << kind::IC_RESP
     | 1 << kind::C2H_TERM_REQ
     | 1 << kind::CAPSULE_RESP
     | 1 << kind::C2H_DATA
     | 1 << kind::R2T;
 
-/// Why a connection cannot go on: what a TermReq says.
+/// A fatal transport error: the content of a TermReq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fatal {
     /// One of [`fatal`].
     pub(super) status: u16,
-    /// What it says depends on the status.
+    /// Fatal error information; its meaning depends on the status.
     pub(super) information: u32,
     /// The clause.
     pub(super) rule: &'static str,
@@ -40,26 +39,26 @@ pub(super) struct Fatal {
 }
 
 impl Fatal {
-    /// A field at that offset of the header makes no sense.
+    /// Invalid header field at that offset.
     #[cold]
     pub(super) fn field(at: usize, rule: &'static str) -> Fatal {
         Fatal { status: fatal::INVALID_HEADER_FIELD, information: at as u32, rule, at }
     }
 
-    /// The PDU may not come now.
+    /// PDU sequence error.
     #[cold]
     pub(super) fn sequence(rule: &'static str) -> Fatal {
         Fatal { status: fatal::SEQUENCE_ERROR, information: 0, rule, at: 0 }
     }
 }
 
-/// Where one end's incoming stream is.
+/// State of the incoming stream.
 #[derive(Debug)]
 pub(super) struct Frame {
     kinds: u16,
     header_digest: bool,
     data_digest: bool,
-    /// What there is of a header that did not come as a whole.
+    /// Bytes of a header that was received in parts.
     head: Collector,
     /// Bytes between a header and its data to come.
     gap: u8,
@@ -72,7 +71,7 @@ pub(super) enum Next<'a> {
     Whole(&'a [u8]),
     /// Collected.
     Collected(Collected),
-    /// Not all of it came yet.
+    /// Incomplete.
     Partial,
 }
 
@@ -89,7 +88,7 @@ impl Frame {
         }
     }
 
-    /// What was agreed on holds from the next PDU on.
+    /// Applies the negotiated digests from the next PDU on.
     pub(super) fn configure(&mut self, header_digest: bool, data_digest: bool) {
         self.header_digest = header_digest;
         self.data_digest = data_digest;
@@ -152,7 +151,7 @@ impl Frame {
         Ok(Next::Collected(header))
     }
 
-    /// As much as there is of a header that was just refused; `bytes` is where it begins if it was
+    /// The bytes received of a header that was just refused; `bytes` is where it begins if it was
     /// in place.
     pub(super) fn offender<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
         let head = self.head.bytes();
@@ -163,7 +162,7 @@ impl Frame {
         &bytes[..len.min(bytes.len())]
     }
 
-    /// Lengths of the header and of its digest, if such a PDU may come from the other end.
+    /// Lengths of the header and of its digest, if this end accepts that PDU type.
     #[inline(always)]
     fn check_kind(&self, common: &Common) -> Result<(usize, usize), Fatal> {
         let known = common.kind < 16 && self.kinds >> common.kind & 1 != 0;
@@ -181,7 +180,7 @@ impl Frame {
         Ok((len, if digest { DIGEST_BYTES } else { 0 }))
     }
 
-    /// Finds out how much data follows.
+    /// Determines how much data follows.
     #[inline(always)]
     fn begin(&mut self, common: &Common) -> Result<(), Fatal> {
         let digest = if common.flags & flag::HEADER_DIGEST != 0 { DIGEST_BYTES } else { 0 };
@@ -232,7 +231,7 @@ impl Frame {
     }
 }
 
-/// Whether a PDU of that kind is protected where digests were agreed on.
+/// Whether PDUs of that type have digests where these were negotiated.
 //= NVMe-TCP §3.4.1.4: ICReq, ICResp and TermReqs have no digests.
 #[inline(always)]
 fn may_have_digest(kind: u8) -> bool {

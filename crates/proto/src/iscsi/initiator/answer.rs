@@ -1,4 +1,4 @@
-//! What comes back for I/Os: data, requests for data, and status.
+//! Answers to I/Os: Data-In, R2T and status.
 
 use block::{Cause, Fault, Nanos, Op, Pool};
 
@@ -17,16 +17,16 @@ const BUSY: u8 = 0x08;
 const TASK_SET_FULL: u8 = 0x28;
 const TASK_ABORTED: u8 = 0x40;
 
-/// So often a command is sent again that met a busy target or a unit attention.
+/// Most retries of a command that met a busy target or a unit attention.
 const ATTEMPTS_MAX: u8 = 10;
 /// The first pause before that; each is twice as long as the one before, about 1 s in all.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(1);
 
-/// An answer names a task that is not in flight.
+/// The rule broken by an answer to a task that is not in flight.
 const STALE: &str = "RFC 7143 §11.2.1.8: an answer has the tag of a command in flight";
 
 impl IscsiInitiator {
-    /// Data of a read, which is still to come.
+    /// A Data-In; its data follows.
     #[inline(always)]
     pub(super) fn data_in(&mut self, header: &Header) -> Result<(), Ending> {
         let data = DataIn::parse(header);
@@ -57,7 +57,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Puts a part of a data segment into the I/O's buffer, or one that is lent now.
+    /// Copies a part of a data segment into the buffer of its I/O, or a lent one.
     #[inline(always)]
     pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) -> Result<(), Ending> {
         let this = &mut self.ios[slot];
@@ -99,7 +99,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// The end of a command whose status is good: it must have moved what it should.
+    /// A command ended with GOOD: it must have moved all of its data.
     #[inline(always)]
     fn end_moved(&mut self, slot: u16, whole: bool) {
         let short = (Err(Fault::Medium), reason::SHORT);
@@ -119,7 +119,7 @@ impl IscsiInitiator {
         self.retry(slot, false);
     }
 
-    /// Whether a command that ended well moved what it should.
+    /// Whether a command that ended with GOOD moved all of its data.
     #[inline(always)]
     fn is_whole(&self, slot: u16, response: &Response) -> bool {
         let this = &self.ios[slot];
@@ -138,7 +138,7 @@ impl IscsiInitiator {
         self.ios.complete(slot, result, cause);
     }
 
-    /// The end of a command that is not plainly good, with its sense data.
+    /// A response other than plain GOOD, with its sense data.
     #[cold]
     pub(super) fn bad_response(&mut self, header: &Header, data: &[u8]) -> Result<(), Ending> {
         let response = Response::parse(header);
@@ -159,7 +159,7 @@ impl IscsiInitiator {
             return Ok(());
         }
         let op = self.ios[slot].op;
-        // A unit that never promised to keep anything back need not know how to flush.
+        // A unit without a volatile cache need not support flushes.
         let needless = op == Op::Flush && !self.geometry.volatile;
         let result = match (response.status, sense) {
             (CHECK_CONDITION, Some(sense)) => match fault(sense) {
@@ -180,7 +180,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Puts a command back that the target had no time for.
+    /// Schedules a retry of a command.
     fn retry(&mut self, slot: u16, busy: bool) {
         let this = &mut self.ios[slot];
         let pause = if busy { FIRST_PAUSE.0 << this.own.attempts.min(10) } else { 0 };
@@ -189,7 +189,7 @@ impl IscsiInitiator {
         self.retries.push_back((Nanos(self.heard.0 + pause), slot));
     }
 
-    /// Sends commands again whose pause is over, as far as the target lets us.
+    /// Sends the retries that are due, as far as the window allows.
     #[cold]
     pub(super) fn retry_due(&mut self, now: Nanos, out: &mut Outbox) {
         for _ in 0..self.retries.len() {
@@ -202,7 +202,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// The target is ready for data of a write.
+    /// An R2T.
     #[cold]
     pub(super) fn ready_to_transfer(
         &mut self,
@@ -252,7 +252,7 @@ fn is_full(sense: Sense) -> bool {
     (sense.asc, sense.ascq) == (full.asc, full.ascq)
 }
 
-/// What a reason means for an I/O; `None` if it succeeded nevertheless.
+/// The fault of sense data; `None` if the command succeeded nevertheless.
 fn fault(sense: Sense) -> Option<Fault> {
     Some(match sense.key {
         Key::NoSense | Key::RecoveredError | Key::Completed => return None,

@@ -1,4 +1,4 @@
-//! I/Os on their way out: commands and the data that goes with them.
+//! I/Os as commands, with immediate and solicited data.
 
 use block::{Fault, Io, Op, Pool};
 
@@ -10,7 +10,7 @@ use super::super::pdu::{Command, DataOut, NO_TAG};
 use super::IscsiInitiator;
 use super::slot::Progress;
 
-/// Task attribute "simple": the target may order the command as it likes.
+/// Task attribute SIMPLE: the target may reorder the command.
 const SIMPLE: u8 = 1;
 
 /// Data-out of a WRITE SAME, or part of it.
@@ -117,7 +117,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// Sends a command with as much of its data as may go unasked.
+    /// Sends a command with its immediate and unsolicited data.
     #[inline(always)]
     fn send_with_data(&mut self, slot: u16, cdb: [u8; 16], out: &mut Outbox) {
         let params = &self.params;
@@ -144,7 +144,7 @@ impl IscsiInitiator {
         self.stamp(slot, out);
     }
 
-    /// All that was sent up to now has been read by a target that answers this command.
+    /// Stamps the data of this command: its answer proves that the target has read it.
     #[inline(always)]
     fn stamp(&mut self, slot: u16, out: &mut Outbox) {
         self.ios[slot].own.stamp = self.stamps.next(out);
@@ -196,7 +196,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// The same where the data-out is not the I/O's own.
+    /// The same for parameter lists and zeroes.
     #[cold]
     fn put_made_part(
         &self,
@@ -213,7 +213,7 @@ impl IscsiInitiator {
     }
 }
 
-/// The result of an I/O that need not, or cannot, be sent.
+/// The result of an I/O that is not sent.
 #[cold]
 fn unsent(checked: Result<(), Fault>, fits: bool) -> Result<(), Fault> {
     debug_assert!(fits, "writes bring a buffer that holds them, long reads too, others none");

@@ -1,8 +1,8 @@
-//! Everything that is not I/O: login, pings, news, logout, time.
+//! Everything but I/O: login, NOPs, asynchronous messages, logout, time-outs.
 
 use block::Nanos;
 
-use crate::flow::{PingTimeout, ping_timeout};
+use crate::flow::{PingTimeout, later, ping_timeout};
 use crate::{Ending, Outbox};
 
 use super::super::pdu::{
@@ -27,7 +27,8 @@ mod event {
 }
 
 impl IscsiInitiator {
-    /// A PDU that is not I/O. It is dealt with now if it has no data, else when that is complete.
+    /// A PDU that is not I/O. It is handled now if it has no data, otherwise when its data is
+    /// complete.
     #[cold]
     pub(super) fn control(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let logging_in = matches!(self.stage, Stage::Login(_) | Stage::Idle(_));
@@ -107,7 +108,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// A ping, or the answer to ours, which needed only to come.
+    /// A ping, or the answer to ours.
     fn nop_in(&mut self, nop: &NopIn, out: &mut Outbox) -> Result<(), Ending> {
         if nop.task_tag != NO_TAG {
             if nop.task_tag != PING {
@@ -134,7 +135,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// News that nobody asked for.
+    /// An asynchronous message.
     fn news(&mut self, news: &AsyncMessage, out: &mut Outbox) -> Result<(), Ending> {
         self.count_status(news.numbers)?;
         match news.event {
@@ -158,7 +159,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// Logs out once nothing is in flight any more.
+    /// Logs out when no I/O is in flight.
     #[inline(always)]
     pub(super) fn log_out_when_drained(&mut self, out: &mut Outbox) {
         if matches!(self.stage, Stage::Draining) && self.ios.is_idle() {
@@ -166,7 +167,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// Asks for the end of the session; I/Os in flight are lost.
+    /// Logs out; I/Os in flight are lost.
     pub(super) fn log_out(&mut self, out: &mut Outbox) {
         match self.stage {
             Stage::Closing | Stage::Closed => {}
@@ -199,7 +200,6 @@ impl IscsiInitiator {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
-        let later = |at: Nanos, span: Nanos| Nanos(at.0.saturating_add(span.0));
         let alive = match self.ping {
             Some((at, _)) if at >= self.heard && !self.ios.is_idle() => None,
             Some((at, timeout)) if at >= self.heard => Some(timeout.until()),
@@ -226,7 +226,7 @@ impl IscsiInitiator {
     }
 
     pub(super) fn keep_alive(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
-        let over = |from: Nanos, span: Nanos| now >= Nanos(from.0.saturating_add(span.0));
+        let over = |from: Nanos, span: Nanos| now >= later(from, span);
         match &self.stage {
             Stage::Idle(_) => self.log_in(out),
             Stage::Login(_) if over(self.began, self.config.login_timeout) => {
@@ -255,16 +255,16 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Pings a silent target, whose answer shows that it lives. One that does not answer is given
-    /// up while nothing is in flight; otherwise the time-out of the I/Os decides, and nothing else.
+    /// Pings a silent target. One that does not answer is given up if no I/O is in flight;
+    /// otherwise only the time-out of the I/Os decides.
     fn keep_pinging(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
         let idle = self.ios.is_idle();
         if let Some((_, timeout)) = self.ping.as_mut().filter(|(at, _)| *at >= self.heard) {
             let silent = idle && timeout.has_expired(now);
             return if silent { Err(Ending::TimedOut(SILENT)) } else { Ok(()) };
         }
-        let due = self.heard.0.saturating_add(self.config.nop_interval.0);
-        if now.0 < due || self.config.nop_interval == Nanos(0) {
+        if now < later(self.heard, self.config.nop_interval) || self.config.nop_interval == Nanos(0)
+        {
             return Ok(());
         }
         let limit = ping_timeout(self.config.io_timeout, self.config.nop_timeout);

@@ -1,4 +1,4 @@
-//! The end that asks: makes a volume out of a logical unit elsewhere.
+//! The initiator: a remote logical unit as a volume.
 //!
 //! `login` and then `opening` run once, until the unit's shape is known. `command` sends I/Os and
 //! `answer` takes what comes back, which is the hot path; `control` has the rest: pings, news,
@@ -29,12 +29,12 @@ use login::Login;
 use opening::Opening;
 use slot::Progress;
 
-/// Whom to ask and how.
+/// Settings of a session.
 #[derive(Clone, Debug)]
 pub struct InitiatorConfig {
-    /// Our name.
+    /// InitiatorName.
     pub initiator_name: String,
-    /// The target's name.
+    /// TargetName.
     pub target_name: String,
     /// Which logical unit, at most [`scsi::LUN_MAX`](crate::scsi::LUN_MAX).
     pub lun: u16,
@@ -46,7 +46,7 @@ pub struct InitiatorConfig {
     pub max_outstanding: u16,
     /// How long login and the first questions may take.
     pub login_timeout: Nanos,
-    /// Silence of the target after which it is pinged. Zero: never.
+    /// Idle time after which the target is pinged (NOP-Out). Zero: never.
     pub nop_interval: Nanos,
     /// A ping unanswered for so long ends a session on which no I/O is in flight, or one that is
     /// logging out. It may take as long as an I/O, if that is longer.
@@ -84,11 +84,11 @@ pub struct IscsiInitiator {
     geometry: Geometry,
     /// Blocks as a power of two.
     block_shift: u32,
-    /// What the unit can do beyond reads and writes.
+    /// Optional commands of the unit.
     can_trim: bool,
     trimmed_reads_zero: bool,
     can_force_unit_access: bool,
-    /// Vendor and product, as INQUIRY tells them.
+    /// Vendor and product from INQUIRY.
     product: Option<String>,
     params: Params,
     frame: Frame,
@@ -102,7 +102,7 @@ pub struct IscsiInitiator {
     status: u32,
     ios: IoTable<Progress>,
     stamps: Stamps,
-    /// Slots whose command the target was too busy for, and when to try again.
+    /// Slots whose command met BUSY or TASK SET FULL, and when to retry it.
     retries: VecDeque<(Nanos, u16)>,
     began: Nanos,
     heard: Nanos,
@@ -112,13 +112,13 @@ pub struct IscsiInitiator {
     logout_at: Option<Nanos>,
 }
 
-/// How far the session is.
+/// State of the session.
 #[derive(Debug)]
 enum Stage {
     /// Nothing was sent yet.
     Idle(Box<Login>),
     Login(Box<Login>),
-    /// Learning the unit's shape.
+    /// Reading the unit's geometry.
     Opening(Opening),
     Ready,
     /// A logout waits until the I/Os in flight have ended.
@@ -128,17 +128,17 @@ enum Stage {
     Closed,
 }
 
-/// What becomes of the data segment in flight.
+/// Destination of the incoming data segment.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
     sink: Sink,
-    /// Bytes of the segment that came.
+    /// Bytes received of it.
     have: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// It is collected, to be dealt with as a whole.
+    /// It is collected, to be handled as a whole.
     Gather,
     /// It is data of the read in this slot.
     Slot(u16),
@@ -187,7 +187,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// Takes note of the counters of an answer.
+    /// Updates the command window from an answer.
     #[inline(always)]
     fn count(&mut self, numbers: Numbers) {
         //= RFC 7143 §4.2.2.1: MaxCmdSN never goes back; an older one is ignored.
@@ -196,7 +196,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// Takes note of a status.
+    /// Updates window and StatSN from a status.
     #[inline(always)]
     fn count_status(&mut self, numbers: Numbers) -> Result<(), Ending> {
         self.count(numbers);
@@ -218,7 +218,7 @@ impl IscsiInitiator {
         open.max(0) as usize
     }
 
-    /// Deals with a PDU whose data, if it has any, is still to come.
+    /// Handles the header of a PDU; its data, if any, follows.
     #[inline(always)]
     fn pdu(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         self.incoming = Incoming { sink: Sink::Gather, have: 0 };
@@ -229,7 +229,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// Puts the next part of a data segment where it belongs.
+    /// Routes the next part of a data segment to its destination.
     #[inline(always)]
     fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let (part, end) = self.frame.data(bytes);
@@ -340,7 +340,7 @@ impl Initiator for IscsiInitiator {
     }
 }
 
-/// The peer broke a rule that leaves no way to go on.
+/// A violation that ends the session.
 fn violation(rule: &'static str, at: usize) -> Ending {
     Ending::Violation(Violation { rule, at })
 }

@@ -1,13 +1,14 @@
-//! Time: the end of a login that never ends, pings, and the wait for a logout that was asked for.
+//! Time-outs: login, NOP-In pings, and logouts that were requested.
 
 use block::Nanos;
 
+use crate::flow::later;
 use crate::{Ending, Outbox};
 
 use super::super::pdu::{AsyncMessage, NO_TAG, NopIn};
 use super::{IscsiTarget, Stage, TargetConfig};
 
-/// Whether the other end still lives.
+/// Liveness of the initiator.
 #[derive(Debug)]
 pub(super) struct Alive {
     heard: Nanos,
@@ -19,11 +20,8 @@ pub(super) struct Alive {
     logout_until: Option<Nanos>,
 }
 
-/// How long an initiator has for a logout that we ask for.
+/// How long an initiator may take for a logout that we request.
 const LOGOUT_SECONDS: u16 = 5;
-
-/// Who waits for a buffer looks again so often; news on this connection make it look, too.
-const STARVING_PAUSE: Nanos = Nanos::from_millis(1);
 
 //= RFC 7143 §11.9.1: event 1 is "target requests logout", 3 tells how long it may take.
 const EVENT_LOGOUT: u8 = 1;
@@ -34,13 +32,13 @@ impl Alive {
         Alive { heard: now, ticked: now, login_until, ping: None, next_tag: 0, logout_until: None }
     }
 
-    /// Something came.
+    /// Bytes were received.
     #[inline(always)]
     pub(super) fn heard(&mut self, now: Nanos) {
         self.heard = now;
     }
 
-    /// When something last came.
+    /// When bytes were last received.
     pub(super) fn last_heard(&self) -> Nanos {
         self.heard
     }
@@ -50,10 +48,6 @@ impl Alive {
         self.ping = self.ping.filter(|(pinged, _)| *pinged != tag);
         tag < self.next_tag
     }
-}
-
-fn later(now: Nanos, span: Nanos) -> Nanos {
-    Nanos(now.0.saturating_add(span.0))
 }
 
 impl IscsiTarget {
@@ -72,7 +66,7 @@ impl IscsiTarget {
             _ => Some(later(alive.heard, self.config.nop_interval)),
         };
         let fed = alive.heard.max(alive.ticked);
-        let starving = (!self.backlog.starving.is_empty()).then(|| later(fed, STARVING_PAUSE));
+        let starving = self.backlog.retry_at(fed);
         [ping, starving, alive.logout_until].into_iter().flatten().min()
     }
 
@@ -131,7 +125,7 @@ impl IscsiTarget {
         self.send(&message, &[], out);
     }
 
-    /// Gives those who wait for a buffer another try, in order.
+    /// Retries commands that wait for a buffer, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
         if !self.backlog.starving.is_empty() {

@@ -1,4 +1,4 @@
-//! What goes back: data of reads, status, and what happens when a volume has done an I/O.
+//! Answers: Data-In and status, and the completions of I/Os that lead to them.
 
 use block::{Buf, Count, Done, Pool};
 
@@ -30,7 +30,7 @@ enum Source<'a> {
 }
 
 impl IscsiTarget {
-    /// An I/O came back.
+    /// A volume has completed an I/O.
     #[inline(always)]
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let slot = slot_of(done.tag);
@@ -40,23 +40,23 @@ impl IscsiTarget {
         let Some(task) = self.tasks.get_mut(slot) else {
             return debug_assert!(false, "an I/O that was never asked for");
         };
-        debug_assert!(task.data.flying != 0, "an I/O comes back once");
+        debug_assert!(task.data.in_flight != 0, "an I/O comes back once");
         if task.reads {
             self.backlog.end_read(task.data.part_len(done.tag, done.buf.as_ref()));
         }
         if task.state == TaskState::Reading {
-            return self.read_came(slot, done, out);
+            return self.read_completed(slot, done, out);
         }
-        task.data.flying.lower(1);
+        task.data.in_flight.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
         if let Err(fault) = done.result {
             let op = task.job.as_ref().map_or(block::Op::Write, |job| job.ranges.op);
             task.spoil(Sense::from_fault(fault, op));
         }
         match task.state {
-            TaskState::Writing => self.write_on(slot, out),
-            TaskState::Working => self.work_on(slot, out),
-            _ => self.aborted_came(slot, out),
+            TaskState::Writing => self.continue_write(slot, out),
+            TaskState::Working => self.continue_work(slot, out),
+            _ => self.aborted_completed(slot, out),
         }
     }
 
@@ -73,14 +73,14 @@ impl IscsiTarget {
         self.send_data(&mut flow, Source::Unit(lun, offset), len, out);
     }
 
-    /// A part of a read came back.
+    /// A part of a read has completed.
     #[inline(always)]
-    fn read_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+    fn read_completed(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         let sent = task.flow.sent;
         let next = part_begin(done.tag) == sent;
         if !next || done.result.is_err() || task.sense.is_some() {
-            return self.read_came_oddly(slot, done, out);
+            return self.read_failed_or_early(slot, done, out);
         }
         let Some(buf) = done.buf else {
             return debug_assert!(false, "a read comes back with its buffer");
@@ -92,10 +92,10 @@ impl IscsiTarget {
             let done = Done { buf: Some(buf), ..done };
             return self.send_what_fits(slot, done, out);
         }
-        self.tasks[slot].data.flying.lower(1);
+        self.tasks[slot].data.in_flight.lower(1);
         let whole = sent + len == flow.len;
         if whole {
-            // The place in the window is free before the status says so.
+            // The window is open again before the status says so.
             self.release(slot);
         }
         self.send_buf(&mut flow, buf, len, out);
@@ -103,14 +103,14 @@ impl IscsiTarget {
             return;
         }
         self.tasks[slot].flow = flow;
-        self.read_on(slot, out);
+        self.continue_read(slot, out);
         if self.backlog.holds_any() {
             self.send_held(slot, out);
         }
     }
 
-    /// Sends as much of a part of a read, which has to be copied, as there is room for. The rest
-    /// waits like a part that came too early.
+    /// Sends as much of a part of a read, which has to be copied, as there is room for. The rest is
+    /// held like a part that completed out of order.
     #[cold]
     fn send_what_fits(&mut self, slot: u16, mut done: Done, out: &mut Outbox) {
         let begin = part_begin(done.tag);
@@ -125,7 +125,7 @@ impl IscsiTarget {
             }
             let ends = flow.sent + len == end;
             let whole = ends && end == flow.len;
-            self.tasks[slot].data.flying -= u16::from(ends);
+            self.tasks[slot].data.in_flight -= u16::from(ends);
             if whole {
                 self.release(slot);
             }
@@ -137,7 +137,7 @@ impl IscsiTarget {
             if ends {
                 out.give(buf);
                 if !whole {
-                    self.read_on(slot, out);
+                    self.continue_read(slot, out);
                     self.send_held(slot, out);
                 }
                 return;
@@ -145,9 +145,9 @@ impl IscsiTarget {
         }
     }
 
-    /// A part of a read failed, or came before its predecessors, or needs to be dropped.
+    /// A part of a read failed, completed out of order, or is to be dropped.
     #[cold]
-    fn read_came_oddly(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+    fn read_failed_or_early(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         if let Err(fault) = done.result {
             task.spoil(Sense::from_fault(fault, block::Op::Read));
@@ -155,22 +155,22 @@ impl IscsiTarget {
         if task.sense.is_none() {
             return self.backlog.hold(done);
         }
-        task.data.flying.lower(1);
+        task.data.in_flight.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
-        // What is held of this task will not be sent any more.
+        // Parts of this task that are held will not be sent.
         self.drop_held(slot, out.pool());
         self.fail_when_quiet(slot, out);
     }
 
-    /// Forgets the parts of a read that came too early.
+    /// Drops the parts of a read that completed out of order.
     pub(super) fn drop_held(&mut self, slot: u16, pool: &Pool) {
         while let Some(done) = self.backlog.take_held(|done| slot_of(done.tag) == slot) {
             done.buf.into_iter().for_each(|buf| pool.give(buf));
-            self.tasks[slot].data.flying.lower(1);
+            self.tasks[slot].data.in_flight.lower(1);
         }
     }
 
-    /// Sends the part of a read that came too early and is now next.
+    /// Sends the held part of a read that is next.
     #[cold]
     pub(super) fn send_held(&mut self, slot: u16, out: &mut Outbox) {
         let sent = self.tasks[slot].flow.sent;
@@ -181,7 +181,7 @@ impl IscsiTarget {
         };
         if let Some(done) = self.backlog.take_held(next) {
             if part_begin(done.tag) == sent {
-                return self.read_came(slot, done, out);
+                return self.read_completed(slot, done, out);
             }
             self.send_what_fits(slot, done, out);
         }
@@ -273,7 +273,7 @@ impl IscsiTarget {
         data
     }
 
-    /// Ends the command in a slot by its status.
+    /// Completes the command in a slot with its status.
     #[inline(always)]
     pub(super) fn finish(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
@@ -296,7 +296,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Ends a command that needs no slot.
+    /// Completes a command that needs no slot.
     pub(super) fn answer_at_once(&mut self, flow: Flow, sense: Option<Sense>, out: &mut Outbox) {
         match sense {
             None => self.send_good(flow, out),
@@ -304,7 +304,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Ends a command by these bytes, as many of them as it expects.
+    /// Completes a command with these bytes, up to its expected length.
     pub(super) fn answer_with(&mut self, mut flow: Flow, bytes: &[u8], out: &mut Outbox) {
         if flow.len == 0 {
             return self.send_good(flow, out);
@@ -329,7 +329,7 @@ impl IscsiTarget {
         self.params.put_header(&response, out);
     }
 
-    /// There was no memory for the data of a command: the initiator is to send it again.
+    /// No memory for the data of a command: the initiator is to retry it.
     //= SAM-5 §Status codes: TASK SET FULL while others are in flight, BUSY otherwise.
     #[cold]
     fn send_busy(&mut self, flow: Flow, out: &mut Outbox) {

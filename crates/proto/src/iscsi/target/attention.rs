@@ -1,10 +1,10 @@
-//! Unit attentions: news about a logical unit that its next command is told.
+//! Unit attention conditions: reported by the next command for their logical unit.
 
 use crate::scsi::{Plan, Sense};
 
 use super::super::pdu::Command;
 
-/// What is pending in this session, unit by unit.
+/// Pending unit attentions of this session.
 #[derive(Debug, Default)]
 pub(super) struct Attentions {
     pending: Vec<([u8; 8], Sense)>,
@@ -12,7 +12,7 @@ pub(super) struct Attentions {
     concerned: u64,
 }
 
-/// Operation codes that are answered in spite of a unit attention.
+/// Commands that do not report unit attentions: INQUIRY, REPORT LUNS and the like.
 const INQUIRY: u8 = 0x12;
 const REPORT_LUNS: u8 = 0xa0;
 /// The one that is answered by it.
@@ -31,14 +31,15 @@ fn bit(lun: [u8; 8]) -> u64 {
 }
 
 impl Attentions {
-    /// Whether commands for the unit with that LUN field surely need not be told anything. A
-    /// session that uses one of many units has news of the others pending for ever.
+    /// Whether surely no unit attention is pending for the unit with that LUN field. A session that
+    /// uses one of many units has those of the others pending for ever.
     #[inline(always)]
     pub(super) fn spare(&self, lun: [u8; 8]) -> bool {
         self.concerned & bit(lun) == 0
     }
 
-    /// The unit with that LUN field has news. The same twice is told once.
+    /// Establishes a unit attention for the unit with that LUN field; a pending one is not
+    /// repeated.
     pub(super) fn establish(&mut self, lun: [u8; 8], sense: Sense) {
         if self.pending.len() < PENDING_MAX && !self.pending.contains(&(lun, sense)) {
             self.pending.push((lun, sense));
@@ -46,7 +47,7 @@ impl Attentions {
         }
     }
 
-    /// What becomes of a command in view of what is pending for its unit.
+    /// The plan of a command, or the unit attention that it reports instead.
     //= SAM-5 §Unit attention conditions: INQUIRY and REPORT LUNS pass, REQUEST SENSE returns it.
     pub(super) fn before(
         &mut self,

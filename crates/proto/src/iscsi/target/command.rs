@@ -1,4 +1,4 @@
-//! SCSI commands: what comes in, and how each gets going.
+//! SCSI commands: order, reads and writes, and their first I/Os.
 
 use block::{Buf, Pool};
 
@@ -16,11 +16,11 @@ const IN_PLACE_MAX_BYTES: u32 = 1 << 20;
 /// Header of a data PDU with its digest, padding and the digest of its data.
 const HEADERS_BYTES: usize = 64;
 
-/// What is known of the logical unit while a command gets going.
+/// The logical unit of a command that begins.
 #[derive(Clone, Copy)]
 pub(super) struct UnitRef {
     pub(super) unit: UnitId,
-    /// It is memory.
+    /// The volume is in memory.
     pub(super) in_place: bool,
     pub(super) block_mask: u32,
 }
@@ -32,10 +32,10 @@ impl IscsiTarget {
         let next = command_number(header) == self.expected && self.tasks.room() != 0;
         let told = self.attentions.spare(lun(header)) && self.aborted_ahead.is_empty();
         if !next || !told || is_immediate(header) {
-            return self.odd_command(header, out);
+            return self.slow_command(header, out);
         }
         let Some(unit) = self.directory.unit(self.target, lun(header)) else {
-            return self.odd_command(header, out);
+            return self.slow_command(header, out);
         };
         self.expected = self.expected.wrapping_add(1);
         let place = UnitRef {
@@ -56,7 +56,7 @@ impl IscsiTarget {
         Ok(())
     }
 
-    /// Whether a request is the next one or stands outside of the order. Others are passed over.
+    /// Whether a request is next in order or immediate. Others are ignored.
     pub(super) fn in_order(&mut self, header: &Header) -> Result<bool, Ending> {
         let room = self.tasks.room();
         if is_immediate(header) {
@@ -105,10 +105,10 @@ impl IscsiTarget {
         let task = &mut self.tasks[slot];
         task.begin(flow);
         task.data.offset = offset;
-        self.read_on(slot, out);
+        self.continue_read(slot, out);
     }
 
-    /// A read of memory, for which there was no room to send.
+    /// A read of memory that had to wait for room in the outbox.
     #[cold]
     fn read_later(&mut self, slot: u16, out: &mut Outbox) {
         if is_full(out) {
@@ -116,9 +116,9 @@ impl IscsiTarget {
         }
         let Task { flow, lun, data: Transfer { offset, .. }, .. } = self.tasks[slot];
         if !self.has_room(flow.len, out) {
-            // There is memory for short parts only, so it goes part by part.
+            // There is memory for short parts only: it is read part by part.
             self.tasks[slot].in_place = false;
-            return self.read_on(slot, out);
+            return self.continue_read(slot, out);
         }
         self.release(slot);
         self.read_in_place(flow, lun, offset, out);
@@ -208,9 +208,9 @@ impl IscsiTarget {
         Some(slot)
     }
 
-    /// Asks the volume for what comes next, as far as buffers go.
+    /// Requests the next parts of a read, as far as there are buffers.
     #[inline(always)]
-    pub(super) fn read_on(&mut self, slot: u16, out: &mut Outbox) {
+    pub(super) fn continue_read(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         if task.in_place {
             return self.read_later(slot, out);
@@ -261,7 +261,7 @@ impl IscsiTarget {
         self.expect_data(slot, header, out);
     }
 
-    /// Gets ready for the data that comes with a command or follows it unasked.
+    /// Expects the immediate and unsolicited data of a command.
     #[inline(always)]
     pub(super) fn expect_data(&mut self, slot: u16, header: &Header, out: &mut Outbox) {
         let command = Command::parse(header);
@@ -278,7 +278,7 @@ impl IscsiTarget {
         }
         if command.data_len == 0 {
             if command.last {
-                self.write_on(slot, out);
+                self.continue_write(slot, out);
             }
             return;
         }
@@ -286,8 +286,7 @@ impl IscsiTarget {
         self.incoming.last = command.last;
     }
 
-    /// Sees to it that data which comes unasked has a place. Without memory for it the command
-    /// fails, and may be tried again.
+    /// Takes a buffer for unsolicited data. Without memory the command fails, and may be retried.
     #[inline(always)]
     pub(super) fn ready_for_unasked(&mut self, slot: u16, out: &Outbox) {
         let task = &mut self.tasks[slot];
@@ -327,7 +326,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Why the unasked data of a command is not what was agreed on.
+    /// Checks unsolicited data against what was negotiated.
     #[inline(always)]
     pub(super) fn unfit(&self, header: &Header) -> Option<Sense> {
         let command = Command::parse(header);
@@ -339,7 +338,7 @@ impl IscsiTarget {
         None
     }
 
-    /// Hands a whole part of the data to the volume.
+    /// Submits a part of the data to the volume.
     #[inline(always)]
     pub(super) fn write_chunk(&mut self, slot: u16) {
         let request = self.tasks[slot].data.write(slot);
@@ -347,7 +346,7 @@ impl IscsiTarget {
     }
 }
 
-/// Whether data may come back, and whether data goes out.
+/// The R and W bits of a command.
 #[inline(always)]
 fn directions(header: &Header) -> (bool, bool) {
     let command = Command::parse(header);

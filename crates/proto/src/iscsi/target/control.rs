@@ -27,14 +27,15 @@ pub(super) mod reason {
 const LOGIN_FIRST: &str = "RFC 7143 §6.3: a login, and only a login, begins a session";
 
 impl IscsiTarget {
-    /// Before login the first byte tells strangers apart, however little of theirs has come.
+    /// Before login the first byte identifies peers that speak another protocol.
     #[cold]
     pub(super) fn check_first(&self, bytes: &[u8]) -> Result<(), Ending> {
         let login = bytes.first().is_none_or(|byte| byte & 0x3f == opcode::LOGIN_REQUEST);
         if login || !self.frame.at_start() { Ok(()) } else { Err(violation(LOGIN_FIRST, 0)) }
     }
 
-    /// A PDU that is not I/O. It is dealt with now if it has no data, else when that is complete.
+    /// A PDU that is not I/O. It is handled now if it has no data, otherwise when its data is
+    /// complete.
     #[cold]
     pub(super) fn control(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let opcode = opcode_of(header);
@@ -166,7 +167,7 @@ impl IscsiTarget {
         self.finished |= response == 0;
     }
 
-    /// Sends a header back.
+    /// Sends a Reject with the header.
     #[cold]
     pub(super) fn reject(&mut self, header: &Header, reason: u8, out: &mut Outbox) {
         let data_len = header.len() as u32;

@@ -1,4 +1,4 @@
-//! Data of writes: where it lands, what is checked, and when more is asked for.
+//! Data-Out: checks, placement, and the R2Ts that solicit more.
 
 use block::Landing;
 
@@ -61,8 +61,8 @@ impl IscsiTarget {
         if asked_for { Found::Task(slot) } else { Found::Nothing }
     }
 
-    /// Puts the whole data of a write straight into memory, which ends it. Whatever came in parts
-    /// is collected first: a connection that is cut leaves no block half written.
+    /// Puts the whole data of a write directly into memory and completes it. Data received in parts
+    /// is collected first: a lost connection leaves no block half written.
     #[inline(always)]
     pub(super) fn land<'a>(
         &mut self,
@@ -99,7 +99,7 @@ impl IscsiTarget {
         if task.sense.is_some() {
             return;
         }
-        // Data beyond what the command writes is no error, but is not kept either.
+        // Data beyond the length of the command is no error; it is dropped.
         let at = (task.received + have).min(task.data.part_end());
         let len = part.len().min((task.data.part_end() - at) as usize);
         let at = (at - task.data.asked) as usize;
@@ -125,7 +125,7 @@ impl IscsiTarget {
         if task.burst != Burst::None {
             self.end_burst(slot);
         }
-        self.write_on(slot, out);
+        self.continue_write(slot, out);
     }
 
     fn end_burst(&mut self, slot: u16) {
@@ -139,15 +139,15 @@ impl IscsiTarget {
         }
     }
 
-    /// Goes on with a write when a burst ended or an I/O came back.
+    /// Continues a write when a burst has ended or an I/O has completed.
     #[inline(always)]
-    pub(super) fn write_on(&mut self, slot: u16, out: &mut Outbox) {
+    pub(super) fn continue_write(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         if task.sense.is_some() {
             return self.fail_when_quiet(slot, out);
         }
         if task.state == TaskState::Working {
-            return self.work_on(slot, out);
+            return self.continue_work(slot, out);
         }
         let len = task.flow.len;
         let got = task.received.min(len);
@@ -164,18 +164,18 @@ impl IscsiTarget {
         }
         if got < len {
             self.solicit(slot, out);
-        } else if task.data.flying == 0 {
+        } else if task.data.in_flight == 0 {
             self.finish(slot, out);
         }
     }
 
-    /// Asks for the next burst, unless enough is with the volume already.
+    /// Sends an R2T for the next burst, unless the volume has enough I/Os of this command.
     pub(super) fn solicit(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         if !task.data.has_room() || task.burst != Burst::None || task.sense.is_some() {
             return;
         }
-        // Whoever waited may have been served in between.
+        // A command that waited may have been served meanwhile.
         if task.received >= task.flow.len {
             return;
         }
@@ -183,7 +183,7 @@ impl IscsiTarget {
             return self.starve(slot);
         }
         let len = (task.data.part_end() - task.data.asked) as usize;
-        // What is collected is needed as a whole; a block is not cut.
+        // A parameter list is needed as a whole; blocks are not split.
         let whole = task.state == TaskState::Collecting;
         let least = if whole { len } else { len.min(task.data.block_bytes()) };
         if task.data.buf.is_none() && !task.data.take_buf(len, least, out) {
@@ -204,13 +204,13 @@ impl IscsiTarget {
         self.send(&ready, &[], out);
     }
 
-    /// A task that fails ends once nothing of it is in flight.
+    /// A failed task ends when no data and no I/O of it is in flight.
     //= RFC 7143 §7.8: all data that was asked for is awaited before the status is sent.
     #[cold]
     pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         task.data.give_buf(out.pool());
-        if task.burst == Burst::None && task.data.flying == 0 {
+        if task.burst == Burst::None && task.data.in_flight == 0 {
             self.finish(slot, out);
         }
     }
@@ -225,12 +225,12 @@ impl IscsiTarget {
     }
 }
 
-/// Whose data a Data-Out is.
+/// The task that a Data-Out belongs to.
 enum Found {
-    /// That of the command in this slot.
+    /// The task in this slot.
     Task(u16),
-    /// That of a command which is no more.
+    /// A task that was aborted.
     Late,
-    /// That of no command ever.
+    /// No task.
     Nothing,
 }

@@ -1,5 +1,5 @@
-//! Commands that are neither reads nor writes: answers in bytes, flushes, trims, fills, and those
-//! whose data-out must be seen before it is known what they ask for.
+//! Commands that are neither reads nor writes: parameter data, flushes, trims, fills, and commands
+//! with a parameter list.
 
 use block::{Io, Op, Pool, Tag};
 
@@ -14,18 +14,17 @@ use super::control::reason;
 use super::task::{Burst, Flow, Job, TaskState};
 use crate::{Ending, UnitId};
 
-/// Operation code that a session answers itself, because it knows the list.
+/// Answered by the session, which knows the list of units.
 const REPORT_LUNS: u8 = 0xa0;
 
-/// The fields that say how much moves which way do not fit the command.
+/// The R and W bits do not fit the command.
 //= SPC-4 §ASC and ASCQ assignments: 0Eh/03h.
 const INVALID_INFORMATION_UNIT: Sense = Sense::new(Key::IllegalRequest, 0x0e, 0x03);
 
 impl IscsiTarget {
-    /// A command that is immediate or out of order, or meets a unit attention, or has no logical
-    /// unit.
+    /// A command that is immediate, out of order, meets a unit attention or names no logical unit.
     #[cold]
-    pub(super) fn odd_command(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+    pub(super) fn slow_command(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         if !self.in_order(header)? {
             return Ok(());
         }
@@ -116,7 +115,7 @@ impl IscsiTarget {
         units.filter(|(_, unit)| unit.is_some()).map(|(lun, _)| lun as u16).collect()
     }
 
-    /// A read of bytes that are here already.
+    /// The flow of a command that returns parameter data.
     fn flow_in(&self, header: &Header, wanted: u32) -> Flow {
         let command = Command::parse(header);
         let expected = if command.read { command.expected_len } else { 0 };
@@ -133,7 +132,7 @@ impl IscsiTarget {
         self.finish_after_data(header, place, Some(sense), out);
     }
 
-    /// Ends a command that moves nothing, once the data that it brings has passed.
+    /// Completes a command that moves no data, once its unsolicited data was received.
     fn finish_after_data(
         &mut self,
         header: &Header,
@@ -154,7 +153,7 @@ impl IscsiTarget {
         self.expect_data(slot, header, out);
     }
 
-    /// A command whose data-out says what it asks for.
+    /// A command with a parameter list.
     fn collect(&mut self, header: &Header, place: UnitRef, len: u32, out: &mut Outbox) {
         let command = Command::parse(header);
         let expected = if command.write { command.expected_len } else { 0 };
@@ -166,7 +165,7 @@ impl IscsiTarget {
             return self.reject_immediate(header, out);
         };
         let ranges = Ranges::new(Op::Write, Vec::new());
-        // What it brings is no blocks.
+        // A parameter list has no blocks.
         self.tasks[slot].data.block_mask = 0;
         let job = Job { ranges, pattern: Vec::new(), cdb: command.cdb };
         self.tasks[slot].begin(flow);
@@ -174,7 +173,7 @@ impl IscsiTarget {
         self.expect_data(slot, header, out);
     }
 
-    /// The data-out of a command is here.
+    /// The parameter list of a command is complete.
     #[cold]
     pub(super) fn plan_with(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
@@ -194,14 +193,14 @@ impl IscsiTarget {
             Ok(Plan::Flush) => (Op::Flush, vec![(0, 0)], vec![]),
             Ok(Plan::Clear { op, ranges }) => (op, ranges, vec![]),
             Ok(Plan::Fill { offset, len, pattern }) => (Op::Write, vec![(offset, len)], pattern),
-            // Anything else that data-out could lead to moves no data.
+            // No other plan follows from a parameter list.
             Ok(_) => (Op::Flush, vec![], vec![]),
         };
         task.state = TaskState::Working;
         task.job = Some(Box::new(Job { ranges: Ranges::new(op, ranges), pattern, cdb }));
-        // Unsolicited data beyond what the command needs may still be on its way.
+        // Unsolicited data beyond the parameter list may still arrive.
         if task.burst == Burst::None {
-            self.work_on(slot, out);
+            self.continue_work(slot, out);
         }
     }
 
@@ -222,12 +221,12 @@ impl IscsiTarget {
         let job = Job { ranges: Ranges::new(op, ranges), pattern, cdb: command.cdb };
         self.tasks[slot].begin(flow);
         self.tasks[slot].job = Some(Box::new(job));
-        // Data that it brings and does not need passes first.
+        // Unsolicited data, which the command does not need, is received first.
         self.expect_data(slot, header, out);
     }
 
-    /// Goes on with a job, as far as buffers go.
-    pub(super) fn work_on(&mut self, slot: u16, out: &mut Outbox) {
+    /// Continues a job, as far as there are buffers.
+    pub(super) fn continue_work(&mut self, slot: u16, out: &mut Outbox) {
         loop {
             let task = &mut self.tasks[slot];
             if task.sense.is_some() {
@@ -235,7 +234,7 @@ impl IscsiTarget {
             }
             let Some(job) = task.job.as_mut() else { return };
             let Some((offset, left)) = job.ranges.next() else {
-                if task.data.flying == 0 && task.burst == Burst::None {
+                if task.data.in_flight == 0 && task.burst == Burst::None {
                     self.finish(slot, out);
                 }
                 return;
@@ -256,7 +255,7 @@ impl IscsiTarget {
             job.ranges.advance(len);
             let (tag, op) = (Tag(u64::from(slot)), job.ranges.op);
             let io = Io { tag, op, fua: false, len, offset, buf };
-            task.data.flying += 1;
+            task.data.in_flight += 1;
             self.backlog.request(task.data.unit, io);
         }
     }

@@ -1,4 +1,4 @@
-//! The login: who asks for what, and what the session will run with.
+//! The login: names, authentication stage and negotiation of parameters.
 //!
 //! Requests are collected until a text is complete; its keys are then answered at once. Nothing is
 //! promised before the initiator and the target are known to be real.
@@ -15,7 +15,7 @@ use super::super::pdu::{LoginRequest, LoginResponse, Numbers, opcode, opcode_of}
 use super::super::text::{TextError, pairs, put};
 use super::{IscsiTarget, Stage, TargetConfig};
 
-/// Why a login is refused: status class and detail.
+/// Status class and detail of a refused login.
 //= RFC 7143 §11.13.5
 mod status {
     pub(super) const INITIATOR_ERROR: u16 = 0x0200;
@@ -35,7 +35,7 @@ const SECURITY: u8 = 0;
 const OPERATIONAL: u8 = 1;
 const FULL_FEATURE: u8 = 3;
 
-/// A login of more PDUs, keys or bytes than that is no login.
+/// Limits of a login: PDUs, keys and bytes.
 const REQUESTS_MAX: u32 = 64;
 const KEYS_MAX: usize = 64;
 const TEXT_MAX_BYTES: usize = 64 << 10;
@@ -43,7 +43,7 @@ const TEXT_MAX_BYTES: usize = 64 << 10;
 /// A login in progress.
 #[derive(Debug)]
 pub(super) struct Login {
-    /// What all its requests have in common, once the first came.
+    /// Fields that are the same in all its requests, once the first was received.
     common: Option<Common>,
     stage: u8,
     requests: u32,
@@ -51,7 +51,7 @@ pub(super) struct Login {
     /// Text that goes on in the next request.
     text: Vec<u8>,
     keys: Vec<String>,
-    /// What we wish for, and what is agreed so far.
+    /// Our offers, and the parameters agreed so far.
     wishes: Values,
     values: Values,
     initiator_name: Option<String>,
@@ -88,7 +88,7 @@ impl Login {
         let first_max = config.first_burst_bytes.clamp(512, longest);
         wishes.set(Key::FirstBurstLength, first_max);
         wishes.set(Key::InitialR2T, 0);
-        // Nothing outlives its connection.
+        // No state outlives its connection.
         wishes.set(Key::DefaultTime2Wait, 0);
         wishes.set(Key::DefaultTime2Retain, 0);
         Login {
@@ -108,7 +108,7 @@ impl Login {
         }
     }
 
-    /// Deals with a request and its text.
+    /// Handles a request and its text.
     fn request(
         &mut self,
         request: &LoginRequest,
@@ -149,7 +149,7 @@ impl Login {
         Ok(Answer { transit: request.transit, text: answer })
     }
 
-    /// Checks what a header says.
+    /// Checks the fields of a header.
     fn check(&mut self, request: &LoginRequest) -> Result<(), u16> {
         let common = Common {
             isid: request.isid,
@@ -266,7 +266,7 @@ impl Login {
         Ok(())
     }
 
-    /// Finds out who asks for what, once the first text is complete.
+    /// Determines initiator, target and session type, once the first text is complete.
     fn identify(&mut self, directory: &Directory) -> Result<(), u16> {
         if self.identified.is_some() {
             return Ok(());
@@ -328,7 +328,7 @@ impl IscsiTarget {
         }
     }
 
-    /// A PDU that cannot be taken. Who is logging in is told so before the end.
+    /// A malformed PDU. During login the initiator gets a status before the connection ends.
     #[cold]
     pub(super) fn broke(&mut self, rule: Violation, bytes: &[u8], out: &mut Outbox) -> Ending {
         let header = self.frame.collected().or_else(|| bytes.first_chunk());
@@ -365,7 +365,7 @@ impl IscsiTarget {
         }
     }
 
-    /// What the session is told apart by, once the login is complete.
+    /// The identity of the session, once the login is complete.
     pub(super) fn session_name(&self) -> SessionName {
         //= RFC 7143 §4.2.7.1: names are compared as if they were in lower case.
         let initiator = self.initiator_name.to_ascii_lowercase();

@@ -188,7 +188,7 @@ impl IscsiTarget {
             let Some(request) = self.backlog.requests.pop_front() else { break };
             if slot_of(request.io.tag) == slot {
                 let task = &mut self.tasks[slot];
-                task.data.flying.lower(1);
+                task.data.in_flight.lower(1);
                 if task.reads {
                     let len = task.data.part_len(request.io.tag, request.io.buf.as_ref());
                     self.backlog.end_read(len);
@@ -205,15 +205,15 @@ impl IscsiTarget {
         task.state = TaskState::Aborted;
         task.burst = Burst::None;
         task.epoch = epoch;
-        if task.data.flying == 0 {
+        if task.data.in_flight == 0 {
             self.release(slot);
         }
     }
 
     /// An I/O of an aborted task came back.
     #[cold]
-    pub(super) fn aborted_came(&mut self, slot: u16, out: &mut Outbox) {
-        if self.tasks[slot].data.flying == 0 {
+    pub(super) fn aborted_completed(&mut self, slot: u16, out: &mut Outbox) {
+        if self.tasks[slot].data.in_flight == 0 {
             self.release(slot);
             self.answer_waiting(out);
         }
@@ -270,10 +270,10 @@ impl IscsiTarget {
                     if self.tasks[slot].state == TaskState::Reading
                         && !self.backlog.starving.contains(&slot)
                     {
-                        self.read_on(slot, out);
+                        self.continue_read(slot, out);
                     }
                 }
-                TaskState::Working => self.work_on(slot, out),
+                TaskState::Working => self.continue_work(slot, out),
                 _ => self.solicit(slot, out),
             }
             if self.backlog.starving.back() == Some(&slot) {

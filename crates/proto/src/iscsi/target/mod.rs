@@ -1,4 +1,4 @@
-//! The end that serves: one connection of a portal, which is one session.
+//! The target: one connection of a portal, which is one session.
 //!
 //! `login` runs once. Then `command` and `data_out` take what initiators send for I/Os, `answer`
 //! sends what volumes return; these are the hot path. All else is in files of its own: `control`
@@ -38,7 +38,7 @@ use manage::Waiting;
 use task::Tasks;
 use text::Exchange;
 
-/// How connections behave. Shared by those of a portal.
+/// Settings of the connections of a portal.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
     /// Commands that a connection may have in flight, 1 to 4096: the window that CmdSN moves in.
@@ -51,7 +51,7 @@ pub struct TargetConfig {
     pub first_burst_bytes: u32,
     /// How long a login may take.
     pub login_timeout: Nanos,
-    /// Silence of the initiator after which it is pinged. Zero: never.
+    /// Idle time after which the initiator is pinged (NOP-In). Zero: never.
     pub nop_interval: Nanos,
     /// An unanswered ping ends the connection after this time.
     pub nop_timeout: Nanos,
@@ -71,7 +71,7 @@ impl Default for TargetConfig {
     }
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Logging in.
@@ -95,7 +95,7 @@ pub struct IscsiTarget {
     target: usize,
     initiator_name: String,
     isid: [u8; 6],
-    /// The initiator's number for the connection.
+    /// CID: the initiator's number for the connection.
     connection: u16,
     params: Params,
     frame: Frame,
@@ -108,20 +108,20 @@ pub struct IscsiTarget {
     status: u32,
     known: u32,
     expected: u32,
-    /// The last CmdSN that may come, as the initiator was told.
+    /// The highest MaxCmdSN sent.
     told: u32,
-    /// There is memory for the unasked data of so many commands more.
+    /// How many more commands there is memory for unsolicited data for.
     affordable: u32,
     tasks: Tasks,
     backlog: Backlog,
-    /// Those that data landed in.
+    /// Volumes in memory that received data was written to.
     memories: Memories,
     /// Slots with unsolicited data to come, in order of their commands.
     unsolicited: Vec<u16>,
     attentions: Attentions,
     waiting: Vec<Waiting>,
     epoch: u32,
-    /// CmdSN of commands that were aborted before they came.
+    /// CmdSN of commands that were aborted before they were received.
     aborted_ahead: Vec<u32>,
     notices: Vec<Notice>,
     exchange: Option<Exchange>,
@@ -130,11 +130,11 @@ pub struct IscsiTarget {
     abandoned: bool,
 }
 
-/// What becomes of the data segment in flight.
+/// Destination of the incoming data segment.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
     sink: Sink,
-    /// Bytes of the segment that came.
+    /// Bytes received of it.
     have: u32,
     /// The PDU ends its burst.
     last: bool,
@@ -142,9 +142,9 @@ struct Incoming {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// Nothing.
+    /// It is dropped.
     Discard,
-    /// It is collected, to be dealt with as a whole.
+    /// It is collected, to be handled as a whole.
     Gather,
     /// It is data-out of the task in this slot.
     Task(u16),
@@ -154,11 +154,10 @@ enum Sink {
 //= RFC 7143 §13.12: the default of MaxRecvDataSegmentLength is 8192.
 const LOGIN_DATA_BYTES: u32 = 8192;
 
-/// Where there is no memory for so much, the window for commands is no wider than what there is.
+/// With less memory than this left, the command window is limited to what there is memory for.
 const PLENTY_BYTES: usize = 8 << 20;
 
-/// Of the data of a PDU that is not I/O so much is kept: enough for any ping, and more than any
-/// text that makes sense.
+/// Data kept of a PDU that is not I/O: enough for any ping, and more than any valid text.
 const GATHER_MAX_BYTES: usize = 64 << 10;
 
 impl IscsiTarget {
@@ -211,17 +210,17 @@ impl IscsiTarget {
         }
     }
 
-    /// How far it is.
+    /// State of the connection.
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// Who asks, once that was said.
+    /// Name of the initiator, once known.
     pub fn initiator_name(&self) -> Option<&str> {
         Some(self.initiator_name.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Which target is asked, in a normal session.
+    /// Name of the target, in a normal session.
     pub fn target_name(&self) -> Option<&str> {
         (self.stage == Stage::Normal).then(|| self.entry().name.as_str())
     }
@@ -244,7 +243,7 @@ impl IscsiTarget {
     /// The counters, without a status.
     #[inline(always)]
     fn numbers(&mut self) -> Numbers {
-        // Where nothing is in flight, no answer would open the window again.
+        // With no command in flight, no answer would reopen the window.
         let least = u32::from(self.tasks.are_free());
         let window = self.tasks.room().min(self.affordable.max(least));
         let max = self.expected.wrapping_add(window).wrapping_sub(1);
@@ -263,7 +262,7 @@ impl IscsiTarget {
         numbers
     }
 
-    /// Looks how many commands there is memory for.
+    /// Updates how many commands there is memory for.
     #[inline(always)]
     fn reckon(&mut self, out: &Outbox) {
         let plenty = !out.is_short(PLENTY_BYTES);
@@ -279,7 +278,7 @@ impl IscsiTarget {
         self.tasks.release(slot);
     }
 
-    /// Takes in what came, until there is no more or the connection is over.
+    /// Handles received bytes until all are consumed or the connection ends.
     fn take<'a>(
         &mut self,
         now: Nanos,
@@ -303,7 +302,7 @@ impl IscsiTarget {
         Ok(())
     }
 
-    /// Deals with a PDU whose data, if it has any, is still to come.
+    /// Handles the header of a PDU; its data, if any, follows.
     #[inline(always)]
     fn pdu(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         self.incoming = Incoming { sink: Sink::Discard, have: 0, last: false };
@@ -321,7 +320,7 @@ impl IscsiTarget {
         self.control(header, out)
     }
 
-    /// A PDU whose header was collected: it may have additional segments.
+    /// A PDU whose header was collected: it may have additional header segments.
     #[cold]
     fn collected(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let normal = self.stage == Stage::Normal;
@@ -334,7 +333,7 @@ impl IscsiTarget {
         result
     }
 
-    /// Puts the next part of a data segment where it belongs.
+    /// Routes the next part of a data segment to its destination.
     #[inline(always)]
     fn data<'a>(
         &mut self,
@@ -388,8 +387,8 @@ impl Endpoint for IscsiTarget {
             out.stamp(self.status.wrapping_sub(1));
         }
         result?;
-        // Who acknowledges a status has read the header that it stands in, and all before that;
-        // the data behind that header may still be on their way.
+        // An initiator that acknowledges a status has read its header and all bytes before it; the
+        // data behind that header may still be in flight.
         //= RFC 7143 §11.3.5: ExpStatSN acknowledges every status before it.
         out.acknowledge(self.known.wrapping_sub(2));
         self.feed(out);
@@ -475,7 +474,7 @@ impl Target for IscsiTarget {
     }
 }
 
-/// The peer broke a rule that leaves no way to go on.
+/// A violation that ends the connection.
 fn violation(rule: &'static str, at: usize) -> Ending {
     Ending::Violation(Violation { rule, at })
 }

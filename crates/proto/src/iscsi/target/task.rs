@@ -11,17 +11,17 @@ use crate::scsi::{Key, Sense};
 #[derive(Debug, Default)]
 pub(super) struct Task {
     pub(super) state: TaskState,
-    /// Data that the initiator is sending, beyond immediate data.
+    /// Data-Out in flight, beyond immediate data.
     pub(super) burst: Burst,
-    /// It holds a place in the window of CmdSN.
+    /// It occupies a place in the command window.
     pub(super) counted: bool,
-    /// It works on memory.
+    /// The volume is in memory.
     pub(super) in_place: bool,
     /// Its I/Os are reads, also when it is aborted.
     pub(super) reads: bool,
-    /// It fails for want of memory, and may be tried again.
+    /// It fails for want of memory, and may be retried.
     pub(super) refused: bool,
-    /// Tells uses of the slot apart in transfer tags.
+    /// Counts uses of the slot, for transfer tags.
     generation: u16,
     pub(super) lun: [u8; 8],
     /// Bytes of data-out that came in order.
@@ -36,7 +36,7 @@ pub(super) struct Task {
     pub(super) data: Transfer,
     /// Why it fails. Boxed, so that a slot is two cache lines.
     pub(super) sense: Option<Box<Sense>>,
-    /// What is neither a read nor a write.
+    /// A command that is neither a read nor a write.
     pub(super) job: Option<Box<Job>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum TaskState {
     Collecting,
     /// Working on a [`Job`].
     Working,
-    /// Waiting for its I/Os to come back, into nothing.
+    /// Aborted: its I/Os are awaited, and their results dropped.
     Aborted,
 }
 
@@ -67,21 +67,21 @@ pub(super) enum Burst {
     /// None.
     #[default]
     None,
-    /// That which the initiator sends by itself.
+    /// Unsolicited Data-Out.
     Unsolicited,
-    /// That which an R2T asked for.
+    /// Data-Out solicited by an R2T.
     Solicited,
 }
 
-/// What a command moves, seen from the initiator: whose it is and how far it got.
+/// The data of a command as the initiator sees it, and its progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
     pub(super) task_tag: u32,
-    /// Bytes that the initiator expects to move in this direction.
+    /// Expected data transfer length.
     pub(super) expected: u32,
-    /// Bytes that the command would move by itself.
+    /// Length according to the CDB.
     pub(super) wanted: u32,
-    /// Bytes that are moved: what both agree on.
+    /// Bytes to move: the lesser of both.
     pub(super) len: u32,
     /// Bytes sent, the number of Data-In, and what is left of their burst.
     pub(super) sent: u32,
@@ -89,13 +89,13 @@ pub(super) struct Flow {
     pub(super) burst_left: u32,
 }
 
-/// Work on ranges that moves no data of the initiator's.
+/// A command that works on ranges, without data of the initiator.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) ranges: Ranges,
-    /// What a write writes over and over.
+    /// The block that a fill repeats.
     pub(super) pattern: Vec<u8>,
-    /// The CDB, for a command whose data-out is collected first.
+    /// The CDB of a command with a parameter list.
     pub(super) cdb: [u8; 16],
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Tasks {
     limit: u16,
 }
 
-/// Why a command fails whose data had no place. The status says that it may be tried again.
+/// Why a command fails that had no buffer for its data. The status asks for a retry.
 //= SPC-4 §ASC and ASCQ assignments: 55h/03h, insufficient resources.
 pub(super) const NO_MEMORY: Sense = Sense::new(Key::AbortedCommand, 0x55, 0x03);
 
@@ -122,7 +122,7 @@ impl Tasks {
         Tasks { slots: Slots::new(limit + IMMEDIATE_SLOTS), counted: 0, limit }
     }
 
-    /// Free places of the window.
+    /// Free places in the window.
     #[inline(always)]
     pub(super) fn room(&self) -> u32 {
         u32::from(self.limit - self.counted)
@@ -151,7 +151,7 @@ impl Tasks {
     pub(super) fn release(&mut self, slot: u16) {
         let task = &mut self.slots[slot];
         debug_assert!(
-            task.data.buf.is_none() && task.data.flying == 0 && task.state != TaskState::Free
+            task.data.buf.is_none() && task.data.in_flight == 0 && task.state != TaskState::Free
         );
         task.state = TaskState::Free;
         task.burst = Burst::None;

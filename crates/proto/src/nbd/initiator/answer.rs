@@ -1,4 +1,4 @@
-//! Answers of the server: simple ones, and chunks.
+//! Replies of the server: simple replies and structured reply chunks.
 
 use crate::{Ending, Outbox};
 
@@ -9,21 +9,21 @@ use super::super::wire::{
 };
 use super::{NbdInitiator, violation};
 
-/// Pieces in which the data of a read may come, out of order.
+/// Most pieces that the data of a read may be received in, out of order.
 const PIECES_MAX: usize = 64;
 /// Longest words of an error.
 const WORDS_MAX: u32 = 4096 + 16;
 
-/// What comes next.
+/// The next piece of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
-    /// An answer begins.
+    /// The head of a reply.
     Head,
-    /// Data of a read: where they go, how many are left, whether the answer ends with them.
+    /// Data of a read: slot, offset, bytes left, and whether the reply ends with it.
     Data { slot: u16, at: u32, left: u32, ends: bool },
-    /// What stands at the beginning of a chunk.
+    /// The fixed fields of a chunk.
     Chunk { slot: u16, kind: u16, len: u32, ends: bool },
-    /// Bytes that mean nothing to us.
+    /// Bytes to skip.
     Skip { slot: u16, left: u32, ends: bool },
 }
 

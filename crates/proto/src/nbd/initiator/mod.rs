@@ -1,4 +1,4 @@
-//! The end that asks.
+//! The client's end.
 
 mod answer;
 mod command;
@@ -6,13 +6,13 @@ mod opening;
 
 use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::flow::{Collector, IoTable};
+use crate::flow::{Collector, IoTable, later};
 use crate::{Ending, Endpoint, IO_TIMEOUT, Initiator, Outbox, Phase, Violation};
 
 use super::wire;
 use answer::Incoming;
 
-/// What a connection is to be.
+/// Settings of a connection.
 #[derive(Clone, Debug)]
 pub struct NbdConfig {
     /// The export.
@@ -21,12 +21,12 @@ pub struct NbdConfig {
     pub max_outstanding: u16,
     /// How long the choice of the export may take.
     pub login_timeout: Nanos,
-    /// How long an I/O may take before its connection counts as lost; 0 is for ever.
+    /// Time-out of an I/O, after which the connection counts as lost; 0 is for ever.
     pub io_timeout: Nanos,
 }
 
 impl NbdConfig {
-    /// The usual, for this export.
+    /// The usual settings, for this export.
     pub fn new(export: &str) -> NbdConfig {
         NbdConfig {
             export: export.to_owned(),
@@ -45,11 +45,11 @@ pub struct NbdInitiator {
     until: Nanos,
     head: Collector,
     geometry: Geometry,
-    /// What the export can do.
+    /// Transmission flags of the export.
     flags: u16,
     max_request: u32,
     structured: bool,
-    /// What the server says that it is.
+    /// The server's description of the export.
     description: Option<String>,
     ios: IoTable<Progress>,
     /// Rises with each command, so that no late answer is taken for another's.
@@ -63,7 +63,7 @@ struct Progress {
     /// Bytes that earlier commands for it did, and those that the one in flight is for.
     done: u32,
     part: u32,
-    /// What of a read has come: ranges in order that do not touch.
+    /// Received ranges of a read, in order, that do not touch.
     came: Vec<(u32, u32)>,
     error: u32,
     cookie: u64,
@@ -93,7 +93,7 @@ impl NbdInitiator {
     pub fn new(config: NbdConfig, now: Nanos) -> NbdInitiator {
         NbdInitiator {
             stage: Stage::Greeting,
-            until: Nanos(now.0.saturating_add(config.login_timeout.0)),
+            until: later(now, config.login_timeout),
             head: Collector::new(64),
             geometry: Geometry::new(0, 512),
             flags: 0,

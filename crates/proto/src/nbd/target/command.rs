@@ -18,16 +18,16 @@ pub(super) struct Slot {
     pub(super) work: Work,
     pub(super) offset: u64,
     pub(super) len: u32,
-    /// Bytes that were handed to the volume, or asked of it.
+    /// Bytes requested of the volume.
     pub(super) asked: u32,
-    /// Bytes of data that came.
+    /// Bytes of data received.
     came: u32,
-    /// Where and how long the parts are that are with the volume.
+    /// Offset and length of the parts in flight.
     pub(super) flying: [Option<(u32, u32)>; PARTS],
-    /// What the client is told; 0 is success.
+    /// The error of its reply; 0 is success.
     pub(super) error: u32,
     fua: bool,
-    /// Data that are not a whole part yet, and how many bytes.
+    /// Data of a part that is not complete yet, and its length.
     buf: Option<Buf>,
     have: u32,
     /// Parts of a read that are sent together: place, length, data.
@@ -104,7 +104,7 @@ impl NbdTarget {
         }
     }
 
-    /// Why a command may not be, as a number of the protocol; 0 if it may.
+    /// The error of an invalid command; 0 if it is valid.
     #[inline(always)]
     pub(super) fn check(&self, asked: &Asked, flags: u16, writes: bool) -> u32 {
         let geometry = &self.export().geometry;
@@ -167,7 +167,7 @@ impl NbdTarget {
         }
     }
 
-    /// Collects a part of the data, and hands it to the volume when it is whole.
+    /// Collects a part of the data, and submits it to the volume when it is complete.
     fn collect(&mut self, slot: u16, part: &mut &[u8], out: &mut Outbox) {
         let held = &mut self.slots[slot];
         if held.buf.is_none() && held.error == 0 {
@@ -195,7 +195,7 @@ impl NbdTarget {
         }
     }
 
-    /// Gives a whole part to the volume.
+    /// Submits a complete part to the volume.
     fn hand_over(&mut self, slot: u16) {
         let unit = self.export().id;
         let held = &mut self.slots[slot];
@@ -261,7 +261,7 @@ impl NbdTarget {
         self.backlog.request(unit, io);
     }
 
-    /// An I/O came back.
+    /// A volume has completed an I/O.
     #[inline(always)]
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let (slot, at) = (done.tag.0 as u16, (done.tag.0 >> 16) as usize % PARTS);

@@ -1,4 +1,4 @@
-//! The end that serves.
+//! The server's end.
 
 mod command;
 mod negotiate;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use block::{Buf, Done, Nanos, Pool};
 
-use crate::flow::{Backlog, Collector, Slots};
+use crate::flow::{Backlog, Collector, Slots, later};
 use crate::{Ending, Endpoint, Outbox, Request, Target, Violation};
 
 use super::export::{NbdExport, NbdExports};
 use super::wire::{Asked, GREETING_BYTES, MAGIC, OPTION_MAGIC, REQUEST_BYTES, hello};
 use command::Slot;
 
-/// How the target behaves.
+/// Settings of the target.
 #[derive(Clone, Copy, Debug)]
 pub struct NbdTargetConfig {
     /// How long a client may take to choose an export.
@@ -54,16 +54,16 @@ pub struct NbdTarget {
     finished: bool,
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The client is to say its flags.
+    /// The client's flags come next.
     Hello,
     /// An option comes next.
     Option,
     /// The data of an option come next: which, and how many bytes.
     OptionData(u32, u32),
-    /// Commands come.
+    /// Transmission: commands are served.
     Serving,
     /// No more commands: the connection ends when all are answered.
     Leaving,
@@ -80,7 +80,7 @@ impl NbdTarget {
             exports,
             config,
             stage: Stage::Hello,
-            until: Nanos(now.0.saturating_add(config.login_timeout.0)),
+            until: later(now, config.login_timeout),
             head: Collector::new(REQUEST_BYTES),
             options: 0,
             no_zeroes: false,

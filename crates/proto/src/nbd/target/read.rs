@@ -31,7 +31,7 @@ impl NbdTarget {
         Ok(())
     }
 
-    /// Goes on with a read, as far as buffers and room go.
+    /// Continues a read, as far as there are buffers and room to send.
     #[inline(always)]
     fn read_on(&mut self, slot: u16, out: &mut Outbox) {
         let export = &self.exports.list()[self.export];
@@ -73,7 +73,7 @@ impl NbdTarget {
         }
     }
 
-    /// A part of a read came back.
+    /// A part of a read has completed.
     #[inline(always)]
     pub(super) fn read_done(
         &mut self,
@@ -150,7 +150,7 @@ impl NbdTarget {
         }
     }
 
-    /// Gives those that wait another try, in order.
+    /// Retries reads that wait, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
         for _ in 0..self.backlog.starving.len() {

@@ -1,11 +1,11 @@
-//! What admin queues of all controllers have in common: connecting, enabling, one command at a
-//! time, keep-alive, and shutting down.
+//! An admin queue, of an I/O or discovery controller: connecting, enabling, one command at a time,
+//! Keep Alive and shutdown.
 
 mod life;
 
 use block::Nanos;
 
-use crate::flow::{DataEnd, PingTimeout, ping_timeout};
+use crate::flow::{DataEnd, PingTimeout, later, ping_timeout};
 use crate::{Ending, Outbox};
 
 use self::life::{STATUS, Step, property_get};
@@ -25,16 +25,16 @@ pub(super) struct Control {
     /// The identifier of the command in flight, and of the last one.
     id: u16,
     asking: bool,
-    /// Data that came for it, how much may come, and whether it was intact.
+    /// Data received for it, its maximum length, and whether a digest was wrong.
     data: Vec<u8>,
     data_max: u32,
     corrupt: bool,
-    /// The data in flight also says that the command succeeded.
+    /// The incoming data has the SUCCESS flag.
     success: bool,
     awaits_events: bool,
     facts: Facts,
     rhythm: Rhythm,
-    /// When the next keep-alive is due, unless one is unanswered, and until when that may be.
+    /// When the next Keep Alive is due, unless one is outstanding, and the time-out of that one.
     next_beat: Option<Nanos>,
     beat: Option<PingTimeout>,
     closing: bool,
@@ -46,17 +46,17 @@ pub(super) struct Control {
     give_up_waiting: Nanos,
 }
 
-/// How an association is kept alive.
+/// Keep Alive timing of an association.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rhythm {
-    /// A sign of life is due so often; zero: never.
+    /// Interval of Keep Alives; zero: never.
     interval: Nanos,
-    /// How long one may be unanswered.
+    /// Time-out of a Keep Alive.
     limit: Nanos,
 }
 
 impl Rhythm {
-    /// Without signs of life.
+    /// No Keep Alives.
     pub(super) const NONE: Rhythm = Rhythm { interval: Nanos(0), limit: Nanos(0) };
 
     pub(super) fn new(config: &NvmeInitiatorConfig) -> Rhythm {
@@ -65,7 +65,7 @@ impl Rhythm {
     }
 }
 
-/// What the controller said of itself.
+/// Properties and identity of the controller.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     pub(super) cntlid: u16,
@@ -75,7 +75,7 @@ pub(super) struct Facts {
     pub(super) controller: Vec<u8>,
 }
 
-/// News.
+/// An event on an admin queue.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The controller is ready for commands.
@@ -84,7 +84,7 @@ pub(super) enum Reply {
     Answer(Completion, Vec<u8>),
 }
 
-/// Identifiers of commands that stand outside of the row.
+/// Identifiers of asynchronous event requests and Keep Alives.
 const EVENT_ID: u16 = 0x2000;
 const BEAT_ID: u16 = 0x2001;
 
@@ -123,7 +123,7 @@ impl Control {
         }
     }
 
-    /// What the controller said of itself.
+    /// Properties and identity of the controller.
     pub(super) fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -164,13 +164,13 @@ impl Control {
         self.id
     }
 
-    /// Lets the target tell of events.
+    /// Sends an Asynchronous Event Request.
     pub(super) fn await_events(&mut self, out: &mut Outbox) {
         self.awaits_events = true;
         self.link.command(CommandBuilder::new(admin::ASYNC_EVENT, EVENT_ID, 0), out);
     }
 
-    /// Takes from `bytes` up to the next news.
+    /// Consumes `bytes` up to the next event.
     pub(super) fn take(
         &mut self,
         now: Nanos,
@@ -365,8 +365,4 @@ impl Control {
         }
         Err(Ending::TimedOut(what))
     }
-}
-
-pub(super) fn later(now: Nanos, span: Nanos) -> Nanos {
-    Nanos(now.0.saturating_add(span.0))
 }

@@ -1,4 +1,4 @@
-//! Asks a portal which subsystems it has.
+//! A discovery controller's log: the subsystems of a portal.
 
 use block::Nanos;
 
@@ -10,7 +10,7 @@ use super::connect::{ANY_CONTROLLER, Connect};
 use super::control::{Control, Reply, Rhythm};
 use super::link::Link;
 
-/// What a portal tells of one subsystem at one address.
+/// An entry of the discovery log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveryEntry {
     /// Name of the subsystem.
@@ -56,7 +56,7 @@ const RECORD_BYTES: u64 = 1024;
 const PART_BYTES: u64 = 4096;
 /// More entries than that are not read.
 const ENTRIES_MAX: u64 = 16 << 10;
-/// So often the log may change while it is read.
+/// How often the log may change while it is read.
 const TRIES_MAX: u32 = 10;
 /// How long connecting, and each answer, may take.
 const PATIENCE: Nanos = Nanos::from_secs(10);

@@ -1,4 +1,4 @@
-//! I/Os on their way to a target and back: the hot path.
+//! I/Os: commands, data and completions. The hot path.
 
 use block::{Cause, Fault, Io, Op, Pool};
 
@@ -72,13 +72,13 @@ impl NvmeQueue {
         self.stamp(slot, out);
     }
 
-    /// All that was sent up to now has been read by a target that completes this command.
+    /// Stamps the data of this command: its completion proves that the target has read it.
     #[inline(always)]
     fn stamp(&mut self, slot: u16, out: &mut Outbox) {
         self.ios[slot].own.stamp = self.stamps.next(out);
     }
 
-    /// The same for what moves no blocks.
+    /// Sends a command that moves no blocks, or completes the I/O.
     #[cold]
     fn send_other(&mut self, slot: u16, out: &mut Outbox) {
         let limits = self.limits;
@@ -124,7 +124,7 @@ impl NvmeQueue {
         }
     }
 
-    /// Data of a read begins.
+    /// A C2HData; its data follows.
     #[inline(always)]
     pub(super) fn data_begins(&mut self, header: &Short) -> Result<(), Fatal> {
         let data = Data::parse(header);
@@ -147,7 +147,7 @@ impl NvmeQueue {
         Ok(())
     }
 
-    /// Puts a part of data into the buffer of its I/O, or one that is lent now.
+    /// Copies a part of the data into the buffer of its I/O, or a lent one.
     #[inline(always)]
     pub(super) fn place(&mut self, part: &[u8], pool: &Pool) -> Result<(), Ending> {
         let read = &mut self.ios[self.incoming.slot];
@@ -221,7 +221,7 @@ impl NvmeQueue {
 
     #[cold]
     fn fail(&mut self, slot: u16, fault: Fault) {
-        // Data that came damaged are the only fault of a medium that we find ourselves.
+        // A data digest error is the only medium error detected here.
         let cause = if fault == Fault::Medium { DIGEST } else { Cause::NONE };
         self.finish(slot, Err(fault), cause);
     }
@@ -235,7 +235,7 @@ impl NvmeQueue {
         self.ios.complete(slot, result, cause);
     }
 
-    /// The target is ready for data of a write.
+    /// An R2T.
     //= NVMe-TCP §3.3.2: the data of an R2T is sent in order, LAST_PDU set in the last PDU.
     pub(super) fn data_wanted(&mut self, header: &Short, out: &mut Outbox) -> Result<(), Fatal> {
         let ready = ReadyToTransfer::parse(header);
@@ -292,7 +292,7 @@ fn range(start: u64, count: u32) -> [u8; RANGE_BYTES as usize] {
     range
 }
 
-/// The [`Cause`] of a status, and what else may be one.
+/// [`Cause`]s: a status, or a data digest error.
 const STATUS: u32 = 1 << 16;
 const DIGEST: Cause = Cause(2 << 16);
 
@@ -308,7 +308,7 @@ pub fn status_told(status: u16) -> (Fault, Cause) {
     (fault_of(status), cause_of(status))
 }
 
-/// What a cause says, in the words of the standard.
+/// Text of a cause, in the words of the standard.
 pub fn words(cause: Cause) -> Option<String> {
     if cause == DIGEST {
         return Some("data digest error: data came damaged".to_owned());
@@ -324,7 +324,7 @@ pub fn words(cause: Cause) -> Option<String> {
     })
 }
 
-/// What a status means for an I/O. The only place where statuses become faults.
+/// The fault of a status. The only place where statuses become faults.
 #[cold]
 fn fault_of(status: Status) -> Fault {
     let table = [

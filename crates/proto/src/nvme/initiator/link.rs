@@ -1,4 +1,4 @@
-//! One connection before it means anything: ICReq, ICResp, commands out, and giving up.
+//! The transport of one connection: ICReq, ICResp, capsules, and H2CTermReq.
 
 use crate::{Ending, Outbox, Violation};
 
@@ -16,7 +16,7 @@ pub(super) struct Link {
     pub(super) wire: Wire,
     /// Longest data of one H2CData.
     pub(super) max_data: u32,
-    /// Both ends have agreed on how to talk.
+    /// ICReq and ICResp are exchanged.
     pub(super) open: bool,
     header_digest: bool,
     data_digest: bool,
@@ -28,7 +28,7 @@ impl Link {
         Link { frame, wire, max_data: 0, open: false, header_digest, data_digest }
     }
 
-    /// Sends the first PDU.
+    /// Sends the ICReq.
     pub(super) fn start(&self, out: &mut Outbox) {
         let (header_digest, data_digest) = (self.header_digest, self.data_digest);
         //= NVMe-TCP §3.6.2.2: PFV 0, no alignment beyond four bytes, one R2T for a command.
@@ -37,7 +37,7 @@ impl Link {
         out.bytes(&request.build());
     }
 
-    /// Takes the answer to the first PDU.
+    /// Handles the ICResp.
     pub(super) fn opened(
         &mut self,
         header: &[u8; INIT_BYTES],
@@ -85,7 +85,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a command without data of its own.
+    /// Sends a command without in-capsule data.
     #[inline(always)]
     pub(super) fn command(&self, command: CommandBuilder, out: &mut Outbox) {
         if self.wire.header_digest {
@@ -97,7 +97,7 @@ impl Link {
         out.reserve(CAPSULE_BYTES).copy_from_slice(&capsule);
     }
 
-    /// Sends a command that brings `data` along.
+    /// Sends a command with `data` in its capsule.
     #[inline(always)]
     pub(super) fn command_with(&self, command: CommandBuilder, data: &[u8], out: &mut Outbox) {
         let start = self.wire.start(CAPSULE_BYTES);
@@ -114,7 +114,7 @@ impl Link {
         self.wire.bytes(data, out);
     }
 
-    /// Tells the target why the connection ends. `offender` is the header of the PDU to blame.
+    /// Sends an H2CTermReq. `offender` is the header of the PDU in error.
     //= NVMe-TCP §3.5: on a fatal error the host sends an H2CTermReq and takes nothing more.
     #[cold]
     pub(super) fn give_up(&self, fatal: Fatal, offender: &[u8], out: &mut Outbox) -> Ending {
@@ -136,7 +136,7 @@ impl Link {
     }
 }
 
-/// What a C2HTermReq says, for the user.
+/// The message of a C2HTermReq, for the user.
 #[cold]
 pub(super) fn terminated(header: &[u8]) -> Ending {
     let terminate = Terminate::parse(header.first_chunk().expect("24 bytes at least"));

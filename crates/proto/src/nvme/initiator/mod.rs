@@ -1,4 +1,4 @@
-//! The end that asks: an admin queue that opens the way, and I/O queues that use it.
+//! The host's end: an admin queue, and the I/O queues of its association.
 //!
 //! An association is one [`NvmeAdmin`] and any number of [`NvmeQueue`]s, each a connection of its
 //! own. When the admin queue is ready it gives out an [`Association`]; a queue is made of that and
@@ -22,32 +22,32 @@ pub use discovery::{DiscoveryEntry, NvmeDiscovery, SubsystemKind};
 pub use io::{status_told, words as status_words};
 pub use queue::NvmeQueue;
 
-/// What to connect to and how.
+/// Settings of an association.
 #[derive(Clone, Debug)]
 pub struct NvmeInitiatorConfig {
-    /// Our own name.
+    /// NQN of this host.
     pub host_nqn: String,
-    /// Our own number: the same for all associations of one host, not zero.
+    /// Host identifier: the same for all associations of one host, not zero.
     pub host_id: [u8; 16],
-    /// The subsystem.
+    /// NQN of the subsystem.
     pub subsystem_nqn: String,
-    /// The namespace in it, from 1.
+    /// NSID of the namespace.
     pub nsid: u32,
-    /// I/O queues to ask for, 1 to 1024.
+    /// I/O queues to request, 1 to 1024.
     pub queues: u16,
     /// Protect headers by CRC-32C.
     pub header_digest: bool,
     /// Protect data by CRC-32C.
     pub data_digest: bool,
-    /// I/Os in flight on one queue, 1 to 1023. The target may allow less.
+    /// Queue depth, 1 to 1023. The controller may allow less.
     pub queue_depth: u16,
-    /// Without a sign of life of ours for so long, the target ends the association. Zero: never,
-    /// and there are no signs of life.
+    /// Keep Alive Timeout (KATO): without a Keep Alive for so long, the controller ends the
+    /// association. Zero: never, and no Keep Alives are sent.
     pub keep_alive: Nanos,
-    /// A sign of life is sent so often, and twice in the time above at least.
+    /// Interval of Keep Alives; at most half of the time-out.
     pub beat_interval: Nanos,
-    /// A sign of life unanswered for so long ends the association. It may take as long as a
-    /// command, if that is longer.
+    /// An unanswered Keep Alive ends the association after this time, or after that of a command if
+    /// that is longer.
     pub beat_timeout: Nanos,
     /// How long it may take until a queue is ready.
     pub connect_timeout: Nanos,
@@ -86,14 +86,14 @@ impl NvmeInitiatorConfig {
     }
 }
 
-/// What an admin queue learned: all that an I/O queue needs.
+/// What an admin queue identified: all that an I/O queue needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Association {
     /// Model number of the controller, without the spaces around it.
     pub model: String,
     /// Number of the controller.
     pub cntlid: u16,
-    /// Shape of the namespace.
+    /// Geometry of the namespace.
     pub geometry: Geometry,
     /// I/O queues that may be opened: numbers 1 to this.
     pub queues: u16,
@@ -102,7 +102,7 @@ pub struct Association {
     /// Longest read or write in one command. Longer I/Os become several commands, one after the
     /// other.
     pub max_transfer_bytes: u32,
-    /// Data that a command may bring along.
+    /// Longest in-capsule data.
     pub in_capsule_bytes: u32,
     /// Longest zeroing in one command.
     pub max_zeroes_bytes: u64,

@@ -1,14 +1,13 @@
-//! An I/O queue of an association: its life. What it carries is in `io`.
+//! An I/O queue of an association: connection and disconnection. Its I/Os are in `io`.
 
 use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::flow::{DataEnd, IoTable, Stamps};
+use crate::flow::{DataEnd, IoTable, Stamps, later};
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
 use super::super::frame::{Fatal, Next};
 use super::super::pdu::{CommandBuilder, Completion, fabrics, kind};
 use super::connect::Connect;
-use super::control::later;
 use super::link::{Link, terminated};
 use super::slot::Progress;
 use super::{Association, NvmeInitiatorConfig};
@@ -27,7 +26,7 @@ pub struct NvmeQueue {
     until: Nanos,
 }
 
-/// What commands may be.
+/// Limits of commands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) geometry: Geometry,
@@ -42,13 +41,13 @@ pub(super) struct Limits {
     disconnect: bool,
 }
 
-/// What becomes of the data in flight.
+/// Destination of the incoming data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming {
     pub(super) slot: u16,
-    /// Bytes of it that came.
+    /// Bytes received of it.
     pub(super) have: u32,
-    /// It says that the command succeeded.
+    /// It has the SUCCESS flag.
     pub(super) success: bool,
 }
 
@@ -58,13 +57,13 @@ enum Stage {
     Opening,
     Connecting,
     Open,
-    /// Closing was asked for, while I/Os are in flight.
+    /// To be closed when no I/O is in flight.
     Draining,
     Disconnecting,
     Closed,
 }
 
-/// How long the answer to a Disconnect is awaited.
+/// Time-out of a Disconnect command.
 const DISCONNECT_PATIENCE: Nanos = Nanos::from_secs(5);
 
 impl NvmeQueue {
@@ -126,7 +125,7 @@ impl NvmeQueue {
         self.link.command(command, out);
     }
 
-    /// A PDU, whose data, if it has any, is still to come.
+    /// Handles the header of a PDU; its data, if any, follows.
     #[inline(always)]
     fn pdu(&mut self, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         if self.stage == Stage::Open

@@ -1,9 +1,9 @@
-//! Time: the end of a connection that says nothing, of a controller that is not kept alive, and of
-//! queues whose controller is no more.
+//! Time-outs: of Connect, of enabling, of Keep Alive, and of queues whose controller has ended.
 
 use block::Nanos;
 
 use crate::Ending;
+use crate::flow::later;
 
 use super::super::controllers::Membership;
 use super::admin::KEEP_ALIVE_UNIT_MS;
@@ -15,16 +15,13 @@ pub(super) struct Alive {
     heard: Nanos,
     ticked: Nanos,
     connect_until: Nanos,
-    /// Until when a controller is to be enabled.
+    /// When a controller must be enabled.
     enable_until: Nanos,
-    /// When a queue next looks whether its controller is still there.
+    /// When a queue next checks whether its controller still exists.
     look_at: Nanos,
 }
 
-/// Who waits for a buffer looks again so often; news on this connection make it look, too.
-const STARVING_PAUSE: Nanos = Nanos::from_millis(1);
-
-/// A queue that nothing comes on learns so soon that it is no more.
+/// How often an idle queue checks whether its controller still exists.
 const LOOK_INTERVAL: Nanos = Nanos::from_secs(1);
 
 impl Alive {
@@ -34,29 +31,25 @@ impl Alive {
         Alive { heard: now, ticked: now, connect_until, enable_until, look_at: now }
     }
 
-    /// Something came.
+    /// Bytes were received.
     #[inline(always)]
     pub(super) fn heard(&mut self, now: Nanos) {
         self.heard = now;
     }
 
-    /// Whatever was due is being done.
+    /// The timer has expired.
     pub(super) fn ticked(&mut self, now: Nanos) {
         self.ticked = now;
     }
 
-    /// When something last came.
+    /// When bytes were last received.
     pub(super) fn last_heard(&self) -> Nanos {
         self.heard
     }
 }
 
-fn later(now: Nanos, span: Nanos) -> Nanos {
-    Nanos(now.0.saturating_add(span.0))
-}
-
 impl NvmeTarget {
-    /// A sign of life came from the host.
+    /// Restarts the Keep Alive timer.
     //= NVMe base §Keep Alive: without another one within the time-out the controller ends.
     pub(super) fn restart_keep_alive(&mut self, now: Nanos) {
         let Some(admin) = &mut self.admin else { return };
@@ -75,17 +68,17 @@ impl NvmeTarget {
             Stage::Io => Some(self.alive.look_at),
         };
         let fed = self.alive.heard.max(self.alive.ticked);
-        let starving = (!self.backlog.starving.is_empty()).then(|| later(fed, STARVING_PAUSE));
+        let starving = self.backlog.retry_at(fed);
         [due, starving].into_iter().flatten().min()
     }
 
-    /// Ends the connection if that was asked for and no command is in flight.
+    /// Ends the connection if that was requested and no command is in flight.
     #[cold]
     pub(super) fn end_between_commands(&mut self) {
         self.finished |= self.leaving && self.slots.are_free();
     }
 
-    /// The I/O queues of the controller end with it, wherever they are.
+    /// Ends the controller, and with it its I/O queues on all cores.
     fn end_controller(&mut self, why: &'static str) -> Ending {
         self.member = None;
         self.finished = true;
@@ -107,7 +100,7 @@ impl NvmeTarget {
         admin.deadline.or(admin.discovery.then_some(silent))
     }
 
-    /// Does what is due.
+    /// Checks the time-outs.
     pub(super) fn look(&mut self, now: Nanos) -> Result<(), Ending> {
         if self.finished {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What goes back: data of reads, completions, and what happens when a volume has done an I/O.
+//! Answers: data of reads and completions, and the completions of I/Os that lead to them.
 
 use block::{Buf, Count, Done, Fault, Op, Pool};
 
@@ -15,7 +15,7 @@ use super::slot::SlotState;
 pub(super) const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
 
 impl NvmeTarget {
-    /// An I/O came back.
+    /// A volume has completed an I/O.
     #[inline(always)]
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let slot = slot_of(done.tag);
@@ -25,18 +25,18 @@ impl NvmeTarget {
         let Some(command) = self.slots.get_mut(slot) else {
             return debug_assert!(false, "an I/O that was never asked for");
         };
-        debug_assert!(command.data.flying != 0, "an I/O comes back once");
+        debug_assert!(command.data.in_flight != 0, "an I/O comes back once");
         match command.state {
-            SlotState::Reading => self.read_came(slot, done, out),
+            SlotState::Reading => self.read_completed(slot, done, out),
             SlotState::Writing => {
-                command.data.flying.lower(1);
+                command.data.in_flight.lower(1);
                 done.buf.into_iter().for_each(|buf| out.give(buf));
                 if let Err(fault) = done.result {
                     command.spoil(status_of(fault, Op::Write));
                 }
-                self.write_on(slot, out);
+                self.continue_write(slot, out);
             }
-            _ => self.job_came(slot, done, out),
+            _ => self.job_completed(slot, done, out),
         }
     }
 
@@ -62,30 +62,30 @@ impl NvmeTarget {
         }
     }
 
-    /// A part of a read came back.
+    /// A part of a read has completed.
     #[inline(always)]
-    fn read_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+    fn read_completed(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
         let sent = read.moved;
         let next = part_begin(done.tag) == sent;
         if !next || done.result.is_err() || read.fails() {
-            return self.read_came_oddly(slot, done, out);
+            return self.read_failed_or_early(slot, done, out);
         }
         let Some(buf) = done.buf else {
             return debug_assert!(false, "a read comes back with its buffer");
         };
-        read.data.flying.lower(1);
+        read.data.in_flight.lower(1);
         let len = read.data.part_len(done.tag, Some(&buf));
         read.moved += len;
         self.backlog.end_read(len);
         let (id, whole) = (read.id, read.moved == read.data.len);
         if whole {
-            // The entry of the queue is free before the host learns that the command is done.
+            // The slot is free before the host learns that the command has completed.
             self.slots.release(slot);
         }
         self.send_data(id, sent, (buf, len), whole, out);
         if !whole {
-            self.read_on(slot, out);
+            self.continue_read(slot, out);
             if self.backlog.holds_any() {
                 self.send_held(slot, out);
             }
@@ -129,14 +129,14 @@ impl NvmeTarget {
         self.wire.data(data, out);
     }
 
-    /// Whether the last data of a read may say that it succeeded, in place of a completion.
+    /// Whether the last C2HData may carry SUCCESS in place of a completion.
     //= NVMe-TCP §3.3.2: SUCCESS stands for a completion that has nothing else to say.
     #[inline(always)]
     fn shortcut(&mut self) -> bool {
         if !self.queue.flow_control {
             return true;
         }
-        // A host that goes by SQHD must learn of it before it runs out of entries.
+        // A host that relies on SQHD must get it before it runs out of entries.
         self.queue.untold += 1;
         self.queue.untold < self.queue.untold_max
     }
@@ -169,7 +169,7 @@ impl NvmeTarget {
         self.wire.short(Completion { result, head, command, status }.build(), out);
     }
 
-    /// Ends the command in a slot by its status.
+    /// Completes the command in a slot with its status.
     #[inline(always)]
     pub(super) fn finish(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
@@ -182,9 +182,9 @@ impl NvmeTarget {
         self.answer(id, status, out);
     }
 
-    /// A part of a read failed, or came before its predecessors, or needs to be dropped.
+    /// A part of a read failed, completed out of order, or is to be dropped.
     #[cold]
-    fn read_came_oddly(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+    fn read_failed_or_early(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
         if let Err(fault) = done.result {
             read.spoil(status_of(fault, Op::Read));
@@ -193,27 +193,27 @@ impl NvmeTarget {
             return self.backlog.hold(done);
         }
         self.drop_part(slot, done, out);
-        // What is held of this command will not be sent any more.
+        // Parts of this command that are held will not be sent.
         while let Some(held) = self.backlog.take_held(|done| slot_of(done.tag) == slot) {
             self.drop_part(slot, held, out);
         }
         self.fail_when_quiet(slot, out);
     }
 
-    /// A part of a read that fails is of no use.
+    /// Drops a part of a failed read.
     fn drop_part(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
-        read.data.flying.lower(1);
+        read.data.in_flight.lower(1);
         self.backlog.end_read(read.data.part_len(done.tag, done.buf.as_ref()));
         done.buf.into_iter().for_each(|buf| out.give(buf));
     }
 
-    /// Sends the part of a read that came too early and is now next.
+    /// Sends the held part of a read that is next.
     #[cold]
     fn send_held(&mut self, slot: u16, out: &mut Outbox) {
         let next = part_tag(slot, self.slots[slot].moved);
         if let Some(done) = self.backlog.take_held(|done| done.tag == next) {
-            self.read_came(slot, done, out);
+            self.read_completed(slot, done, out);
         }
     }
 }
@@ -225,7 +225,7 @@ fn end_flags(last: bool, success: bool) -> u8 {
     last | if success { flag::SUCCESS } else { 0 }
 }
 
-/// What a host is told of a fault. The only place where faults become statuses.
+/// The status of a fault. The only place where faults become statuses.
 #[cold]
 pub(super) fn status_of(fault: Fault, op: Op) -> Status {
     match fault {

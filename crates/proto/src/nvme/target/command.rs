@@ -1,4 +1,4 @@
-//! Commands on an I/O queue: what comes in, and how each gets going.
+//! Reads and writes on an I/O queue: checks, and their first I/Os.
 
 use block::Pool;
 
@@ -15,12 +15,12 @@ use super::{NvmeTarget, Sink};
 const HEADERS_BYTES: usize = 192;
 const BY_REFERENCE_BYTES: u32 = Outbox::BY_REFERENCE_BYTES as u32;
 
-/// Where on which volume a command works.
+/// The range of a volume that a command works on.
 #[derive(Clone, Copy)]
 pub(super) struct BlockRange {
     pub(super) unit: UnitId,
     pub(super) namespace: u32,
-    /// It is memory.
+    /// The volume is in memory.
     pub(super) in_place: bool,
     /// One less than the block size.
     pub(super) block_mask: u32,
@@ -51,7 +51,7 @@ impl NvmeTarget {
         capsule: &[u8; CAPSULE_BYTES],
         out: &mut Outbox,
     ) -> Result<(), Ending> {
-        let place = match self.place_of(command, false) {
+        let place = match self.range_of(command, false) {
             Ok(place) if command.sgl_kind() == SglKind::Transport => place,
             Ok(_) => {
                 self.answer(command.id(), Status::SGL_TYPE_INVALID, out);
@@ -70,7 +70,7 @@ impl NvmeTarget {
         let Some(slot) = self.begin(command, place, SlotState::Reading) else {
             return Err(self.overrun(capsule, out));
         };
-        self.read_on(slot, out);
+        self.continue_read(slot, out);
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl NvmeTarget {
         capsule: &[u8; CAPSULE_BYTES],
         out: &mut Outbox,
     ) -> Result<(), Ending> {
-        let place = match self.place_of(command, true) {
+        let place = match self.range_of(command, true) {
             Ok(place) => place,
             Err(status) => {
                 self.answer(command.id(), status, out);
@@ -96,9 +96,9 @@ impl NvmeTarget {
         Ok(())
     }
 
-    /// Where a command that moves blocks works, or why it may not.
+    /// The range of a command that moves blocks, or the status if it is invalid.
     #[inline(always)]
-    pub(super) fn place_of(
+    pub(super) fn range_of(
         &self,
         command: Command<'_>,
         writes: bool,
@@ -165,7 +165,7 @@ impl NvmeTarget {
         Some(slot)
     }
 
-    /// More commands than entries of the queue.
+    /// The host has more commands in flight than the queue has entries.
     //= NVMe base §3.3.1: a full queue has one entry less than its size, and no command fits in.
     #[cold]
     pub(super) fn overrun(&mut self, capsule: &[u8; CAPSULE_BYTES], out: &mut Outbox) -> Ending {
@@ -173,9 +173,9 @@ impl NvmeTarget {
         self.give_up(fatal, capsule, out)
     }
 
-    /// Asks the volume for what comes next of a read, as far as buffers go.
+    /// Requests the next parts of a read, as far as there are buffers.
     #[inline(always)]
-    pub(super) fn read_on(&mut self, slot: u16, out: &mut Outbox) {
+    pub(super) fn continue_read(&mut self, slot: u16, out: &mut Outbox) {
         let read = &mut self.slots[slot];
         if read.in_place {
             return self.read_later(slot, out);
@@ -192,7 +192,7 @@ impl NvmeTarget {
         }
     }
 
-    /// A read of memory, for which there was no room to send.
+    /// A read of memory that had to wait for room in the outbox.
     #[cold]
     fn read_later(&mut self, slot: u16, out: &mut Outbox) {
         if is_full(out) {
@@ -201,9 +201,9 @@ impl NvmeTarget {
         let Slot { id, namespace, data: Transfer { unit, block_mask, offset, len, .. }, .. } =
             self.slots[slot];
         if !self.has_room(len, out) {
-            // There is memory for short parts only, so it goes part by part.
+            // There is memory for short parts only: it is read part by part.
             self.slots[slot].in_place = false;
-            return self.read_on(slot, out);
+            return self.continue_read(slot, out);
         }
         self.slots.release(slot);
         let place = BlockRange { unit, namespace, in_place: true, block_mask, offset, len };
@@ -219,7 +219,7 @@ impl NvmeTarget {
         self.has_room_for_parts(len, out)
     }
 
-    /// The same for what is long.
+    /// The same for a long read.
     fn has_room_for_parts(&self, len: u32, out: &Outbox) -> bool {
         if self.wire.data_digest {
             // Data and digest lie in a row.
@@ -229,7 +229,7 @@ impl NvmeTarget {
         has_room_by_reference(len as usize, HEADERS_BYTES, out)
     }
 
-    /// Gets ready for the data of a command: it comes along, or is asked for.
+    /// Expects the data of a command: in-capsule, or solicited by an R2T.
     #[inline(always)]
     pub(super) fn expect_data(&mut self, slot: u16, command: Command<'_>, out: &mut Outbox) {
         let data_len = self.frame.data_len();
@@ -251,7 +251,7 @@ impl NvmeTarget {
         taken.lands = taken.in_place && taken.state == SlotState::Writing;
     }
 
-    /// The data does not come along.
+    /// The data is not in the capsule.
     fn expect_later(&mut self, slot: u16, command: Command<'_>, data_len: u32, out: &mut Outbox) {
         let status = match command.sgl_kind() {
             SglKind::Transport if data_len == 0 => return self.solicit(slot, out),
@@ -259,12 +259,12 @@ impl NvmeTarget {
             SglKind::InCapsule => Status::SGL_LENGTH_INVALID,
             _ => Status::SGL_TYPE_INVALID,
         };
-        // Whatever came along is dropped.
+        // In-capsule data is dropped.
         self.slots[slot].spoil(status);
         self.fail_when_quiet(slot, out);
     }
 
-    /// Hands a whole part of the data to the volume.
+    /// Submits a part of the data to the volume.
     #[inline(always)]
     pub(super) fn write_chunk(&mut self, slot: u16) {
         let request = self.slots[slot].data.write(slot);

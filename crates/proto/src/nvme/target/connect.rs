@@ -1,4 +1,4 @@
-//! Connect, which makes a connection a queue, and Disconnect.
+//! The Connect and Disconnect commands.
 
 use std::sync::Arc;
 
@@ -38,13 +38,13 @@ mod data_field {
     pub(super) const HOST: usize = 512;
 }
 
-/// The bit of the attributes that does without SQHD.
+/// Attribute: disable SQ flow control.
 //= NVMe-oF §Connect command: CATTR bit 2 disables SQ flow control.
 const NO_FLOW_CONTROL: u8 = 1 << 2;
-/// SQHD that says that the controller agrees.
+/// SQHD that confirms that SQ flow control is disabled.
 const NO_HEAD: u16 = 0xffff;
 
-/// The controller identifier of a host that takes any.
+/// Controller identifier of the dynamic controller model: any.
 //= NVMe-oF §Connect command: FFFFh in the dynamic controller model.
 const ANY_CONTROLLER: u16 = 0xffff;
 
@@ -52,7 +52,7 @@ const ANY_CONTROLLER: u16 = 0xffff;
 //= NVMe base §MQES: it is about I/O queues; §AQA has room for 4096 entries of an admin queue.
 const ADMIN_ENTRIES_MAX: u16 = 4096;
 
-/// Why a Connect command is refused.
+/// Status of a refused Connect command.
 enum Refuse {
     Status(Status),
     /// A field of the entry or of the data, by its offset.
@@ -159,7 +159,7 @@ impl NvmeTarget {
         let controller = u16::from_le_bytes(controller);
         let keep_alive_ms = command.field32(field::KEEP_ALIVE);
         let member = if queue == 0 {
-            // Where memory is short, data of writes is asked for when there is a place for it.
+            // Where memory is short, writes are solicited by R2Ts when there is a buffer.
             let short = out.is_short(usize::from(size) * block::Pool::SMALL_BYTES);
             let terms = Terms {
                 memory_bytes: u64::from(ADMIN_CAPSULE_BYTES) * u64::from(size),
@@ -250,7 +250,7 @@ impl NvmeTarget {
         if command.field16(field::FORMAT) != 0 {
             return self.answer(command.id(), Status::CONNECT_INCOMPATIBLE_FORMAT, out);
         }
-        // The number is free before the host learns that the queue is no more.
+        // The queue identifier is free before the host learns that the queue has ended.
         self.member = None;
         self.answer(command.id(), Status::SUCCESS, out);
         self.finished = true;
@@ -271,7 +271,7 @@ impl NvmeTarget {
         self.config.max_queue_depth.clamp(32, 1024)
     }
 
-    /// Data that a command on an I/O queue may bring along.
+    /// Longest in-capsule data on an I/O queue.
     pub(super) fn in_capsule_bytes(&self) -> u32 {
         let member = self.member.as_ref();
         member.map_or(0, |member| member.controller().in_capsule_bytes)

@@ -1,4 +1,4 @@
-//! Data of hosts: where it lands, what is checked, and when more is asked for.
+//! Data of hosts: checks, placement, and the R2Ts that solicit more.
 
 use block::{Landing, Nanos, Pool};
 
@@ -24,7 +24,7 @@ impl NvmeTarget {
         }
     }
 
-    /// Whose data it is, if it is what was asked for.
+    /// The slot of the command that solicited the data, if it is as solicited.
     #[inline(always)]
     fn check_host_data(&self, data: &Data) -> Result<u16, Fatal> {
         if self.stage == Stage::Fresh {
@@ -63,8 +63,8 @@ impl NvmeTarget {
         Ok(slot)
     }
 
-    /// Puts the whole data of a write straight into memory, which ends it. Whatever came in parts
-    /// is collected first: a connection that is cut leaves no block half written.
+    /// Puts the whole data of a write directly into memory and completes it. Data received in parts
+    /// is collected first: a lost connection leaves no block half written.
     #[inline(always)]
     pub(super) fn land<'a>(
         &mut self,
@@ -96,11 +96,11 @@ impl NvmeTarget {
         if command.fails() {
             return;
         }
-        // What comes along with a command may be more than it needs.
+        // In-capsule data may be longer than the command needs.
         let at = (command.moved + have).min(command.burst_end);
         let len = part.len().min((command.burst_end - at) as usize);
         let at = (at - command.data.asked) as usize;
-        // What comes along has no buffer yet. It is no longer than the data that comes.
+        // In-capsule data has no buffer yet.
         if command.data.buf.is_none() {
             command.data.buf = out.take_unasked(command.data.len as usize);
         }
@@ -126,14 +126,14 @@ impl NvmeTarget {
         }
         command.open = false;
         if command.state == SlotState::Writing {
-            return self.write_on(slot, out);
+            return self.continue_write(slot, out);
         }
-        self.collected_on(now, slot, out);
+        self.data_collected(now, slot, out);
     }
 
-    /// Goes on with a write when a burst ended or an I/O came back.
+    /// Continues a write when a burst has ended or an I/O has completed.
     #[inline(always)]
-    pub(super) fn write_on(&mut self, slot: u16, out: &mut Outbox) {
+    pub(super) fn continue_write(&mut self, slot: u16, out: &mut Outbox) {
         let write = &self.slots[slot];
         if write.fails() {
             return self.fail_when_quiet(slot, out);
@@ -147,12 +147,12 @@ impl NvmeTarget {
         let write = &self.slots[slot];
         if write.moved < write.data.len {
             self.solicit(slot, out);
-        } else if write.data.flying == 0 {
+        } else if write.data.in_flight == 0 {
             self.finish(slot, out);
         }
     }
 
-    /// Asks for the next burst, unless enough is with the volume already.
+    /// Sends an R2T for the next burst, unless the volume has enough I/Os of this command.
     //= NVMe-TCP §3.3.2: one R2T is outstanding for a command, so any MAXR2T is kept.
     pub(super) fn solicit(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
@@ -166,10 +166,10 @@ impl NvmeTarget {
         let block_bytes = command.data.block_bytes();
         let mut len = (command.data.part_end() - command.data.asked) as usize;
         if command.state == SlotState::Comparing && out.is_short(len) {
-            // There is to be a buffer for what it is compared with, too.
+            // A second buffer is needed, for the data of the volume.
             len = len.min(block_bytes.max(Pool::SMALL_BYTES));
         }
-        // Data that say what to do are needed as a whole, and a block is not cut.
+        // Ranges and Connect data are needed as a whole; blocks are not split.
         let least = if command.state == SlotState::Collecting { len } else { len.min(block_bytes) };
         if !command.data.take_buf(len, least, out) {
             return self.starve(slot);
@@ -184,11 +184,11 @@ impl NvmeTarget {
         self.wire.short(ready.build(), out);
     }
 
-    /// A command that fails ends once nothing of it is in flight.
+    /// A failed command ends when no data and no I/O of it is in flight.
     #[cold]
     pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
-        if command.open || command.data.flying != 0 {
+        if command.open || command.data.in_flight != 0 {
             return;
         }
         command.data.give_buf(out.pool());

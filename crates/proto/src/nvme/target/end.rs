@@ -1,4 +1,4 @@
-//! The end of a connection that cannot go on.
+//! C2HTermReq: a fatal transport error.
 
 use crate::{Ending, Outbox, Violation};
 
@@ -7,7 +7,7 @@ use super::super::pdu::{COMMON_BYTES, Terminate, header_len, kind};
 use super::NvmeTarget;
 
 impl NvmeTarget {
-    /// Tells the host why the connection ends. `offender` is the header of the PDU that is to blame.
+    /// Sends a C2HTermReq. `offender` is the header of the PDU in error.
     //= NVMe-TCP §3.5: on a fatal error the controller sends a C2HTermReq and takes nothing more.
     #[cold]
     pub(super) fn give_up(&mut self, fatal: Fatal, offender: &[u8], out: &mut Outbox) -> Ending {

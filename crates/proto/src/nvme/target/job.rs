@@ -69,7 +69,7 @@ impl NvmeTarget {
 
     fn ask_for_flush(&mut self, slot: u16) {
         let flush = &mut self.slots[slot];
-        flush.data.flying = 1;
+        flush.data.in_flight = 1;
         let tag = Tag(u64::from(slot));
         let io = Io { tag, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
         self.backlog.request(flush.data.unit, io);
@@ -115,7 +115,7 @@ impl NvmeTarget {
         self.collect(command, place, out)
     }
 
-    /// Starts a command whose data says what to do.
+    /// Begins a command whose data is needed first.
     pub(super) fn collect(
         &mut self,
         command: Command<'_>,
@@ -130,13 +130,13 @@ impl NvmeTarget {
 
     /// The data of a command that is no write is complete.
     #[cold]
-    pub(super) fn collected_on(&mut self, now: Nanos, slot: u16, out: &mut Outbox) {
+    pub(super) fn data_collected(&mut self, now: Nanos, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
         if command.fails() {
             return self.fail_when_quiet(slot, out);
         }
         if command.state == SlotState::Comparing {
-            return self.compare_on(slot, out);
+            return self.continue_compare(slot, out);
         }
         let len = command.data.len as usize;
         let entry = command.job.as_ref().map_or([0; 64], |job| job.entry);
@@ -166,7 +166,7 @@ impl NvmeTarget {
         let slot_ref = &mut self.slots[slot];
         slot_ref.state = SlotState::Working;
         slot_ref.job = Some(Box::new(Job { entry: *entry, ranges: Ranges::new(Op::Trim, ranges) }));
-        self.work_on(slot, out);
+        self.continue_work(slot, out);
     }
 
     /// Offsets and lengths of ranges, in bytes, all inside of the namespace.
@@ -192,14 +192,14 @@ impl NvmeTarget {
         if writes && geometry.read_only { Err(Status::WRITE_PROTECTED) } else { Ok(ranges) }
     }
 
-    /// Goes on with ranges when an I/O came back.
-    fn work_on(&mut self, slot: u16, out: &mut Outbox) {
+    /// Continues with ranges when an I/O has completed.
+    fn continue_work(&mut self, slot: u16, out: &mut Outbox) {
         if self.slots[slot].fails() {
             return self.fail_when_quiet(slot, out);
         }
         self.ask_for_ranges(slot);
         let work = &mut self.slots[slot];
-        if work.data.flying != 0 {
+        if work.data.in_flight != 0 {
             return;
         }
         if std::mem::take(&mut work.data.fua) {
@@ -208,7 +208,7 @@ impl NvmeTarget {
         self.finish(slot, out);
     }
 
-    /// Hands ranges to the volume, as many as may be with it.
+    /// Submits ranges to the volume, as many as it takes at a time.
     fn ask_for_ranges(&mut self, slot: u16) {
         let work = &mut self.slots[slot];
         let Some(job) = work.job.as_mut() else { return };
@@ -219,25 +219,25 @@ impl NvmeTarget {
             let len = left.min(CLEAR_BYTES_MAX.into()) as u32;
             let io = Io { tag, op, fua: false, len, offset, buf: None };
             job.ranges.advance(len);
-            work.data.flying += 1;
+            work.data.in_flight += 1;
             self.backlog.request(work.data.unit, io);
         }
     }
 
     fn compare(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
-        let place = self.place_of(command, false)?;
+        let place = self.range_of(command, false)?;
         let slot = self.begin(command, place, SlotState::Comparing).ok_or(Refused::Overrun)?;
         self.expect_data(slot, command, out);
         Ok(())
     }
 
-    /// Goes on with a compare: reads what the host's data is to be compared with.
-    fn compare_on(&mut self, slot: u16, out: &mut Outbox) {
+    /// Continues a compare: reads the blocks to compare with the host's data.
+    fn continue_compare(&mut self, slot: u16, out: &mut Outbox) {
         let compare = &mut self.slots[slot];
         if compare.fails() {
             return self.fail_when_quiet(slot, out);
         }
-        if compare.open || compare.data.flying != 0 {
+        if compare.open || compare.data.in_flight != 0 {
             return;
         }
         if compare.data.buf.is_none() {
@@ -252,7 +252,7 @@ impl NvmeTarget {
         if buf.is_none() {
             return self.starve(slot);
         }
-        compare.data.flying = 1;
+        compare.data.in_flight = 1;
         let (tag, offset) = (
             part_tag(slot, compare.data.asked),
             compare.data.offset + u64::from(compare.data.asked),
@@ -261,9 +261,9 @@ impl NvmeTarget {
         self.backlog.request(compare.data.unit, io);
     }
 
-    fn compare_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+    fn compare_read(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let compare = &mut self.slots[slot];
-        compare.data.flying = 0;
+        compare.data.in_flight = 0;
         let len = (compare.moved - compare.data.asked) as usize;
         let same = match (&compare.data.buf, &done.buf) {
             (Some(ours), Some(theirs)) => ours[..len] == theirs[..len],
@@ -276,25 +276,25 @@ impl NvmeTarget {
         }
         let bufs = [compare.data.buf.take(), done.buf];
         bufs.into_iter().flatten().for_each(|buf| out.give(buf));
-        self.compare_on(slot, out);
+        self.continue_compare(slot, out);
     }
 
-    /// An I/O of a command that is neither a read nor a write came back.
+    /// An I/O of a command that is neither a read nor a write has completed.
     #[cold]
-    pub(super) fn job_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+    pub(super) fn job_completed(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         match self.slots[slot].state {
-            SlotState::Comparing => return self.compare_came(slot, done, out),
+            SlotState::Comparing => return self.compare_read(slot, done, out),
             SlotState::ShuttingDown => return self.flushed_for_shutdown(slot, done.result),
             _ => {}
         }
         let work = &mut self.slots[slot];
-        work.data.flying.lower(1);
+        work.data.in_flight.lower(1);
         if let Err(fault) = done.result {
             let op = work.job.as_ref().map_or(Op::Flush, |job| job.ranges.op);
             work.spoil(status_of(fault, op));
         }
         done.buf.into_iter().for_each(|buf| out.give(buf));
-        self.work_on(slot, out);
+        self.continue_work(slot, out);
     }
 
     /// A fabrics command on an I/O queue.
@@ -319,7 +319,7 @@ impl NvmeTarget {
         }
     }
 
-    /// Gives those who wait another try, in order.
+    /// Retries commands that wait, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
         if self.leaving || !self.backlog.starving.is_empty() {
@@ -337,11 +337,11 @@ impl NvmeTarget {
             // The command may have failed or ended meanwhile, and another may have its slot.
             let wants_data = !slot.open && slot.data.buf.is_none() && slot.moved < slot.data.len;
             match slot.state {
-                SlotState::Reading if !slot.fails() => self.read_on(number, out),
+                SlotState::Reading if !slot.fails() => self.continue_read(number, out),
                 SlotState::Writing | SlotState::Collecting if wants_data && !slot.fails() => {
                     self.solicit(number, out);
                 }
-                SlotState::Comparing => self.compare_on(number, out),
+                SlotState::Comparing => self.continue_compare(number, out),
                 SlotState::Waiting => self.try_again(number, out),
                 _ => {}
             }
@@ -349,11 +349,11 @@ impl NvmeTarget {
     }
 }
 
-/// Why a command is not begun.
+/// Why a command is refused.
 pub(super) enum Refused {
-    /// For this reason.
+    /// With this status.
     Status(Status),
-    /// There are too many.
+    /// The queue is overrun.
     Overrun,
 }
 

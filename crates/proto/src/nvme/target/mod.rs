@@ -1,4 +1,4 @@
-//! The end that serves: one connection, which is one queue of a controller.
+//! The controller's end: one connection, which is one queue of a controller.
 //!
 //! `open` answers the ICReq and `connect` the Connect command, which makes the connection an admin
 //! or an I/O queue. Then `command` and `data` take what hosts send for I/Os, `answer` sends what
@@ -40,7 +40,7 @@ use admin::Admin;
 use alive::Alive;
 use slot::Commands;
 
-/// How connections behave. Shared by those of a portal.
+/// Settings of the connections of a portal.
 #[derive(Clone, Debug)]
 pub struct NvmeTargetConfig {
     /// Entries of an I/O queue, 32 to 1024: one more than commands that it may have in flight.
@@ -83,12 +83,12 @@ impl Default for NvmeTargetConfig {
     }
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing came yet.
+    /// No ICReq yet.
     Fresh,
-    /// Digests and alignment are agreed on; who asks is not known.
+    /// ICReq and ICResp are exchanged; no Connect yet.
     Unconnected,
     /// It is an admin queue.
     Admin,
@@ -103,7 +103,7 @@ pub struct NvmeTarget {
     subsystems: Arc<Subsystems>,
     controllers: Arc<Controllers>,
     portal: Portal,
-    /// Where the host is, if that is known.
+    /// The host's address, if known.
     peer: Option<u128>,
     connection_id: u32,
     stage: Stage,
@@ -117,7 +117,7 @@ pub struct NvmeTarget {
     queue: Queue,
     slots: Commands,
     backlog: Backlog,
-    /// Those that data landed in.
+    /// Volumes in memory that received data was written to.
     memories: Memories,
     alive: Alive,
     /// The connection ends as soon as no command is in flight.
@@ -126,44 +126,44 @@ pub struct NvmeTarget {
     abandoned: bool,
 }
 
-/// Where the submission queue is.
+/// State of the submission queue.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     entries: u16,
-    /// The entry that comes next.
+    /// SQHD: index of the next entry.
     head: u16,
-    /// Commands that ever came.
+    /// Commands received, in all.
     came: u32,
-    /// The host wants to know about `head`.
+    /// The host uses SQ flow control (SQHD).
     flow_control: bool,
-    /// Reads that ended since it was told, and how many may.
+    /// Reads completed since SQHD was last sent, and the most there may be.
     untold: u16,
     untold_max: u16,
-    /// Data that a command may bring along.
+    /// Longest in-capsule data.
     in_capsule_max: u32,
     /// Longest read or write.
     transfer_max: u32,
 }
 
-/// What becomes of the data in flight.
+/// Destination of the incoming data.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
     sink: Sink,
-    /// Bytes of it that came.
+    /// Bytes received of it.
     have: u32,
-    /// It ends what an R2T asked for.
+    /// It ends the data of an R2T.
     last: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// Nothing.
+    /// It is dropped.
     Discard,
     /// It belongs to the command in this slot.
     Slot(u16),
 }
 
-/// Commands that may be in flight before Connect: that one.
+/// Commands in flight before the queue is connected: Connect itself.
 const UNCONNECTED_SLOTS: u16 = 1;
 
 impl NvmeTarget {
@@ -211,12 +211,12 @@ impl NvmeTarget {
         NvmeTarget { peer: Some(address), ..self }
     }
 
-    /// Who asks, once that was said.
+    /// NQN of the host, once known.
     pub fn host_nqn(&self) -> Option<&str> {
         Some(&self.member.as_ref()?.controller().host.nqn)
     }
 
-    /// Which subsystem is asked, once that was said.
+    /// NQN of the subsystem, once known.
     pub fn subsystem_nqn(&self) -> Option<&str> {
         self.member.as_ref().map(|_| self.subsystem.nqn.as_str())
     }
@@ -236,7 +236,7 @@ impl NvmeTarget {
         self.connection_id
     }
 
-    /// Takes in what came, until there is no more or the connection is over.
+    /// Handles received bytes until all are consumed or the connection ends.
     fn take<'a>(
         &mut self,
         now: Nanos,
@@ -262,7 +262,7 @@ impl NvmeTarget {
         Ok(())
     }
 
-    /// Deals with a PDU whose data, if it has any, is still to come.
+    /// Handles the header of a PDU; its data, if any, follows.
     #[inline(always)]
     fn pdu(&mut self, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         self.incoming = Incoming { sink: Sink::Discard, have: 0, last: false };
@@ -285,7 +285,7 @@ impl NvmeTarget {
         self.pdu(header, out)
     }
 
-    /// A command, whose data, if it brings any, is still to come.
+    /// A command capsule; its in-capsule data, if any, follows.
     #[inline(always)]
     fn capsule(&mut self, capsule: &[u8; CAPSULE_BYTES], out: &mut Outbox) -> Result<(), Ending> {
         if self.frame.data_len() > self.queue.in_capsule_max {
@@ -299,7 +299,7 @@ impl NvmeTarget {
         self.other_command(command, capsule, out)
     }
 
-    /// Puts the next part of data where it belongs.
+    /// Routes the next part of data to its destination.
     #[inline(always)]
     fn data<'a>(
         &mut self,
@@ -343,7 +343,7 @@ impl Queue {
         }
     }
 
-    /// An entry was read.
+    /// Advances the head by one entry.
     #[inline(always)]
     fn advance(&mut self) {
         self.came = self.came.wrapping_add(1);
@@ -413,7 +413,8 @@ impl Target for NvmeTarget {
     }
 
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // There is no way to ask a host of version 1.4; what can be done is to end between commands.
+        // There is no way to ask a host of version 1.4; what can be done is to end between
+        // commands.
         self.leaving = true;
         self.end_between_commands();
     }

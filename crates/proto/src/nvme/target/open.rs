@@ -1,4 +1,4 @@
-//! The beginning of a connection: ICReq and ICResp, and whatever is neither command nor data.
+//! ICReq and ICResp, and PDUs that are neither commands nor data.
 
 use crate::{Ending, Outbox};
 
@@ -7,7 +7,7 @@ use super::super::pdu::{INIT_BYTES, InitRequest, InitResponse, Terminate, fatal,
 use super::super::wire::{ALIGNMENT_MAX, Wire};
 use super::{NvmeTarget, Stage};
 
-/// Data that a command on an admin queue may bring along.
+/// Longest in-capsule data on an admin queue.
 //= NVMe-TCP §3.3.1: admin queues take 8192 bytes of in-capsule data, whatever IOCCSZ says.
 pub(super) const ADMIN_CAPSULE_BYTES: u32 = 8192;
 

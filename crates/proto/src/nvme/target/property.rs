@@ -1,4 +1,4 @@
-//! Properties of a controller: what PCIe has as registers. Enabling, reset, shutdown.
+//! Properties of a controller (registers in PCIe): enabling, reset, shutdown.
 
 use block::{Count, Fault, Io, Op, Tag};
 
@@ -63,7 +63,7 @@ impl NvmeTarget {
         u64::from(self.max_entries() - 1) | 1 << 16 | READY_TIMEOUT << 24 | 1 << 37
     }
 
-    /// The value of a property.
+    /// Property Get.
     //= NVMe-oF §Property Get command: ATTRIB tells the size, OFST which.
     pub(super) fn get_property(&self, command: Command<'_>) -> Result<u64, Status> {
         let admin = self.admin.as_ref().ok_or(Status::INVALID_FIELD)?;
@@ -80,7 +80,7 @@ impl NvmeTarget {
         if size == eight { Ok(value) } else { Err(Status::INVALID_FIELD) }
     }
 
-    /// Changes a property: only the configuration can be.
+    /// Property Set: only CC can be changed.
     pub(super) fn set_property(&mut self, command: Command<'_>) -> Result<(), Status> {
         if command.field32(44) != at::CONFIGURATION || command.field8(40) & 7 != 0 {
             return Err(Status::INVALID_FIELD);
@@ -125,7 +125,7 @@ impl NvmeTarget {
         self.member.iter().for_each(|member| member.enable(false));
     }
 
-    /// Ends the I/O queues and makes every volume durable before saying that it is done.
+    /// Ends the I/O queues and flushes every volume before shutdown status is complete.
     //= NVMe base §3.6.2: a shutdown is complete when nothing is lost if power is.
     fn shut_down(&mut self) {
         self.member.iter().for_each(|member| member.enable(false));
@@ -146,7 +146,7 @@ impl NvmeTarget {
         (flush.state, flush.data.unit, flush.data.offset, flush.data.len) =
             (SlotState::ShuttingDown, unit, offset, len);
         flush.status = Status::SUCCESS;
-        flush.data.flying = units.len() as u16;
+        flush.data.in_flight = units.len() as u16;
         for unit in units {
             let tag = Tag(u64::from(slot));
             let io = Io { tag, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
@@ -154,14 +154,14 @@ impl NvmeTarget {
         }
     }
 
-    /// A volume is durable, or cannot be made so.
+    /// A flush for the shutdown has completed or failed.
     pub(super) fn flushed_for_shutdown(&mut self, slot: u16, result: Result<(), Fault>) {
         let flush = &mut self.slots[slot];
-        flush.data.flying.lower(1);
+        flush.data.in_flight.lower(1);
         if result.is_err() {
             flush.spoil(Status::INTERNAL_ERROR);
         }
-        if flush.data.flying == 0 {
+        if flush.data.in_flight == 0 {
             let well = !flush.fails();
             self.slots.release(slot);
             self.shutdown_complete(well);
@@ -170,7 +170,7 @@ impl NvmeTarget {
 
     fn shutdown_complete(&mut self, well: bool) {
         let Some(admin) = &mut self.admin else { return };
-        // A reset may have come in between, and made the shutdown void.
+        // A reset meanwhile cancels the shutdown.
         if admin.status & csts::SHUTDOWN == csts::SHUTDOWN_UNDER_WAY {
             let fatal = if well { 0 } else { csts::FATAL };
             admin.status = admin.status & !csts::SHUTDOWN | csts::SHUTDOWN_COMPLETE | fatal;

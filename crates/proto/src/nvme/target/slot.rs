@@ -12,26 +12,26 @@ use super::super::pdu::{Entry, Status};
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) state: SlotState,
-    /// Data that the host sends is on its way: up to `burst_end`.
+    /// Data of the host is expected, up to `burst_end`.
     pub(super) open: bool,
-    /// It is in the list of those that wait for a buffer.
+    /// It is in the list of commands that wait for a buffer.
     pub(super) starving: bool,
-    /// It works on memory.
+    /// The volume is in memory.
     pub(super) in_place: bool,
-    /// Its data go straight there, if they come at once.
+    /// Its data is written there directly, if received as a whole.
     pub(super) lands: bool,
-    /// Tells uses of the slot apart in transfer tags.
+    /// Counts uses of the slot, for transfer tags.
     generation: u16,
-    /// The host's identifier.
+    /// The command identifier (CID).
     pub(super) id: u16,
-    /// Why it fails, if it does.
+    /// Its status so far.
     pub(super) status: Status,
     pub(super) namespace: u32,
     pub(super) data: Transfer,
     /// Bytes that were sent to the host or came from it.
     pub(super) moved: u32,
     pub(super) burst_end: u32,
-    /// What is neither a read nor a write.
+    /// A command that is neither a read nor a write.
     pub(super) job: Option<Box<Job>>,
 }
 
@@ -47,17 +47,17 @@ pub(super) enum SlotState {
     Writing,
     /// Comparing data of the host with that of the volume.
     Comparing,
-    /// Collecting data that says what to do.
+    /// Collecting ranges, or the data of a Connect command.
     Collecting,
     /// Working on the ranges of a [`Job`].
     Working,
-    /// Making volumes durable before the controller says that it is shut down.
+    /// Flushing volumes before the controller reports that it is shut down.
     ShuttingDown,
-    /// Waiting until little enough is to be sent.
+    /// Waiting until the outbox has room for the answer.
     Waiting,
 }
 
-/// Work beyond moving data.
+/// A command that is neither a read nor a write.
 #[derive(Debug)]
 pub(super) struct Job {
     /// The command.
@@ -66,7 +66,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// A command whose data is to be seen first.
+    /// A command whose data is needed first.
     pub(super) fn new(entry: Entry) -> Job {
         Job { entry, ranges: Ranges::new(Op::Flush, Vec::new()) }
     }
@@ -98,7 +98,7 @@ impl Commands {
     pub(super) fn release(&mut self, slot: u16) {
         let free = &mut self.slots[slot];
         debug_assert!(
-            free.data.buf.is_none() && free.data.flying == 0 && free.state != SlotState::Free
+            free.data.buf.is_none() && free.data.in_flight == 0 && free.state != SlotState::Free
         );
         free.state = SlotState::Free;
         free.generation = free.generation.wrapping_add(1);
