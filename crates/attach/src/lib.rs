@@ -29,42 +29,42 @@ pub use crate::device::attach_device;
 use crate::mount::{Access, Target};
 use crate::wire::Attr;
 
-/// Pages of the kernel are so long: blocks may not be longer, or it could not write one.
+/// Page size of the kernel. It writes whole pages, so blocks may not be longer.
 const BLOCK_MAX_BYTES: u32 = 4096;
 
 /// How a volume is attached.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Other users may use the file as its mode allows. Without it, whoever attached it may.
+    /// Other users may access the file as its mode allows. Otherwise only the user who attached it.
     pub allow_other: bool,
-    /// Nothing may be written, even if the volume would take it.
+    /// Read-only, even if the volume can be written.
     pub read_only: bool,
-    /// Processors that serve, one thread on each.
+    /// CPUs that serve, one thread on each.
     pub cores: Vec<usize>,
 }
 
-/// Takes lines for the user.
+/// Receives log lines for the user.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A volume that is a file or a block device, until [`Stopper::stop`] or [`detach`].
+/// A volume attached as a file or a block device, until [`Stopper::stop`] or [`detach`].
 pub struct Attached {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Ends it, from any thread.
+/// Detaches a volume, from any thread.
 #[derive(Clone)]
 pub struct Stopper {
     shared: Arc<Shared>,
 }
 
-/// What the threads have in common.
+/// State shared by the threads.
 pub(crate) struct Shared {
     place: Place,
     pub(crate) stop: AtomicBool,
     wakers: Mutex<Vec<Waker>>,
     failed: Mutex<Option<String>>,
-    /// It was told that the volume is lost.
+    /// The loss of the volume was logged.
     pub(crate) has_told: AtomicBool,
     pub(crate) log: Log,
 }
@@ -78,21 +78,21 @@ pub(crate) enum Place {
 /// Why a volume cannot be attached or detached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// The place is not fit for it.
+    /// The path cannot be attached to.
     #[error("{path}: {why}", path = path.display())]
     Place {
-        /// Where it was to be.
+        /// The path.
         path: PathBuf,
         /// What is wrong, and what to do.
         why: String,
     },
-    /// There is no FUSE here.
+    /// FUSE is not available.
     #[error("FUSE: {0}")]
     Fuse(String),
-    /// There is no ublk here.
+    /// ublk is not available.
     #[error("ublk: {0}")]
     Ublk(String),
-    /// The volume.
+    /// The volume failed.
     #[error(transparent)]
     Volume(#[from] OpenError),
     /// The volume's blocks are longer than a page.
@@ -100,19 +100,19 @@ pub enum AttachError {
         "blocks of {0} bytes cannot be attached: the kernel writes pages of {BLOCK_MAX_BYTES} bytes"
     )]
     LongBlocks(u32),
-    /// Something of the system.
+    /// A system call failed.
     #[error("cannot attach: {0}")]
     System(#[from] io::Error),
-    /// A thread could not go on, or what was written is not durable.
+    /// A thread failed, or data written is not durable.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Makes `file` the volume's. When it returns, the file is there with all its bytes.
+/// Attaches the volume at `file`. On return the file is mounted, with the volume's size.
 ///
 /// # Errors
 ///
-/// What is in the way, with the remedy.
+/// Why the volume cannot be attached, with the remedy.
 pub fn attach(
     volume: Arc<dyn Volume>,
     file: &Path,
@@ -147,7 +147,7 @@ pub fn attach(
     }
 }
 
-/// Starts the threads, and waits until each has its lane.
+/// Starts the threads and waits until each has opened its lane.
 fn start(
     shared: &Arc<Shared>,
     attr: Attr,
@@ -175,7 +175,7 @@ fn start(
 }
 
 impl Attached {
-    /// Where it is, without links.
+    /// Its canonical path.
     pub fn file(&self) -> &Path {
         match &self.shared.place {
             Place::File(target) => &target.path,
@@ -183,16 +183,16 @@ impl Attached {
         }
     }
 
-    /// What ends it.
+    /// A handle that detaches it.
     pub fn stopper(&self) -> Stopper {
         Stopper { shared: Arc::clone(&self.shared) }
     }
 
-    /// Waits until it was detached or stopped, and all is durable.
+    /// Waits until it is detached or stopped, and all data is durable.
     ///
     /// # Errors
     ///
-    /// A thread could not go on, or a flush failed.
+    /// A thread or a flush failed.
     pub fn wait(self) -> Result<(), AttachError> {
         for thread in self.threads {
             if thread.join().is_err() {
@@ -209,8 +209,8 @@ impl Attached {
 }
 
 impl Stopper {
-    /// Makes all that was written durable, takes the file or device away and ends the threads.
-    /// Programs that still have it open get errors from now on, and a line says so.
+    /// Flushes the file or device, detaches it and ends the threads. Programs that still have it open
+    /// get errors from now on, which is logged.
     pub fn stop(&self) {
         let Shared { place, log, .. } = &*self.shared;
         let synced = match place {
@@ -276,7 +276,7 @@ impl Shared {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
     }
 
-    /// Keeps the first reason why it did not end well.
+    /// Records the first failure.
     pub(crate) fn fail(&self, why: String) {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }

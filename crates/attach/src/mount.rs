@@ -21,12 +21,12 @@ use rustix::net::{
 use crate::AttachError;
 use crate::wire::IO_MAX_BYTES;
 
-/// What `/proc/self/mountinfo` says of ours.
+/// Our source field in `/proc/self/mountinfo`.
 const KIND: &str = "fuse.drumfire";
 const SOURCE: &str = "drumfire";
 const HELPER: &str = "fusermount3";
 
-/// Who may do what with the file.
+/// Access rights of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub(crate) allow_other: bool,
@@ -36,16 +36,16 @@ pub(crate) struct Access {
 /// Where the volume is attached.
 pub(crate) struct Target {
     pub(crate) path: PathBuf,
-    /// It was made for this, and goes again.
+    /// We created the file, and remove it on detach.
     made: bool,
-    /// Something else mounted it, and has to unmount it.
+    /// `fusermount3` mounted it, and has to unmount it.
     helped: bool,
     gone: AtomicBool,
     /// When the file below was last written, in seconds since 1970.
     pub(crate) since: u64,
 }
 
-/// Mounts a file system at `file`, which nobody serves yet.
+/// Mounts a file system at `file` and returns its channel; no thread serves it yet.
 pub(crate) fn mount(file: &Path, access: Access) -> Result<(Target, FuseChannel), AttachError> {
     let channel = FuseChannel::open().map_err(|error| AttachError::Fuse(no_fuse(&error)))?;
     let made = prepare(file)?;
@@ -70,7 +70,7 @@ pub(crate) fn mount(file: &Path, access: Access) -> Result<(Target, FuseChannel)
     Ok((Target { path, made, helped, gone: AtomicBool::new(false), since }, channel))
 }
 
-/// What mends a `/dev/fuse` that cannot be opened.
+/// Names the remedy for a `/dev/fuse` that cannot be opened.
 fn no_fuse(error: &io::Error) -> String {
     let remedy = match error.kind() {
         io::ErrorKind::NotFound => "modprobe fuse; a container wants --device /dev/fuse",
@@ -84,20 +84,20 @@ fn no_fuse(error: &io::Error) -> String {
 
 const DEAD: &str = "whoever served it has died: drumfire detach it, then attach anew";
 
-/// Whether nobody serves the file any more.
+/// Whether the mount is stale: its server has died.
 fn is_dead(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// Sees to it that there is an empty file; whether it was made.
+/// Makes sure that there is an empty file. Returns whether it was created.
 fn prepare(file: &Path) -> Result<bool, AttachError> {
     let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
     match std::fs::metadata(file) {
         Ok(about) if !about.is_file() => {
             Err(wrong("no ordinary file: name one that is empty, or none".to_owned()))
         }
-        // What `stat` says is remembered, even of the dead.
+        // The kernel caches attributes, even of a mount whose server has died.
         Ok(_) if is_ours(file) && File::open(file).is_err_and(|error| is_dead(&error)) => {
             Err(wrong(DEAD.to_owned()))
         }
@@ -136,7 +136,7 @@ fn by_kernel(path: &Path, channel: &FuseChannel, access: Access) -> Result<(), E
     rustix::mount::mount(SOURCE, path, KIND, flags, Some(options.as_c_str()))
 }
 
-/// Has the helper mount it, which users may call, and takes the channel that it passes.
+/// Mounts through `fusermount3`, which users may call, and receives the channel from it.
 fn by_helper(path: &Path, access: Access) -> Result<FuseChannel, AttachError> {
     let pair = (AddressFamily::UNIX, SocketType::STREAM);
     let (ours, theirs) =
@@ -179,7 +179,7 @@ fn no_helper(error: &io::Error) -> AttachError {
     })
 }
 
-/// The descriptor that comes over a socket.
+/// Receives a file descriptor over a Unix socket (SCM_RIGHTS).
 fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut passed = RecvAncillaryBuffer::new(&mut space);
@@ -193,31 +193,31 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
 }
 
 impl Target {
-    /// Has the kernel write what is dirty, and the volume flush.
+    /// Syncs the file: the kernel writes dirty pages, and the volume flushes.
     pub(crate) fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 
-    /// Takes the file away if nobody has it open.
+    /// Unmounts the file unless a program has it open.
     pub(crate) fn unmount(&self) -> io::Result<()> {
         if is_ours(&self.path) { unmount(&self.path, self.helped, false) } else { Ok(()) }
     }
 
-    /// The same whoever has it open.
+    /// Unmounts the file lazily, even while programs have it open.
     pub(crate) fn unmount_by_force(&self) {
         if is_ours(&self.path) {
-            // What cannot be taken away shows errors when we are gone, and detach ends that.
+            // A mount that stays returns errors once we have exited; `detach` removes it.
             let _ = unmount(&self.path, self.helped, true);
         }
         self.forget();
     }
 
-    /// Removes the file where it was, if it was made for this.
+    /// Removes the mount point, if we created it.
     pub(crate) fn forget(&self) {
         let again = self.gone.swap(true, Ordering::Relaxed);
         let empty = || std::fs::metadata(&self.path).is_ok_and(|about| about.len() == 0);
         if self.made && !again && !is_ours(&self.path) && empty() {
-            // Somebody else may have removed it.
+            // Another process may have removed it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -243,10 +243,10 @@ fn unmount(path: &Path, helped: bool, force: bool) -> io::Result<()> {
     }
 }
 
-/// Whether one of our mounts is at that place.
+/// Whether one of our mounts is at that path.
 fn is_ours(path: &Path) -> bool {
     let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    // A dead mount can still be named by its folder.
+    // The path of a dead mount cannot be resolved, but that of its folder can.
     let name = path.file_name().unwrap_or_default();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = std::fs::canonicalize(folder.unwrap_or(Path::new("."))).unwrap_or_default();
@@ -264,7 +264,7 @@ fn unescape(text: &str) -> String {
     codes.iter().fold(text.to_owned(), |text, (code, letter)| text.replace(code, letter))
 }
 
-/// Makes what was written to an attached file durable, and takes the file away.
+/// Flushes an attached file and detaches it.
 pub(crate) fn detach(file: &Path) -> Result<(), AttachError> {
     let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
     if !is_ours(file) {

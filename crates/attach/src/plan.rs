@@ -1,50 +1,50 @@
-//! What I/Os of the volume a request of the kernel comes to: one in most cases, several one after
-//! the other where it is not on whole blocks or very long.
+//! Splits a request of the kernel into I/Os of the volume: one in most cases, several in sequence
+//! where it is unaligned or very long.
 
 use block::{Buf, Geometry, Op, Pool};
 
 /// Longest trim of one I/O.
 const CLEAR_MAX_BYTES: u64 = 1 << 30;
 
-/// What is to be done for a request.
+/// The I/Os of a request.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Read so many bytes, which begin so far behind the first block.
+    /// Read `len` bytes, from an offset within the first block.
     Read { skip: usize, size: usize },
-    /// Write whole blocks; the answer says how many bytes.
+    /// Write whole blocks; the answer has the length in bytes.
     Write { size: u32 },
-    /// Read the blocks around, put the data into them, write them.
+    /// Read-modify-write of the surrounding blocks.
     Patch { patch: Patch, data: Option<Buf>, size: u32, stage: Stage },
-    /// Make all durable.
+    /// Flush.
     Flush { stage: Stage },
-    /// Clear from `at` to `end`, with blocks that are cleared in part patched.
+    /// Zero from `at` to `end`; partial blocks by read-modify-write.
     Clear { op: Op, at: u64, end: u64, patch: Option<(Patch, Stage)> },
 }
 
-/// How far it is.
+/// Progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     #[default]
     New,
-    /// The blocks around are being read.
+    /// The surrounding blocks are being read.
     Reading,
     /// The last I/O is in flight.
     Last,
 }
 
-/// What comes next.
+/// The next step of a request.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// An I/O: operation, offset, length, buffer.
     Io(Op, u64, u32, Option<Buf>),
-    /// Nothing: it is done, with the buffer of the last I/O.
+    /// Done, with the buffer of the last I/O.
     Done(Option<Buf>),
-    /// There is no buffer for it.
+    /// No buffer is available.
     NoMemory,
 }
 
 impl Work {
-    /// Goes on after an I/O that brought `buf`, or at the beginning.
+    /// The next step: the first, or the one after an I/O that returned `buf`.
     pub(crate) fn next(&mut self, geometry: &Geometry, pool: &Pool, buf: Option<Buf>) -> Next {
         match self {
             Work::Read { .. } | Work::Write { .. } => Next::Done(buf),
@@ -81,22 +81,22 @@ impl Work {
         }
     }
 
-    /// The buffer that it still has.
+    /// Takes the buffer that the request still holds.
     pub(crate) fn into_data(self) -> Option<Buf> {
         if let Work::Patch { data, .. } = self { data } else { None }
     }
 }
 
-/// Bytes within whole blocks.
+/// A range of bytes and the whole blocks around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patch {
     /// The first block.
     pub(crate) offset: u64,
     /// Length of the blocks.
     pub(crate) len: u32,
-    /// Where in them the bytes begin.
+    /// Offset of the bytes within the blocks.
     pub(crate) skip: usize,
-    /// And how many they are.
+    /// Length in bytes.
     pub(crate) size: usize,
 }
 
@@ -110,12 +110,12 @@ impl Patch {
         Patch { offset: begin, len: (end - begin) as u32, skip, size }
     }
 
-    /// Whether the range is those blocks.
+    /// Whether the range is block-aligned.
     pub(crate) fn is_whole(&self) -> bool {
         self.skip == 0 && self.size == self.len as usize
     }
 
-    /// Reads the blocks, puts `data` into them, zeroes without, and writes them.
+    /// Read-modify-write of the blocks with `data`, or zeroes without.
     fn next(&self, stage: &mut Stage, pool: &Pool, data: Option<&Buf>, buf: Option<Buf>) -> Next {
         let Patch { offset, len, .. } = *self;
         match (*stage, buf) {
@@ -132,20 +132,20 @@ impl Patch {
                 }
                 Next::Io(Op::Write, offset, len, Some(blocks))
             }
-            // A read that was done without its buffer would be a fault of the lane.
+            // A lane returns a read with its buffer.
             (Stage::Reading, None) => Next::NoMemory,
             (Stage::Last, buf) => Next::Done(buf),
         }
     }
 
-    /// Where the bytes are in the blocks.
+    /// Range of the bytes within the blocks.
     pub(crate) fn place(&self) -> std::ops::Range<usize> {
         self.skip..self.skip + self.size
     }
 }
 
-/// The next part of a range that is to be cleared: all of its whole blocks at once, or the bytes of
-/// the one block at which it begins or ends within.
+/// The next part of a range to be zeroed: all of its whole blocks at once, or the bytes of a
+/// partial block at its beginning or end.
 pub(crate) fn next_clear(geometry: &Geometry, at: u64, end: u64) -> Result<(u64, u32), Patch> {
     let block = u64::from(geometry.block_bytes);
     let first = at.next_multiple_of(block);

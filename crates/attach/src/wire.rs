@@ -1,11 +1,11 @@
-//! Messages of FUSE as `linux/fuse.h` has them: what of them a single file needs.
+//! FUSE messages as in `linux/fuse.h`: the subset that a single file needs.
 
-/// Of the protocol, which is 7.x for ever.
+/// Major version of the protocol; only the minor version changes.
 pub(crate) const MAJOR: u32 = 7;
-/// What we know of it: Linux 6.6, where flags are 64 bits and direct I/O allows mmap.
+/// Newest minor version that we know: Linux 6.6, with 64-bit flags and mmap of direct I/O files.
 const MINOR: u32 = 39;
 pub(crate) const HEADER_BYTES: usize = 40;
-/// Header and arguments of a write: its data begin behind them.
+/// Header and arguments of a write; its data follows.
 pub(crate) const HEAD_BYTES: usize = HEADER_BYTES + 40;
 pub(crate) const ANSWER_BYTES: usize = 16;
 /// Longest read or write: with both ends extended to blocks it fits a large buffer.
@@ -26,20 +26,20 @@ pub(crate) const FOPEN_DIRECT_IO: u32 = 1;
 pub(crate) const FOPEN_KEEP_CACHE: u32 = 1 << 1;
 pub(crate) const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 
-/// `FATTR_…`: what a SETATTR sets.
+/// `FATTR_…`: attributes that a SETATTR sets.
 const SET_MODE: u32 = 1;
 const SET_UID: u32 = 2;
 const SET_GID: u32 = 4;
 const SET_SIZE: u32 = 8;
 
-/// A request of the kernel.
+/// A request from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) unique: u64,
     pub(crate) ask: Ask,
 }
 
-/// What is asked for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     Init {
@@ -69,15 +69,15 @@ pub(crate) enum Ask {
         mode: u32,
     },
     StatFs,
-    /// Answered with success and nothing else.
+    /// Answered with success, without data.
     Nod,
-    /// Wants no answer.
+    /// Gets no answer.
     Silent,
-    /// Anything else, and what makes no sense.
+    /// Unknown or malformed.
     Unknown,
 }
 
-/// What is to be set of the attributes.
+/// Attributes that a SETATTR changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SetAttr {
     pub(crate) size: Option<u64>,
@@ -86,7 +86,7 @@ pub(crate) struct SetAttr {
     pub(crate) gid: Option<u32>,
 }
 
-/// What `stat` shows.
+/// The file's attributes, as `stat` shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attr {
     pub(crate) size: u64,
@@ -98,7 +98,7 @@ pub(crate) struct Attr {
 }
 
 impl Request {
-    /// Reads a message of `len` bytes, whose first stand in `head` and whose others in `rest`.
+    /// Decodes a message of `len` bytes: its beginning is in `head`, the remainder in `rest`.
     pub(crate) fn parse(head: &[u8; HEAD_BYTES], rest: &[u8], len: usize) -> Option<Request> {
         if len < HEADER_BYTES {
             return None;
@@ -162,7 +162,7 @@ impl Body<'_> {
         })
     }
 
-    /// A byte, zero where the message has ended.
+    /// The byte at an offset; zero past the end of the message.
     fn byte(&self, at: usize) -> u8 {
         let here = HEAD_BYTES - HEADER_BYTES;
         match at < here {
@@ -180,7 +180,7 @@ impl Body<'_> {
     }
 }
 
-/// The head of an answer with `len` bytes of data; `errno` is 0 or positive.
+/// Header of an answer with `len` bytes of data; `errno` is 0 or positive.
 pub(crate) fn answer_head(unique: u64, errno: i32, len: usize) -> [u8; ANSWER_BYTES] {
     let mut head = [0; ANSWER_BYTES];
     head[..4].copy_from_slice(&((ANSWER_BYTES + len) as u32).to_ne_bytes());
@@ -189,7 +189,7 @@ pub(crate) fn answer_head(unique: u64, errno: i32, len: usize) -> [u8; ANSWER_BY
     head
 }
 
-/// What we agree to, of what the kernel offers.
+/// The answer to INIT: the flags that we accept of those that the kernel offers.
 pub(crate) fn init_answer(minor: u32, readahead: u32, flags: u64) -> [u8; 64] {
     let wanted = ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES | INIT_EXT | DIRECT_IO_ALLOW_MMAP;
     let agreed = wanted & flags;
@@ -201,7 +201,7 @@ pub(crate) fn init_answer(minor: u32, readahead: u32, flags: u64) -> [u8; 64] {
 }
 
 impl Attr {
-    /// The answer to GETATTR and SETATTR: good for an hour, for nothing changes by itself.
+    /// The answer to GETATTR and SETATTR, valid for an hour: only writes change attributes.
     pub(crate) fn answer(&self) -> [u8; 104] {
         let mut out = Put::<104>::new();
         out.u64(3600).u64(0);
@@ -211,7 +211,7 @@ impl Attr {
         out.bytes
     }
 
-    /// The answer to STATFS: a file system that the file fills.
+    /// The answer to STATFS: a file system filled by the file.
     pub(crate) fn stat_fs(&self) -> [u8; 80] {
         let mut out = Put::<80>::new();
         let blocks = self.size / u64::from(PAGE_BYTES);
@@ -227,7 +227,7 @@ pub(crate) fn open_answer(handle: u64, flags: u32) -> [u8; 16] {
     out.bytes
 }
 
-/// Fields one after the other; the rest is zero.
+/// Concatenates fields; the rest of the answer is zero.
 struct Put<const N: usize> {
     bytes: [u8; N],
     at: usize,

@@ -1,5 +1,5 @@
-//! The thread of a core: it takes requests of the kernel, puts them into its lane as I/Os, and
-//! answers when they are done.
+//! The thread of a core: takes requests from the kernel, submits them to its lane as I/Os, and
+//! answers them on completion.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -19,14 +19,14 @@ use crate::wire::{
 };
 use crate::{AttachError, Shared};
 
-/// Requests in flight on a core, each with a buffer or two beside those of the lane. The kernel
-/// keeps more in its queue.
+/// Requests in flight on a core, each with a buffer or two beside those of the lane. Further ones
+/// wait in the kernel's queue.
 const SLOTS: usize = 256;
-/// Taken before any is worked on: they share the price of a call into the lane.
+/// Requests read as one batch: they share one call into the lane.
 const BATCH: usize = 32;
-/// How long the kernel may take to say hello.
+/// How long the kernel may take to send INIT.
 const HELLO: Nanos = Nanos::from_secs(5);
-/// Data of writes up to here move to a buffer of their size.
+/// Write data up to this length is copied into a buffer of its own size.
 const COPIED_BYTES: usize = Pool::MEDIUM_BYTES;
 const O_DIRECT: u32 = os::O_DIRECT as u32;
 
@@ -35,7 +35,7 @@ const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 0x10;
 
-/// Agrees with the kernel on how to speak, before other channels are opened.
+/// Negotiates protocol version and flags (INIT), before further channels are opened.
 pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<(), AttachError> {
     let mut data = vec![0; 2 * IO_MAX_BYTES as usize];
     let mut head = [0; HEAD_BYTES];
@@ -62,7 +62,7 @@ pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<(), AttachError> {
     }
 }
 
-/// Serves until the file is gone or somebody asks for the end. Says when it has begun.
+/// Serves until the file is unmounted or a stop is requested. Signals when it has begun.
 pub(crate) fn run(
     shared: &Shared,
     attr: &Mutex<Attr>,
@@ -99,7 +99,7 @@ pub(crate) fn run(
     }
 }
 
-/// A request whose I/Os are in flight.
+/// A request with I/Os in flight.
 struct Slot {
     unique: u64,
     work: Work,
@@ -113,11 +113,11 @@ struct Worker<'a> {
     station: Station<'a>,
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
-    /// Where the next request goes.
+    /// Buffer for the next request.
     data: Buf,
-    /// The kernel has no request for us.
+    /// The kernel's queue is empty.
     is_idle: bool,
-    /// The file was taken away.
+    /// The file was unmounted.
     gone: bool,
 }
 
@@ -139,7 +139,7 @@ impl Worker<'_> {
                 self.station.core.await_readable(self.watched)?;
             }
             let until = match taken + answered {
-                // All was done in the call, and nothing waits in the ring.
+                // Every I/O completed in the call; the ring is empty.
                 1.. if self.under_way() == 0 && !self.is_idle => continue,
                 1.. => Some(Nanos(0)),
                 0 => self.station.wake(),
@@ -150,7 +150,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes what the kernel wants, as much as there is room for; returns how much.
+    /// Reads requests while slots are free; returns how many.
     fn take_requests(&mut self) -> io::Result<usize> {
         let mut taken = 0;
         while !self.is_idle && taken < BATCH && !self.free.is_empty() {
@@ -176,7 +176,7 @@ impl Worker<'_> {
         Ok(taken)
     }
 
-    /// Answers what can be answered at once, and begins the I/Os of everything else.
+    /// Answers a request at once where it needs no I/O; otherwise begins its I/Os.
     fn begin(&mut self, Request { unique, ask }: Request) {
         match ask {
             Ask::Read { offset, size } => self.begin_read(unique, offset, size),
@@ -205,7 +205,7 @@ impl Worker<'_> {
         *self.attr.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As of a device: cutting it down to nothing, as `>` does, changes nothing.
+    /// As for a block device: truncating to zero, as `>` does, changes nothing.
     fn set_attr(&self, unique: u64, set: SetAttr) {
         if set.size.is_some_and(|size| size != 0 && size != self.station.geometry.bytes()) {
             return self.refuse(unique, Errno::INVAL);
@@ -242,7 +242,7 @@ impl Worker<'_> {
         }
         let patch = Patch::around(&self.station.geometry, offset, size);
         if !patch.is_whole() && direct {
-            // As of a device.
+            // As for a block device.
             return self.refuse(unique, Errno::INVAL);
         }
         let Some(data) = self.take_data(size as usize) else {
@@ -256,7 +256,7 @@ impl Worker<'_> {
         self.start(unique, work);
     }
 
-    /// The data of the request that was just taken.
+    /// The data of the request that was just read.
     fn take_data(&mut self, size: usize) -> Option<Buf> {
         let pool = self.station.core.pool();
         if size <= COPIED_BYTES {
@@ -294,13 +294,13 @@ impl Worker<'_> {
         self.station.push(Io { tag: Tag(at as u64), op, fua: false, len, offset, buf });
     }
 
-    /// Begins what may take several steps.
+    /// Begins a request that may take several I/Os.
     fn start(&mut self, unique: u64, work: Work) {
         let at = self.hold(unique, work);
         self.go_on(at, None);
     }
 
-    /// Begins the next I/O of a request, or answers it. `buf` is what the last one brought.
+    /// Begins the next I/O of a request, or answers it. `buf` is the buffer of the last I/O.
     fn go_on(&mut self, at: usize, buf: Option<Buf>) {
         let Some(slot) = &mut self.slots[at] else { return };
         match slot.work.next(&self.station.geometry, self.station.core.pool(), buf) {
@@ -310,7 +310,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Answers a request and gives back what it had.
+    /// Answers a request and frees its slot and buffers.
     fn finish(&mut self, at: usize, result: Result<(), Errno>, buf: Option<Buf>) {
         let Some(Slot { unique, work }) = self.slots[at].take() else { return };
         self.free.push(at);
@@ -331,7 +331,7 @@ impl Worker<'_> {
     }
 
     fn answer(&self, unique: u64, data: &[u8]) {
-        // Who asked may be gone; then nobody waits for the answer.
+        // The program may have exited: then no one waits for the answer.
         let _ = self.channel.answer(&answer_head(unique, 0, data.len()), data);
     }
 
