@@ -1,7 +1,7 @@
-//! Linux's older way of asynchronous file I/O, for block devices that io_uring cannot start without
-//! the risk of waiting, and would hand to helper threads.
+//! Linux AIO, for block devices where io_uring could block on submission and so would use worker
+//! threads.
 //!
-//! Answers are taken out of the memory that the kernel shares, without a call.
+//! Completions are read from the ring that the kernel maps, without a system call.
 
 use std::fs::File;
 use std::io;
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use block::{Buf, Count};
 
-/// I/Os that a core has in flight in this manner; others wait in a queue.
+/// I/Os in flight of a core; further ones are queued.
 const LIMIT: usize = 1024;
-/// Answers that are taken at once.
+/// Completions reaped at once.
 const EVENTS: usize = 256;
 
 /// `struct iocb` of `linux/aio_abi.h`.
@@ -87,7 +87,7 @@ pub(crate) struct Aio {
 }
 
 impl Aio {
-    /// Errors when the system has no more of these to give (`fs.aio-max-nr`).
+    /// Fails at the system's limit (`fs.aio-max-nr`).
     pub(crate) fn open() -> io::Result<Aio> {
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context, which we own.
@@ -99,7 +99,7 @@ impl Aio {
         Ok(Aio { context, queued: Vec::with_capacity(LIMIT), events, in_flight: 0 })
     }
 
-    /// I/Os without an answer yet.
+    /// I/Os queued or in flight.
     pub(crate) fn pending(&self) -> usize {
         self.queued.len() + self.in_flight
     }
@@ -123,7 +123,7 @@ impl Aio {
         });
     }
 
-    /// Submits what is queued and appends what is answered as (data, result) as io_uring has it.
+    /// Submits queued I/Os and appends completions as (user data, result), as of io_uring.
     pub(crate) fn turn(&mut self, answers: &mut Vec<(u64, i32)>) {
         self.submit(answers);
         if self.in_flight == 0 || self.take_shared(answers) {
@@ -152,7 +152,7 @@ impl Aio {
         }
     }
 
-    /// Takes the answers that are there; false where the kernel lays them out in another way.
+    /// Reaps completions from the mapped ring; false where its layout is unknown.
     fn take_shared(&mut self, answers: &mut Vec<(u64, i32)>) -> bool {
         // SAFETY: a context is the address of its ring, which stays mapped until the drop.
         let ring = unsafe { &*(self.context as *const Header) };
@@ -195,7 +195,7 @@ impl Aio {
             match io::Error::last_os_error().raw_os_error() {
                 Some(libc::EAGAIN | libc::EINTR) => break,
                 error => {
-                    // It is the first of the list that the kernel does not like.
+                    // The error is that of the first I/O in the list.
                     answers.push((self.queued[sent].data, -error.unwrap_or(libc::EIO)));
                     sent += 1;
                 }
@@ -212,13 +212,13 @@ impl Drop for Aio {
     }
 }
 
-/// Whether a device is one of those that this is for.
+/// Whether a device is to use Linux AIO.
 pub(crate) fn is_better(file: &File) -> bool {
     let is_device = file.metadata().is_ok_and(|data| data.file_type().is_block_device());
     is_device && !starts_without_waiting(file)
 }
 
-/// Whether the file can be asked not to wait, which io_uring does first.
+/// Whether the file supports `RWF_NOWAIT`, which io_uring tries first.
 fn starts_without_waiting(file: &File) -> bool {
     let Ok(mut buf) = Buf::new(4096) else { return true };
     let part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };

@@ -1,4 +1,4 @@
-//! What the kernel is told of a file that goes through its page cache.
+//! Advice to the kernel about files in the page cache.
 
 use std::io;
 use std::ops::Range;
@@ -7,13 +7,13 @@ use std::os::unix::fs::FileExt;
 
 use crate::OpenFile;
 
-/// Asks a device to forget what of it is cached: `_IO(0x12, 97)` of `linux/fs.h`.
+/// `BLKFLSBUF`, which drops a device's page cache: `_IO(0x12, 97)` of `linux/fs.h`.
 const BLKFLSBUF: libc::Ioctl = 0x1261;
-/// Bytes that are read at once to be cached.
+/// Length of a read that fills the page cache.
 const CHUNK_BYTES: usize = 1 << 20;
 
 impl OpenFile {
-    /// Drops what of it stands in the page cache and is on the device already.
+    /// Drops its clean pages from the page cache.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl OpenFile {
         self.advise(libc::POSIX_FADV_DONTNEED)
     }
 
-    /// Tells the kernel in which order this opening of it will be used: at random, or forward.
+    /// Advises the kernel of the access pattern of this descriptor: random or sequential.
     pub fn expect(&self, random: bool) -> io::Result<()> {
         self.advise(if random { libc::POSIX_FADV_RANDOM } else { libc::POSIX_FADV_SEQUENTIAL })
     }

@@ -1,4 +1,4 @@
-//! Reads and writes of files in memory, by system calls of the thread that asks.
+//! Reads and writes of files in memory, by system calls of the submitting thread.
 //!
 //! Nothing can be gained there by asking first and waiting later: the call does the work. For files
 //! a call for each I/O is the least that the kernel can do. Block devices have a longer way, on
@@ -32,7 +32,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// I/Os without an answer yet.
+    /// I/Os queued or in flight.
     #[inline]
     pub(crate) fn pending(&self) -> usize {
         self.queued.len()

@@ -1,4 +1,4 @@
-//! Two loops on one thread: a core that gives another core's loop a turn in each of its own.
+//! Two loops on one thread: a core that runs another core's loop in each of its own turns.
 //!
 //! The two ends of a connection that share a processor exchange their data while they are in its
 //! cache, if they take turns: one thread for both decides when, two leave it to the scheduler.
@@ -17,19 +17,19 @@ use crate::waker::Waker;
 
 /// A loop with a core of its own that gets its turns from another core of the same thread.
 pub trait Companion {
-    /// Takes what has come and answers it, without waiting.
+    /// Runs the loop once, without waiting.
     fn turn(&mut self) -> io::Result<Turned>;
 
-    /// Its core: news there end the sleep of both.
+    /// Its core: events there end the sleep of both.
     fn core(&self) -> &Core;
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turned {
     /// There was something to do.
     pub busy: bool,
-    /// When the next turn is needed if nothing comes before.
+    /// When the next turn is needed, without an event before.
     pub wake: Option<Nanos>,
 }
 
@@ -81,7 +81,7 @@ impl SharedTime {
         Nanos(self.companion_ns.load(Ordering::Relaxed))
     }
 
-    /// All time but that of sleeping and giving way.
+    /// All time except sleeping and yielding.
     pub fn awake(&self) -> Nanos {
         Nanos(self.awake_ns.load(Ordering::Relaxed))
     }
@@ -118,7 +118,7 @@ impl Core {
         Ok(())
     }
 
-    /// Submits what is queued, without taking what has come.
+    /// Submits what is queued, without reaping completions.
     pub fn submit(&self) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         if state.ring().has_submission() { state.ring().submit() } else { Ok(()) }
@@ -143,7 +143,7 @@ impl Core {
 }
 
 impl CoreState {
-    /// The thread slept or gave way for so long.
+    /// The thread slept or yielded for so long.
     #[inline]
     pub(crate) fn was_away(&mut self, span: Nanos) {
         if let Some(company) = &mut self.company {
@@ -156,8 +156,8 @@ impl CoreState {
         self.company.as_ref()?.wake
     }
 
-    /// Has news of the companion ring here, because both are about to sleep. False if they may not:
-    /// something has come, or must be looked for.
+    /// Registers the companion's completions with this core's waker, because both are about to
+    /// sleep. False if they may not sleep: a completion is there, or must be polled for.
     pub(crate) fn lay_down_companion(&self) -> io::Result<bool> {
         let Some(company) = &self.company else { return Ok(true) };
         let companion = company.companion.borrow();

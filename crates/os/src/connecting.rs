@@ -1,4 +1,4 @@
-//! A connection that is being made, without waiting for it.
+//! Non-blocking connect.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::socket::avoid_pacing;
 
-/// A connection that is being made.
+/// A pending connection.
 #[derive(Debug)]
 pub struct Connecting {
     /// `None` once it has ended.
@@ -15,11 +15,11 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Begins to connect to `address`, and returns at once.
+    /// Begins to connect to `address` without blocking.
     ///
     /// # Errors
     ///
-    /// When the system refuses a socket or knows already that there is no way to the address.
+    /// When no socket can be created, or there is no route to the address.
     pub fn begin(address: SocketAddr) -> io::Result<Connecting> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         avoid_pacing(&socket, address);
@@ -32,7 +32,7 @@ impl Connecting {
         Ok(Connecting { socket: Some(socket) })
     }
 
-    /// How it stands: `None` while the peer has not answered, once the stream or why there is none.
+    /// Its state: `None` while pending, then, once, the stream or the error.
     pub fn look(&mut self) -> Option<io::Result<TcpStream>> {
         let socket = self.socket.as_ref()?;
         if socket.peer_addr().is_err() {
@@ -42,7 +42,7 @@ impl Connecting {
             return Some(Err(error));
         }
         let socket = self.socket.take()?;
-        // Those who send and receive wait in the ring, and it must not see this flag.
+        // Sends and receives wait in the ring, which must not see this flag.
         Some(socket.set_nonblocking(false).map(|()| socket.into()))
     }
 }

@@ -32,7 +32,7 @@ use crate::watch::WatchState;
 /// while the next are prepared, instead of when all are. A virtual disk at depth 64 does 101k
 /// 4 KiB reads a second so, and 91k with all at once.
 const PART: usize = 2;
-/// When many came back at once the core is busy, and a part is this fraction of them.
+/// After many completions at once the core is busy, and a part is this fraction of them.
 const PARTS_OF_MANY: usize = 8;
 /// How long a dropped core waits for the kernel to hand its buffers back.
 const DRAIN: Nanos = Nanos::from_secs(5);
@@ -106,13 +106,13 @@ impl Core {
         &self.pool
     }
 
-    /// What the kernel offers to this core.
+    /// Features of the kernel that this core uses.
     pub fn features(&self) -> Features {
         self.state.borrow_mut().ring().features
     }
 
-    /// Enters the kernel once for all that was queued, and brings what has happened: `ready` gets
-    /// each socket, listener, file or waker with news, once.
+    /// Submits all that is queued and reaps completions, in one entry into the kernel: `ready` gets
+    /// each socket, listener, file or waker with events, once.
     ///
     /// With nothing new it waits: it spins for 50 µs, or up to 400 µs if it worked as long before,
     /// then sleeps, until there is news or `until` has come. A turn that sleeps with 10 ms or more
@@ -128,7 +128,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same; what has news is in [`CoreState::ready`].
+    /// The same; those with events are in [`CoreState::ready`].
     #[inline]
     fn take_turn(&self, state: &mut CoreState, until: Option<Nanos>) -> io::Result<()> {
         self.turn_companion(state)?;
@@ -166,7 +166,7 @@ impl Core {
     }
 }
 
-/// What stands behind a token.
+/// The owner of a token.
 pub(crate) enum Slot {
     Free,
     Socket(Box<SocketState>),
@@ -202,16 +202,16 @@ const KINDS: [Kind; 8] = [
     Kind::Ublk,
 ];
 
-/// Everything of one core that operations and completions touch.
+/// State of a core that operations and completions touch.
 pub(crate) struct CoreState {
-    /// Present until the drop, in which it goes before the buffers that the kernel knows.
+    /// Present until the drop, which drops it before the buffers registered with the kernel.
     pub(crate) ring: Option<Ring>,
     pub(crate) receive: ReceiveBuffers,
     pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
     /// I/Os of files that the ring is not for, and the answers to them.
     pub(crate) calls: Calls,
-    /// Those that may go in batches.
+    /// I/Os that may be submitted in batches.
     pub(crate) batches: Calls,
     pub(crate) aio: Option<Aio>,
     /// Rings for files that are polled, one for each manner in use.
@@ -225,31 +225,31 @@ pub(crate) struct CoreState {
     pub(crate) ready: Vec<u32>,
     /// I/Os of files that were queued since the kernel was last entered.
     queued_files: usize,
-    /// Completions that were taken together last.
+    /// Completions reaped by the last turn.
     reaped: usize,
-    /// Operations that the kernel has; a multishot counts as one until it ends.
+    /// Operations in flight; a multishot counts as one until it ends.
     pub(crate) in_flight: usize,
-    /// Those of wakers, which have one each.
+    /// Operations in flight of wakers, which have one each.
     pub(crate) wakers: usize,
     /// Whether other threads compete for this CPU.
     pub(crate) crowd: Crowd,
     pub(crate) patience: Patience,
-    /// Those of files behind a thread of the kernel.
+    /// I/Os in flight of files behind a kernel thread.
     pub(crate) behind_threads: usize,
     /// Sockets whose owners hold them.
     pub(crate) live_sockets: usize,
     /// The lone socket that gets its data by system calls, and a buffer for what comes next.
     pub(crate) direct: Option<u32>,
-    /// In the last turn it had data, and nothing else was looked at.
+    /// It had data in the last turn, which polled nothing else.
     pub(crate) heard_direct: bool,
     pub(crate) spare: Option<Buf>,
     /// For sends by reference; made when it is first needed.
     pub(crate) pipe: Option<Pipe>,
     /// Another loop on this thread.
     pub(crate) company: Option<Company>,
-    /// Where this core is, if it follows its peers.
+    /// Placement of this core, if it follows its peers.
     pub(crate) guest: Option<Guest>,
-    /// Where it writes down what it does, if anybody wants to know.
+    /// Records the activity of this core, if enabled.
     pub(crate) record: Option<Box<Record>>,
     /// Where the buffers of a chain go when it is sent, or its socket is gone.
     pub(crate) pool: Pool,
@@ -260,7 +260,7 @@ impl CoreState {
         self.ring.as_mut().expect("the ring lives until the drop")
     }
 
-    /// Puts something into a free slot.
+    /// Allocates a slot.
     pub(crate) fn insert(&mut self, slot: Slot) -> u32 {
         if let Some(index) = self.free.pop() {
             self.slots[index as usize] = slot;
@@ -270,7 +270,7 @@ impl CoreState {
         self.slots.len() as u32 - 1
     }
 
-    /// Frees a slot of which the kernel has nothing any more.
+    /// Frees a slot without operations in flight.
     pub(crate) fn remove(&mut self, index: u32) {
         let slot = std::mem::replace(&mut self.slots[index as usize], Slot::Free);
         if let Slot::Socket(mut socket) = slot {
@@ -302,7 +302,7 @@ impl CoreState {
         Ok(())
     }
 
-    /// Tells the owner of a slot, at the end of the turn, that there is news.
+    /// Reports an event to the owner of a slot, at the end of the turn.
     pub(crate) fn mark_ready(&mut self, index: u32) {
         let marked = match &mut self.slots[index as usize] {
             Slot::Socket(socket) => &mut socket.ready,
@@ -342,7 +342,7 @@ impl CoreState {
         }
     }
 
-    /// Takes all completions and does what each calls for.
+    /// Reaps and handles all completions.
     pub(crate) fn reap(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         self.ring().take_completions(&mut batch);
@@ -369,7 +369,7 @@ impl CoreState {
         self.batch = batch;
     }
 
-    /// Submits and takes what goes beside the ring.
+    /// Submits and reaps I/Os that bypass the ring.
     #[inline]
     pub(crate) fn turn_beside_ring(&mut self) {
         let aio_pending = self.aio.as_ref().map_or(0, Aio::pending);
@@ -401,7 +401,7 @@ impl CoreState {
         self.timed(Doing::Enter, |state| state.ring().submit())
     }
 
-    /// Whether something is in flight that no completion of the ring tells of.
+    /// Whether I/Os are in flight that complete outside of the ring.
     pub(crate) fn must_look(&self) -> bool {
         let aio = self.aio.as_ref().is_some_and(|aio| aio.pending() > 0);
         let calls = self.calls.pending() + self.batches.pending();
@@ -443,14 +443,14 @@ impl CoreState {
 
 impl Drop for CoreState {
     fn drop(&mut self) {
-        // Waits for what is in flight there.
+        // Waits for the I/Os in flight there.
         self.aio = None;
         let quiet = self.drain();
         self.ring = None;
         self.polled.clear();
         self.commands.clear();
         if !quiet {
-            // The kernel may still write into these: better lost than reused.
+            // The kernel may still write into these buffers: leak them rather than reuse them.
             std::mem::forget(std::mem::take(&mut self.slots));
             std::mem::forget(std::mem::replace(&mut self.receive, ReceiveBuffers::empty()));
         }

@@ -1,5 +1,5 @@
-//! Counters beside those of processors: what this process moved, what the network sent again, and
-//! which threads of the kernel worked.
+//! Counters beyond CPU time: bytes that this process moved, TCP retransmissions, and the CPU time
+//! of kernel threads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,8 +32,8 @@ pub fn clock_source() -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Processor time of each thread of the kernel since boot in seconds, by number, with its name.
-/// It is theirs that softirqs, block layers and file systems work in behind a program's back.
+/// CPU time of each kernel thread since boot in seconds, by number, with its name: softirqs, block
+/// layer and file systems work in them on behalf of programs.
 pub fn kernel_threads() -> BTreeMap<u32, (String, f64)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! The processors that this process may use.
+//! CPUs that this process may use.
 
 use std::io;
 
@@ -36,21 +36,20 @@ fn allowed_of(thread: libc::pid_t) -> Vec<usize> {
     (0..count).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
 }
 
-/// Processors beside the memory of this number; `None` where the host has none of it.
+/// CPUs of a NUMA node; `None` where the host has no such node.
 pub fn of_node(node: usize) -> Option<Vec<usize>> {
     let path = format!("/sys/devices/system/node/node{node}/cpulist");
     let cpus = parse_list(std::fs::read_to_string(path).ok()?.trim())?;
     if cpus.is_empty() { None } else { Some(cpus) }
 }
 
-/// Memories of this host that processors are beside, by their numbers: one, unless its processors
-/// are further from some of its memory than from other.
+/// NUMA nodes of this host that have CPUs: one on most hosts.
 pub fn nodes() -> Vec<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/node/has_cpu").unwrap_or_default();
     parse_list(text.trim()).unwrap_or_default()
 }
 
-/// The memory that a processor is beside; `None` where the system does not tell.
+/// The NUMA node of a CPU; `None` where the system does not tell.
 pub fn node_of(cpu: usize) -> Option<usize> {
     nodes().into_iter().find(|node| of_node(*node).is_some_and(|cpus| cpus.contains(&cpu)))
 }
@@ -75,7 +74,7 @@ fn parse_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Keeps the calling thread on one processor.
+/// Pins the calling thread to one CPU.
 pub fn pin(cpu: usize) -> io::Result<()> {
     if cpu >= libc::CPU_SETSIZE as usize {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -1,4 +1,4 @@
-//! Whether others want the processor that a core waits on.
+//! Whether other threads compete for the CPU of a waiting core.
 //!
 //! A thread that yields beside one that computes is behind it for a whole slice, some
 //! milliseconds, and one that sleeps is let in when what it waits for comes. So a core that has
@@ -13,10 +13,10 @@ const SLICE: Nanos = Nanos(500_000);
 /// Two such yields within this time are no chance: a host that takes its processor away for a
 /// moment looks like one.
 const TOGETHER: Nanos = Nanos::from_millis(20);
-/// Whether the others are still there is looked at so often.
+/// How often a core checks whether others still compete.
 const FOR: Nanos = Nanos::from_millis(100);
 
-/// What was seen of others on the processor.
+/// Observed competition for the CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     /// When the last long yield was over.

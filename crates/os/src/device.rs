@@ -1,5 +1,4 @@
-//! Block devices as the system shows them: which one a file lies on, what it counted, how it is
-//! set, and who uses it.
+//! Block devices in `/sys`: the device of a file, its counters, queue settings and users.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -24,39 +23,39 @@ pub struct Device {
     folder: PathBuf,
 }
 
-/// What a device did since boot.
+/// I/O statistics of a device since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
-    /// Reads that it finished.
+    /// Reads completed.
     pub reads: u64,
-    /// Reads that became part of a neighbour before it had them: they are in no other count.
+    /// Reads merged with a neighbour, which are in no other count.
     pub merged_reads: u64,
-    /// Bytes of all reads.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// What its reads took, one added to the other, in milliseconds.
+    /// Sum of the durations of reads, in milliseconds.
     pub read_ms: u64,
-    /// Writes that it finished.
+    /// Writes completed.
     pub writes: u64,
-    /// Writes that became part of a neighbour, likewise.
+    /// Writes merged with a neighbour, likewise.
     pub merged_writes: u64,
-    /// Bytes of all writes.
+    /// Bytes written.
     pub written_bytes: u64,
     /// The same for writes.
     pub write_ms: u64,
-    /// Time in which it had anything to do, in milliseconds.
+    /// Busy time, in milliseconds.
     pub busy_ms: u64,
-    /// What all that it was asked took, one added to the other, in milliseconds.
+    /// Sum of the durations of all I/Os, in milliseconds (weighted time in queue).
     pub queue_ms: u64,
-    /// Flushes that it finished.
+    /// Flushes completed.
     pub flushes: u64,
-    /// Bytes that were trimmed.
+    /// Bytes trimmed.
     pub trimmed_bytes: u64,
 }
 
-/// How the kernel's block layer treats a disk. `None` where the system does not tell.
+/// Queue settings of a disk in the block layer. `None` where the system does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSettings {
-    /// The I/O scheduler in use.
+    /// The active I/O scheduler.
     pub scheduler: Option<String>,
     /// 0 merges neighbouring I/Os, 1 only simple ones, 2 none.
     pub nomerges: Option<u64>,
@@ -68,11 +67,11 @@ pub struct DeviceSettings {
     pub read_ahead_bytes: Option<u64>,
     /// Longest I/O before it is split, in bytes.
     pub most_bytes: Option<u64>,
-    /// It turns.
+    /// Rotational.
     pub rotational: Option<bool>,
-    /// It can be polled for completions.
+    /// It has poll queues.
     pub polls: Option<bool>,
-    /// It has a cache that loses writes without power, unless flushed.
+    /// It has a volatile write cache.
     pub volatile_cache: Option<bool>,
 }
 
@@ -120,7 +119,7 @@ impl Device {
             || self.of_whole("device/model").is_some_and(|model| model == "scsi_debug")
     }
 
-    /// The devices that it is made of: those below a device mapper or an array.
+    /// The devices below it: those of a device mapper or an MD array.
     pub(crate) fn made_of(&self) -> Vec<Device> {
         let folder = self.whole().join("slaves");
         entries(&folder).iter().filter_map(|name| Device::of_link(&folder.join(name))).collect()
@@ -142,7 +141,7 @@ impl Device {
         self.of_whole("size")?.parse::<u64>().ok()?.checked_mul(512)
     }
 
-    /// The memory that it is beside; `None` where the system does not tell, or there is only one.
+    /// Its NUMA node; `None` where the system does not tell, or there is only one.
     pub fn node(&self) -> Option<usize> {
         let above = self.whole().ancestors().map(|folder| folder.join("numa_node"));
         let inner = ["device/numa_node", "device/device/numa_node"].map(|it| self.whole().join(it));
@@ -167,17 +166,17 @@ impl Device {
         if self.name == self.disk { &self.folder } else { parent }
     }
 
-    /// What it counted up to now.
+    /// Its I/O statistics.
     pub fn counters(&self) -> Option<DeviceCounters> {
         DeviceCounters::parse(&fs::read_to_string(self.folder.join("stat")).ok()?)
     }
 
-    /// What its whole disk counted up to now.
+    /// I/O statistics of its whole disk.
     pub fn disk_counters(&self) -> Option<DeviceCounters> {
         DeviceCounters::parse(&fs::read_to_string(self.whole().join("stat")).ok()?)
     }
 
-    /// How its disk is set.
+    /// Queue settings of its disk.
     pub fn settings(&self) -> DeviceSettings {
         DeviceSettings::read(|file| fs::read_to_string(self.whole().join("queue").join(file)).ok())
     }
@@ -219,7 +218,7 @@ impl Device {
         (result == 0).then_some(status[0])
     }
 
-    /// Who else has it: mounts of it or its partitions, and devices that are made of it.
+    /// Other users: mounts of it or its partitions, and devices stacked on it.
     pub fn users(&self) -> Vec<String> {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut found = Vec::new();
@@ -298,7 +297,7 @@ impl DeviceCounters {
         })
     }
 
-    /// What was done since `earlier`.
+    /// The difference since `earlier`.
     pub fn since(&self, earlier: &DeviceCounters) -> DeviceCounters {
         let since = |of: fn(&DeviceCounters) -> u64| of(self).saturating_sub(of(earlier));
         DeviceCounters {

@@ -1,4 +1,4 @@
-//! The shortest way for a lone socket: plain system calls instead of the ring.
+//! Direct I/O of a single socket: plain system calls instead of the ring.
 //!
 //! A core with one socket has nothing to gather: going through the ring only adds a second entry
 //! into the kernel to each exchange. Such a socket is polled by non-blocking receives while the
@@ -18,10 +18,10 @@ use io_uring::types::Fd;
 use crate::core::{CoreState, Kind};
 use crate::socket::End;
 
-/// So many sockets on a core leave room for one that goes direct.
+/// With at most so many sockets on a core, one of them is direct.
 const FEW: usize = 2;
 
-/// How a socket gets its data.
+/// How a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// By receives of the ring.
@@ -30,7 +30,7 @@ pub(crate) enum Mode {
     Direct,
 }
 
-/// What arrived by a system call: the first bytes of a buffer.
+/// Bytes received by a system call: the first of a buffer.
 pub(crate) struct Arrival {
     pub(crate) buf: Buf,
     pub(crate) len: usize,
@@ -50,7 +50,7 @@ impl CoreState {
         self.direct = Some(index);
     }
 
-    /// Takes what has arrived on the lone socket, if there is one.
+    /// Receives on the direct socket, if there is one.
     #[inline]
     pub(crate) fn receive_direct(&mut self) {
         let Some(index) = self.direct else { return };
@@ -105,13 +105,13 @@ impl CoreState {
         unsafe { libc::setsockopt(fd, level, libc::TCP_QUICKACK, value, len) };
     }
 
-    /// Asks the ring to tell when data come, because the core is about to sleep.
+    /// Arms a poll in the ring, because the core is about to sleep.
     pub(crate) fn watch_direct(&mut self) -> io::Result<()> {
         let Some(index) = self.direct else { return Ok(()) };
         self.watch(index)
     }
 
-    /// Asks the ring to tell when data come on a socket.
+    /// Arms a poll for data of a socket.
     pub(crate) fn watch(&mut self, index: u32) -> io::Result<()> {
         let socket = self.socket(index);
         if socket.watched || socket.dropped || socket.ended.is_some() {
@@ -124,19 +124,19 @@ impl CoreState {
         unsafe { self.push(entry, Kind::Watch, index, 0) }
     }
 
-    /// Data have come, or the poll failed.
+    /// A poll has completed.
     pub(crate) fn watched(&mut self, index: u32, result: i32) {
         self.socket(index).watched = false;
         match self.socket(index).mode {
             Mode::Direct => self.receive_direct(),
-            // What an error of the poll means, the receive finds out.
+            // An error of the poll shows in the receive.
             Mode::Ring if result != -libc::ECANCELED => self.wait_for_buffer(index),
             Mode::Ring => {}
         }
         self.free_socket(index);
     }
 
-    /// Sends what the socket can take now. True when that was all.
+    /// Sends as much as the socket takes now. True when that was all.
     pub(crate) fn send_direct(&mut self, index: u32) -> bool {
         let socket = self.socket(index);
         socket.gather();
@@ -144,7 +144,7 @@ impl CoreState {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the part lies in the chain, which the slot owns.
         let sent = unsafe { libc::send(socket.fd.as_raw_fd(), part.iov_base, part.iov_len, flags) };
-        // Whatever else is wrong, the ring's send will find it again.
+        // Any other error shows again in the ring's send.
         socket.sent_bytes += sent.max(0) as usize;
         socket.sent_bytes == socket.chain.len_bytes()
     }

@@ -25,7 +25,7 @@ pub struct File {
     index: u32,
 }
 
-/// What an operation on a file does.
+/// The kind of a file operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOpKind {
     /// Fill the buffer.
@@ -35,7 +35,7 @@ pub enum FileOpKind {
         /// Data are durable at the completion.
         durable: bool,
     },
-    /// Make what was written durable.
+    /// Flush (fdatasync).
     Sync,
     /// Free the range; it reads as zeroes.
     Punch,
@@ -52,7 +52,7 @@ pub enum FileOpKind {
 pub struct FileOp {
     /// Comes back with the completion.
     pub tag: u64,
-    /// What to do.
+    /// Its kind.
     pub kind: FileOpKind,
     /// First byte.
     pub offset: u64,
@@ -67,7 +67,7 @@ pub struct FileOp {
 pub struct FileDone {
     /// The tag of the operation.
     pub tag: u64,
-    /// What it was to do.
+    /// Its kind.
     pub kind: FileOpKind,
     /// Bytes transferred or zero, or what went wrong. A short transfer is an error here.
     pub result: io::Result<()>,
@@ -158,7 +158,7 @@ impl File {
         self.core.state.borrow_mut().submit_file(self.index, op);
     }
 
-    /// Moves what is finished to `done`.
+    /// Moves completions to `done`.
     pub fn take_done(&self, done: &mut Vec<FileDone>) {
         done.append(&mut self.core.state.borrow_mut().file(self.index).done);
     }
@@ -172,30 +172,30 @@ impl Drop for File {
     }
 }
 
-/// Which way reads and writes of a file go. All else goes through the core's ring.
+/// The I/O path of reads and writes of a file. All other operations use the core's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The core's ring.
     Ring,
-    /// Linux's older interface.
+    /// Linux AIO (`io_submit`).
     Aio,
-    /// Plain calls.
+    /// Plain system calls.
     Call,
-    /// Plain calls, or the older interface for many at once.
+    /// Plain system calls, or Linux AIO for batches.
     Batch,
-    /// One of the rings that are polled.
+    /// A polled ring.
     Polled(usize),
     /// NVMe commands, through rings for those. Nothing goes through the core's ring.
     Commands,
 }
 
-/// What the core knows of a file.
+/// The core's state of a file.
 pub(crate) struct FileState {
     fd: OwnedFd,
     /// With the ring that its reads and writes go through.
     registered: bool,
     way: Way,
-    /// A thread of the kernel does the work, on our processors.
+    /// A kernel thread does the work (loop devices), on our CPUs.
     behind_thread: bool,
     /// What commands want; present if it goes that way.
     commands: Option<Box<Commands>>,
@@ -218,7 +218,7 @@ impl FileState {
         }
     }
 
-    /// The entry that does what is left of an operation.
+    /// The submission entry for the rest of an operation.
     fn entry(&mut self, index: u32, part: u32, arena: Option<u16>) -> squeue::Entry {
         let registered = self.registered
             && (self.polled_ring(part).is_some() || !matches!(self.way, Way::Polled(_)));
@@ -273,7 +273,7 @@ impl FileState {
         }
     }
 
-    /// What is left of an operation, if it goes beside the ring.
+    /// The rest of an operation, if it bypasses the ring.
     fn beside_ring(&mut self, index: u32, part: u32) -> Option<FileIo> {
         if !matches!(self.way, Way::Aio | Way::Call | Way::Batch) {
             return None;
@@ -321,7 +321,7 @@ impl CoreState {
         self.push_file(index, part);
     }
 
-    /// Whether I/O beside the ring is possible.
+    /// Whether I/O can bypass the ring.
     fn open_aio(&mut self) -> bool {
         if self.aio.is_none() {
             self.aio = Aio::open().ok();
@@ -365,7 +365,7 @@ impl CoreState {
         match pushed {
             Ok(()) => {
                 self.behind_threads += usize::from(self.file(index).behind_thread);
-                // What the kernel does not take now stays queued.
+                // I/Os that the kernel does not accept now stay queued.
                 drop(self.submit_some());
             }
             Err(error) => {

@@ -1,4 +1,4 @@
-//! `/dev/fuse`: the kernel's requests for a file system that this process is.
+//! `/dev/fuse`: the kernel's requests to a file system served by this process.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 const CLONE: libc::c_ulong = 0x8004_e500;
 const PATH: &str = "/dev/fuse";
 
-/// A channel to the kernel. Answers go to the channel that the request came by.
+/// A channel to the kernel. A request is answered on the channel that it was read from.
 #[derive(Debug)]
 pub struct FuseChannel {
     file: File,
@@ -20,25 +20,25 @@ impl FuseChannel {
     ///
     /// # Errors
     ///
-    /// There is no such device here, or it is not for us.
+    /// The device is missing or not permitted.
     pub fn open() -> io::Result<FuseChannel> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(PATH)?;
         Ok(FuseChannel { file })
     }
 
-    /// The channel of a file system that somebody mounted for us.
+    /// The channel of a file system that `fusermount3` mounted.
     ///
     /// # Errors
     ///
-    /// The system refuses.
+    /// A system call failed.
     pub fn of(fd: OwnedFd) -> io::Result<FuseChannel> {
         // SAFETY: a system call without pointers on a descriptor that we own.
         let done = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(FuseChannel { file: fd.into() }) }
     }
 
-    /// Another channel of the same file system, with requests in flight of its own.
+    /// Another channel of the same file system, with its own requests in flight.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl FuseChannel {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(other) }
     }
 
-    /// Takes the next request: its first bytes go to `head`, the rest to `data`. Returns its
+    /// Reads the next request: its first bytes into `head`, the rest into `data`. Returns its
     /// length.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl FuseChannel {
     ///
     /// # Errors
     ///
-    /// `ENOENT` when nobody waits for it any more.
+    /// `ENOENT` when the request was interrupted.
     #[inline]
     pub fn answer(&self, head: &[u8], data: &[u8]) -> io::Result<()> {
         (&self.file).write_vectored(&[IoSlice::new(head), IoSlice::new(data)]).map(drop)

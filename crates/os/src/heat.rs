@@ -1,4 +1,4 @@
-//! How fast processors run, and how often heat held them back, where the system tells.
+//! Frequencies and thermal throttling of CPUs, where the system tells.
 
 use std::fs;
 
@@ -8,9 +8,9 @@ use std::fs;
 pub struct Pace {
     /// Its frequency in kHz.
     pub khz: Option<u64>,
-    /// Who decides on its frequency, as `performance`.
+    /// Its frequency governor, as `performance`.
     pub governor: Option<String>,
-    /// How often heat held back it or its package since boot.
+    /// Thermal throttle events of its core or package since boot.
     pub throttled: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ use socket2::{Domain, Type};
 use crate::core::{Core, CoreState, Kind, Slot, Token};
 use crate::socket::avoid_pacing;
 
-/// Connections that may wait to be accepted.
+/// Backlog of connections to accept.
 const BACKLOG: i32 = 1024;
 
 /// A listening socket. Dropping it closes the port.
@@ -69,7 +69,7 @@ impl Listener {
         Token(self.index)
     }
 
-    /// Where it listens, with the port that was picked.
+    /// Its address, with the port that was assigned.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -94,7 +94,7 @@ impl Drop for Listener {
     }
 }
 
-/// What the core knows of a listener.
+/// The core's state of a listener.
 pub(crate) struct ListenerState {
     fd: OwnedFd,
     accepted: Vec<io::Result<TcpStream>>,

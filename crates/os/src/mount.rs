@@ -1,4 +1,4 @@
-//! Mounts: where the file system of an open file is mounted, and what it was made of.
+//! Mounts: mount point and source of the file system of an open file.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -9,11 +9,11 @@ use std::path::PathBuf;
 pub(crate) struct Mount {
     /// Which part of the file system is mounted.
     pub(crate) root: PathBuf,
-    /// Where.
+    /// Mount point.
     pub(crate) point: PathBuf,
     /// The file system, as `ext4`.
     pub(crate) system: String,
-    /// What it was made of, as `/dev/vda1`; any word where it is no device.
+    /// Its source, as `/dev/vda1`; any word where it is no device.
     pub(crate) source: PathBuf,
     /// Options of the file system itself.
     options: String,

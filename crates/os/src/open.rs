@@ -96,7 +96,7 @@ impl OpenFile {
         OpenFile::open(Path::new(&path), write, Some(self.direct))
     }
 
-    /// Opens a block device so that nobody else can mount it or claim it meanwhile.
+    /// Opens a block device exclusively (`O_EXCL`): it cannot be mounted or claimed meanwhile.
     ///
     /// # Errors
     ///
@@ -111,12 +111,12 @@ impl OpenFile {
     }
 }
 
-/// What an open file is at an instant.
+/// The state of an open file at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// Its length in bytes; 0 for a device.
     pub bytes: u64,
-    /// Names that it has: 0 when it was removed.
+    /// Link count: 0 when it was removed.
     pub links: u32,
 }
 

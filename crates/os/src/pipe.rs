@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// What the pipe is asked to hold: the limit for users who are not root.
+/// Requested capacity of the pipe: the limit for unprivileged users.
 const PIPE_BYTES: libc::c_int = 1 << 20;
 
 /// Whether the kernel sends the pages of a pipe on, as it does from Linux 6.5 on.
@@ -33,7 +33,7 @@ impl Pipe {
         }
         // SAFETY: the descriptors are fresh and nobody else's.
         let [read, write] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        // Where the user's pipes hold too much already, it stays shorter and takes more turns.
+        // Over the user's limit for pipes it stays shorter, and a send takes more calls.
         // SAFETY: a system call on a descriptor that we own.
         unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
         Ok(Pipe { read, write })

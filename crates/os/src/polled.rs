@@ -1,4 +1,4 @@
-//! Rings beside the core's own, for files whose I/O is polled for instead of announced.
+//! Additional rings for files with polled I/O.
 //!
 //! The kernel polls either the device for completions (IOPOLL), and then a ring takes nothing but
 //! such reads and writes, or the ring for submissions (SQPOLL), with a thread of its own.
@@ -10,10 +10,10 @@ use crate::core::CoreState;
 use crate::ring::{OpenRingError, Ring};
 use crate::sample;
 
-/// How long a new thread of the kernel may take to tell its name.
+/// How long a new SQPOLL thread may take to set its name.
 const NAMING: Nanos = Nanos::from_secs(2);
 
-/// Who polls for the I/O of a file.
+/// Polling of a file's I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Polling {
     /// We poll the device for completions, which then sends no interrupts: `IORING_SETUP_IOPOLL`.
@@ -25,7 +25,7 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// Whether anything is polled for.
+    /// Whether it is polled at all.
     pub fn any(self) -> bool {
         self.completions || self.submissions
     }
@@ -46,11 +46,11 @@ pub fn io_workers(of: &[i32]) -> Vec<i32> {
     sample::threads_named(&of.iter().map(|thread| format!("iou-wrk-{thread}")).collect::<Vec<_>>())
 }
 
-/// A ring for one manner of polling.
+/// A ring for one kind of polling.
 pub(crate) struct PolledRing {
     polling: Polling,
     pub(crate) ring: Ring,
-    /// I/Os that the kernel has.
+    /// I/Os in flight.
     pub(crate) in_flight: usize,
 }
 
@@ -66,7 +66,7 @@ impl PolledRing {
 }
 
 impl CoreState {
-    /// The ring for a manner of polling, made when it is first asked for.
+    /// The ring for a kind of polling, created on first use.
     pub(crate) fn open_polled(&mut self, polling: Polling) -> Result<usize, OpenRingError> {
         if let Some(known) = self.polled.iter().position(|polled| polled.polling == polling) {
             return Ok(known);
@@ -88,7 +88,7 @@ impl CoreState {
         self.polled.iter().map(|polled| polled.in_flight).sum()
     }
 
-    /// Submits and takes what goes through rings that are polled.
+    /// Submits to and reaps from polled rings.
     #[inline]
     pub(crate) fn turn_polled(&mut self) {
         for index in 0..self.polled.len() {

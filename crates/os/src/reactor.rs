@@ -1,4 +1,4 @@
-//! What a loop asks of the core that it runs on: time, buffers, sockets with news.
+//! The event loop interface of a core: time, buffers, socket events.
 //!
 //! [`Core`] is the reactor with a kernel behind it. A simulation has one with a seeded network
 //! behind it, and runs the same loops in virtual time. Loops take the reactor as a type, so the
@@ -30,38 +30,38 @@ pub trait Reactor: Clone {
     /// The buffers of this core.
     fn pool(&self) -> &Pool;
 
-    /// Waits for news until then and appends each socket or listener that has some to `ready`,
-    /// once. `None` waits for news alone; a time that has passed does not wait.
+    /// Waits for events until `until` and appends each socket or listener with events to `ready`,
+    /// once. `None` waits for events alone; a time that has passed does not wait.
     ///
     /// # Errors
     ///
-    /// The core is of no more use.
+    /// The core has failed and is unusable.
     fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()>;
 
-    /// Submits what is queued, without taking what has come.
+    /// Submits what is queued, without reaping completions.
     ///
     /// # Errors
     ///
-    /// The core is of no more use.
+    /// The core has failed and is unusable.
     fn submit(&self) -> io::Result<()>;
 
-    /// Nothing that the kernel knows of is in use: it may forget the buffers that it was told of.
+    /// No registered buffer is in use: the kernel may release them.
     fn forget_arenas(&self) {}
 
-    /// Nothing is in use: memory of the process that is free goes back to the system.
+    /// Nothing is in use: returns free memory of the process to the system.
     fn trim_heap(&self) {}
 
     /// Takes over an accepted connection and starts to receive on it.
     ///
     /// # Errors
     ///
-    /// The system refuses: the connection is closed.
+    /// A system call failed; the connection is closed.
     fn adopt(&self, stream: Self::Stream) -> io::Result<Self::Socket>;
 }
 
 /// A connected socket. Dropping it closes the connection at once.
 pub trait ReactorSocket {
-    /// Bytes that arrived; dropping them gives their buffer back to the core.
+    /// Received bytes; dropping them returns their buffer to the core.
     type Chunk: Deref<Target = [u8]>;
 
     /// Its name in the list of [`Reactor::turn`].
@@ -79,7 +79,7 @@ pub trait ReactorSocket {
     /// Sends a chain with the next turn and gives back, in its place, the one sent before.
     fn send(&self, chain: &mut Chain);
 
-    /// Has the connection end with a reset when this is dropped, where it would be closed.
+    /// Makes the drop reset the connection (RST) rather than close it.
     fn reset_at_end(&self) {}
 
     /// Length of the ring from which chains such as this one should be sent by reference.
@@ -102,24 +102,24 @@ pub trait ReactorListener {
     ///
     /// # Errors
     ///
-    /// The system refuses, for now.
+    /// A system call failed.
     fn resume(&self) -> io::Result<()>;
 }
 
 /// An accepted connection.
 pub trait ReactorStream {
-    /// Our end of it.
+    /// The local address.
     ///
     /// # Errors
     ///
-    /// The connection is gone.
+    /// The connection is closed.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
-    /// The other end.
+    /// The peer's address.
     ///
     /// # Errors
     ///
-    /// The connection is gone.
+    /// The connection is closed.
     fn peer_addr(&self) -> io::Result<SocketAddr>;
 }
 

@@ -1,4 +1,4 @@
-//! Buffers that the kernel fills with what sockets receive, shared by all sockets of a core.
+//! Receive buffers, shared by all sockets of a core.
 
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -8,7 +8,7 @@ use io_uring::types::BufRingEntry;
 
 use crate::ring::Ring;
 
-/// Length of one receive buffer: what 32 reads of 4 KiB bring comes in one piece, not in five.
+/// Length of one receive buffer: the data of 32 reads of 4 KiB fits in one, not in five.
 pub(crate) const BUFFER_BYTES: usize = 128 << 10;
 /// Number of buffers of a core.
 const BUFFERS: u16 = 64;
@@ -26,12 +26,12 @@ pub(crate) const GROUP: u16 = 0;
 /// Without, all of them stand in a list and each receive is given one.
 pub(crate) struct ReceiveBuffers {
     bufs: Vec<Buf>,
-    /// Free, and not in the ring; the one that was used last is taken first.
+    /// Free buffers outside of the ring, used last in, first out.
     spare: Vec<u16>,
     ring: Option<Offered>,
 }
 
-/// The buffers that the kernel may take.
+/// The provided buffer ring.
 struct Offered {
     entries: Buf,
     tail: u16,
@@ -69,7 +69,7 @@ impl ReceiveBuffers {
         if self.ring.is_some() { None } else { self.spare.pop() }
     }
 
-    /// How many buffers the next receives find.
+    /// Buffers available to the next receives.
     pub(crate) fn free(&self) -> usize {
         self.ring.as_ref().map_or(self.spare.len(), |ring| usize::from(ring.demand.offered))
     }
@@ -88,7 +88,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Makes a buffer free again, after its bytes were consumed.
+    /// Frees a buffer whose bytes were consumed.
     pub(crate) fn give(&mut self, id: u16) {
         self.spare.push(id);
         self.offer();
@@ -136,7 +136,7 @@ impl Offered {
     }
 }
 
-/// How many buffers the kernel is to have: as few as will do.
+/// How many buffers to provide to the kernel: as few as suffice.
 struct Demand {
     /// Wanted buffers.
     wanted: u16,

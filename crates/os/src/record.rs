@@ -1,4 +1,4 @@
-//! What a core does, written down while somebody wants to know.
+//! The activity of a core, recorded for `--trace`.
 //!
 //! Off, each place costs a look at an `Option` that is empty, a few times a turn; on, two readings
 //! of the clock.
@@ -8,7 +8,7 @@ use block::{Activity, Doing, Nanos, Stretch};
 use crate::clock::Clock;
 use crate::core::{Core, CoreState};
 
-/// Where a core writes down what it does.
+/// The activity record of a core.
 #[derive(Debug)]
 pub(crate) struct Record {
     clock: Clock,

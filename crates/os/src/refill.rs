@@ -1,4 +1,4 @@
-//! Which sockets wait for a receive buffer of their core, and which of them is next.
+//! The queue of sockets that wait for a receive buffer of their core.
 //!
 //! Plain data, without the kernel: a core asks it, and so does the core of a simulation.
 
@@ -34,13 +34,13 @@ impl Refill {
         self.waiting.is_empty()
     }
 
-    /// Puts a socket behind those that wait. The caller sees to it that it does not wait yet.
+    /// Appends a socket. The caller makes sure that it is not queued yet.
     pub fn wait(&mut self, socket: u32) {
         debug_assert!(!self.waiting.contains(&socket), "a socket waits once");
         self.waiting.push_back(socket);
     }
 
-    /// A socket that is gone waits no longer.
+    /// Removes a socket that was dropped.
     pub fn forget(&mut self, socket: u32) {
         self.waiting.retain(|waiting| *waiting != socket);
     }

@@ -1,4 +1,4 @@
-//! Setting up an io_uring with the best features that the kernel has, and entering it.
+//! An io_uring with the best features of the kernel: setup, submission and completion.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -26,7 +26,7 @@ const REGISTERED_ARENAS: usize = 64;
 /// Longest arena that is registered: its pages stay in memory.
 const LONGEST_ARENA: usize = 256 << 20;
 
-/// What the kernel offers. `doctor` shows it; each missing one has a slower path.
+/// Features of the kernel, as shown by `doctor`. Without one, a slower path is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Completions run only when the owner asks: full batches, no interrupts. Linux 6.1.
@@ -39,12 +39,12 @@ pub struct Features {
     pub registered_files: bool,
     /// Long messages are sent by reference, without a copy in the kernel. Linux 6.5.
     pub send_by_reference: bool,
-    /// Block devices can be told which ranges are free. Linux 6.12.
+    /// Discards of block devices. Linux 6.12.
     pub discards: bool,
 }
 
 impl Features {
-    /// Asks the kernel, by making a ring and dropping it.
+    /// Probes the kernel with a temporary ring.
     pub fn probe() -> Result<Features, OpenRingError> {
         Ring::open().map(|ring| ring.features)
     }
@@ -100,12 +100,12 @@ impl From<io::Error> for OpenRingError {
     }
 }
 
-/// An io_uring and what it can do. Belongs to the thread that made it.
+/// An io_uring and its features. Belongs to the thread that created it.
 pub(crate) struct Ring {
     uring: IoUring,
     pub(crate) features: Features,
     registered_files: u32,
-    /// Held until the ring goes: the kernel knows their pages by these addresses.
+    /// Registered arenas, held until the ring is dropped: the kernel uses their pages.
     arenas: Vec<ArenaHold>,
     room_for_arenas: usize,
 }
@@ -142,7 +142,7 @@ impl Ring {
         Ok(Ring::with_tables(builder.build(SUBMISSIONS)?, Features::allowed()))
     }
 
-    /// Makes room for registered files and buffers, as far as the kernel has it.
+    /// Creates tables for registered files and buffers, where the kernel has them.
     fn with_tables(uring: IoUring, mut features: Features) -> Ring {
         let mut registered_files = 0;
         if features.registered_files {
@@ -189,8 +189,8 @@ impl Ring {
         Some(index as u16)
     }
 
-    /// Lets go of all registered arenas, so that their memory can be given back. They are
-    /// registered again with the next I/O. No I/O may be in flight that names one.
+    /// Unregisters all arenas, so that their memory can be freed. The next I/O registers them
+    /// again. No I/O that uses one may be in flight.
     pub(crate) fn forget_arenas(&mut self) {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         while let Some(index) = self.arenas.len().checked_sub(1) {
@@ -199,7 +199,7 @@ impl Ring {
                 self.uring.submitter().register_buffers_update(index as u32, &[none], None)
             };
             if forgotten.is_err() {
-                // The kernel still knows the others, so they stay.
+                // The others are still registered.
                 return;
             }
             self.arenas.pop();
@@ -226,12 +226,12 @@ impl Ring {
             if unsafe { self.uring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }
-            // A thread that polls for submissions may have to be woken.
+            // The SQPOLL thread may have to be woken.
             if self.uring.params().is_setup_sqpoll() { self.submit() } else { self.enter() }?;
         }
     }
 
-    /// Whether the kernel has something to take or to give that needs an entry.
+    /// Whether the kernel has to be entered: to submit, or to run completions.
     pub(crate) fn needs_entry(&mut self) -> bool {
         let submissions = self.uring.submission();
         !submissions.is_empty() || submissions.taskrun() || submissions.cq_overflow()
@@ -282,7 +282,7 @@ impl Ring {
         tolerate(self.uring.submitter().submit_with_args(1, &args).map(drop))
     }
 
-    /// Moves all waiting completions to `batch` as (user data, result, flags).
+    /// Moves all completions to `batch` as (user data, result, flags).
     pub(crate) fn take_completions(&mut self, batch: &mut Vec<(u64, i32, u32)>) {
         let completions = self.uring.completion();
         batch.extend(completions.map(|c| (c.user_data(), c.result(), c.flags())));

@@ -1,4 +1,4 @@
-//! Counters of the system: who used the processors, and how much memory there is.
+//! System counters: CPU time and memory.
 
 use std::fs;
 use std::io;
@@ -62,16 +62,16 @@ fn clock_of(clock: i32) -> io::Result<Nanos> {
     Ok(Nanos(span.tv_sec as u64 * 1_000_000_000 + span.tv_nsec as u64))
 }
 
-/// What a thread of this process used since it began, as the system counts it.
+/// CPU time and faults of a thread of this process since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadUse {
     /// Seconds in the kernel; a multiple of a hundredth.
     pub system_s: f64,
-    /// How often it gave its processor away, asked or not.
+    /// Context switches, voluntary or not.
     pub switches: u64,
-    /// Page faults that needed no disk.
+    /// Minor page faults.
     pub minor_faults: u64,
-    /// Page faults that waited for one.
+    /// Major page faults.
     pub major_faults: u64,
 }
 
@@ -105,17 +105,17 @@ impl ThreadUse {
 /// Time of all processors since boot, by what they did, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostCpu {
-    /// Programs.
+    /// User time.
     pub user: f64,
-    /// The kernel on behalf of programs.
+    /// System time.
     pub system: f64,
     /// Interrupts.
     pub irq: f64,
-    /// Deferred interrupt work: the network stack, mostly.
+    /// Softirqs: the network stack, mostly.
     pub softirq: f64,
-    /// Taken by other guests of the same hardware.
+    /// Stolen by other guests of the same host.
     pub steal: f64,
-    /// Nothing, or waiting for a disk.
+    /// Idle and iowait.
     pub idle: f64,
 }
 

@@ -30,7 +30,7 @@ pub struct Socket {
 /// How the incoming stream of a socket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The peer closed in order.
+    /// The peer closed the connection (FIN).
     Closed,
     /// The connection broke, with this error number.
     Broken(i32),
@@ -87,7 +87,7 @@ impl Socket {
         Some(Chunk { core, bytes: Bytes::Shared { address, id, len } })
     }
 
-    /// Ends the connection with a reset when this is dropped, where it would be closed.
+    /// Makes the drop reset the connection (RST) rather than close it.
     pub fn reset_at_end(&self) {
         self.core.state.borrow_mut().socket(self.index).resets = true;
     }
@@ -137,7 +137,7 @@ impl Socket {
             self.core.give_way_to_peer(&mut state);
             state.recycle_sent(self.index);
         } else {
-            // A core that was woken by news answers, and expects no data.
+            // A core woken by an event sends an answer, and expects no data.
             if !state.patience.was_called && state.patience.has_rested(self.core.now()) {
                 state.delay_acknowledgement(self.index);
             }
@@ -166,12 +166,12 @@ pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> 
 /// once begun, pacing goes on whatever the algorithm.
 pub(crate) fn avoid_pacing(socket: &socket2::Socket, address: SocketAddr) {
     if address.ip().is_loopback() {
-        // Where cubic is not to be had, the system's choice stays.
+        // Without cubic, the system's default remains.
         let _ = socket.set_tcp_congestion(b"cubic");
     }
 }
 
-/// Bytes that a socket received. Dropping it gives the buffer back to the core.
+/// Bytes received by a socket. Dropping it returns the buffer to the core.
 pub struct Chunk {
     core: Core,
     bytes: Bytes,
@@ -210,35 +210,35 @@ impl Drop for Chunk {
     }
 }
 
-/// What the core knows of a socket.
+/// The core's state of a socket.
 pub(crate) struct SocketState {
     pub(crate) fd: OwnedFd,
     registered: bool,
     pub(crate) mode: Mode,
-    /// What arrived by a system call, not yet received by the owner.
+    /// Bytes received by a system call, not yet taken by the owner.
     pub(crate) arrived: Option<Arrival>,
-    /// The ring will tell when data come.
+    /// A poll for data is armed in the ring.
     pub(crate) watched: bool,
-    /// A receive is with the kernel.
+    /// A receive is armed.
     receiving: bool,
-    /// It stands on the list of those that wait for a buffer.
+    /// It is on the list of sockets that wait for a buffer.
     pub(crate) waits: bool,
     /// Filled buffers not yet received by the owner: (buffer, length).
     chunks: VecDeque<(u16, u32)>,
-    /// What is being sent, or was sent last.
+    /// The chain being sent, or sent last.
     pub(crate) chain: Chain,
     pub(crate) sent_bytes: usize,
     sending: bool,
     wants_send: bool,
     /// Bytes that one direct receive takes at most.
     pub(crate) receive_max: usize,
-    /// How many long chains were sent, while it is not known where the peer is.
+    /// Long chains sent while it is unknown whether the peer is local.
     pub(crate) long_chains: u32,
-    /// The message and its parts, where the kernel reads them while a send is in flight.
+    /// The message header and its iovecs, which the kernel reads while a send is in flight.
     message: Box<libc::msghdr>,
     pub(crate) parts: Vec<libc::iovec>,
     pub(crate) ended: Option<End>,
-    /// The owner is gone: the slot is freed when the kernel has nothing of it any more.
+    /// The owner has dropped it: the slot is freed when no operation is in flight.
     pub(crate) dropped: bool,
     /// It ends with a reset.
     resets: bool,
@@ -282,12 +282,12 @@ impl CoreState {
         }
     }
 
-    /// Lets the ring tell of data on this socket, or receive them.
+    /// Arms a poll or a receive on this socket.
     pub(crate) fn begin_on_ring(&mut self, index: u32) {
         if self.ring().features.multishot_receive {
             return self.arm_receive(index, Arming::Multishot);
         }
-        // A receive would hold a buffer until there are data, and there are fewer than sockets.
+        // A receive would occupy a buffer until data arrives, and there are fewer than sockets.
         if let Err(error) = self.watch(index) {
             self.end_socket(index, End::from(error));
         }
@@ -354,7 +354,7 @@ impl CoreState {
             1.. if !more && multishot => self.wait_for_buffer(index),
             1.. if !more && result as usize == BUFFER_BYTES => self.wait_for_buffer(index),
             1.. if !more => self.begin_on_ring(index),
-            // No free buffer: the data stay in the socket until one is.
+            // No free buffer: the data stays in the socket until there is one.
             _ if result == -libc::ENOBUFS => {
                 self.receive.wanted();
                 self.wait_for_buffer(index);
@@ -411,7 +411,7 @@ impl CoreState {
         }
     }
 
-    /// The owner is gone, or the core goes: end what the kernel has.
+    /// The owner or the core is being dropped: cancels operations in flight.
     pub(crate) fn close_socket(&mut self, index: u32) {
         let socket = self.socket(index);
         if !std::mem::replace(&mut socket.dropped, true) {
@@ -447,7 +447,7 @@ fn reset(fd: i32) {
     unsafe { libc::connect(fd, &raw const nowhere, len) };
 }
 
-/// A receive into buffers that the kernel takes when there are data.
+/// A multishot receive into provided buffers.
 fn provided_receive(index: u32, fd: Fd, registered: bool, arming: Arming) -> squeue::Entry {
     let none = std::ptr::null_mut();
     match (arming, registered) {
@@ -463,7 +463,7 @@ fn once(receive: opcode::Recv) -> squeue::Entry {
 }
 
 impl SocketState {
-    /// The entry that sends what is left of the chain.
+    /// The submission entry that sends the rest of the chain.
     fn send_entry(&mut self, index: u32) -> squeue::Entry {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         self.gather();

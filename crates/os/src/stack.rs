@@ -1,5 +1,5 @@
-//! What a file is kept in, layer by layer: a file system on a loop device on a file on another file
-//! system, until a disk, memory, or something that does not tell.
+//! The storage stack below a file, layer by layer: a file system on a loop device on a file on
+//! another file system, down to a disk, memory, or a layer that hides what is below.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -12,9 +12,9 @@ use crate::mount::Mount;
 
 /// File systems that are nothing but memory, whatever they say to `O_DIRECT`.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
-/// Those whose reads and writes another program or host does: this process is not charged.
+/// File systems served by another program or host: this process is not charged for their I/O.
 const ELSEWHERE: [&str; 8] = ["fuse", "virtiofs", "9p", "nfs", "cifs", "smb3", "ceph", "vboxsf"];
-/// Deeper than this nobody builds, and a ring of loop devices ends.
+/// Deepest stack that is followed, so that a cycle of loop devices ends.
 const MOST_LAYERS: usize = 16;
 
 /// The layers below a file or device.
@@ -30,7 +30,7 @@ pub struct Stack {
     pub devices: Vec<Device>,
     /// The uppermost of them, if all that is done to the file goes through it.
     pub top: Option<Device>,
-    /// Nothing below is hidden.
+    /// Every layer is known.
     pub is_whole: bool,
     /// What is read and written is charged to the process that asks.
     pub is_charged: bool,

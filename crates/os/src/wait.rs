@@ -1,4 +1,4 @@
-//! How a core waits: it spins, gives way to others on its processor, and sleeps.
+//! How a core waits: it spins, yields its CPU, and sleeps.
 
 use std::io;
 
@@ -133,7 +133,7 @@ impl Core {
         }
     }
 
-    /// Lets others on this processor go first; the time after it.
+    /// Yields the CPU; the time after it.
     fn give_way(&self, state: &mut CoreState) -> Nanos {
         let from = self.now();
         state.timed(Doing::Yield, |_| std::thread::yield_now());
@@ -165,7 +165,7 @@ impl Core {
             && state.patience.has_rested(woken)
             && let Some(direct) = state.direct
         {
-            // Something is about to be asked.
+            // An I/O is about to be submitted.
             state.delay_acknowledgement(direct);
         }
         Ok(woken)
@@ -223,7 +223,7 @@ impl Patience {
 }
 
 impl CoreState {
-    /// Looks everywhere once.
+    /// Polls everything once.
     #[inline]
     fn has_news(&mut self) -> io::Result<bool> {
         // Sockets that were armed and had no data left their buffers to the next ones.

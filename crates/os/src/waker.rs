@@ -19,7 +19,7 @@ pub struct Waker {
 impl Waker {
     /// Ends the current or the next wait.
     pub fn wake(&self) {
-        // A full counter means that the core has not even seen the last wake: nothing to do.
+        // A full counter means that a wake is pending: nothing to do.
         let _ = (&*self.event).write(&1_u64.to_ne_bytes());
     }
 }
@@ -50,16 +50,16 @@ impl Core {
     }
 }
 
-/// What the core knows of its waker.
+/// The core's state of a waker.
 pub(crate) struct WakerState {
     waker: Waker,
-    /// Where the kernel puts the counter.
+    /// The eventfd counter, written by the kernel.
     count: Box<u64>,
     dropped: bool,
 }
 
 impl WakerState {
-    /// Ends the read, because the core goes.
+    /// Cancels the read, because the core is being dropped.
     pub(crate) fn raise(&mut self) {
         self.dropped = true;
         self.waker.wake();

@@ -1,4 +1,4 @@
-//! Waiting for a descriptor that is neither socket nor file, such as `/dev/fuse`.
+//! Polls a descriptor that is neither socket nor file, such as `/dev/fuse`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -8,7 +8,7 @@ use io_uring::types::Fd;
 
 use crate::core::{Core, CoreState, Kind, Slot, Token};
 
-/// The completion of a cancellation says nothing of the descriptor.
+/// Marks the completion of a cancellation, which is no event.
 const CANCEL: u32 = 1;
 
 impl Core {
@@ -17,14 +17,14 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// The process has no descriptor left.
+    /// The process is out of descriptors.
     pub fn watch(&self, fd: impl AsFd) -> io::Result<Token> {
         let fd = fd.as_fd().try_clone_to_owned()?;
         let slot = WatchState { fd, armed: false, ready: false, dropped: false };
         Ok(Token(self.state.borrow_mut().insert(Slot::Watched(Box::new(slot)))))
     }
 
-    /// Tells the owner of a watched descriptor when a read would bring something, or an error.
+    /// Reports an event when a read would return data or an error.
     /// Nothing happens if it waits already.
     ///
     /// # Errors

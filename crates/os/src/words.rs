@@ -1,5 +1,5 @@
-//! Many atomic words in shared memory, zero at first, that can live in a file: what was stored in
-//! them outlives the process.
+//! A mapping of atomic words, zero at first, which can be backed by a file: its content then
+//! outlives the process.
 
 use std::fs::OpenOptions;
 use std::io;
