@@ -27,6 +27,7 @@ mod page;
 mod predicted;
 mod searched;
 mod sized;
+mod streams;
 mod verified;
 
 /// `drumfire plan`.
@@ -170,7 +171,12 @@ pub fn main(args: &Args) -> Result<Exit> {
     check(args)?;
     if !args.compare.is_empty() {
         let bills = args.compare.iter().map(|file| read_bill(file, &catalogue));
-        return compared::compared(args, (money, goal), &bills.collect::<Result<Vec<_>>>()?);
+        let bills = bills.collect::<Result<Vec<_>>>()?;
+        if let Some(bill) = bills.iter().find(|bill| !bill.setup.streams.is_empty()) {
+            let why = format!("--compare: {} has [[stream]]: ask each by itself", bill.name);
+            return Err(UsageError(why).into());
+        }
+        return compared::compared(args, (money, goal), &bills);
     }
     if let Some(file) = &args.bill
         && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
@@ -216,7 +222,12 @@ pub fn main(args: &Args) -> Result<Exit> {
 /// What a bill does with what is in flight, or with what arrives.
 fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     match amount("--rate", &args.around.rate, Dimension::RATE, (1e-3, 1e12))? {
+        Some(_) if !bill.setup.streams.is_empty() => {
+            let why = "--rate: not available for a bill with [[stream]]";
+            Err(UsageError(why.to_owned()).into())
+        }
         Some(rate) => arriving::arriving(args, rate, bill),
+        None if !bill.setup.streams.is_empty() => streams::streams(args, goal, bill),
         None => predicted::predicted(args, goal, bill),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use block::Rate;
 use clap::Args as Flags;
 use job::formats::read_text;
-use job::spec::{JobSpec, MADE, MAKER, Step};
+use job::spec::{Access, JobSpec, MADE, MAKER, Step};
 use load::Prepared;
 use model::device::Profile;
 use plan::bill::{Bill, Work, shipped, shipped_names};
@@ -105,6 +105,9 @@ pub fn job(args: &Args) -> Result<JobSpec> {
     if !job.laid_out.is_empty() {
         let why = "laid_out needs real files: only run has them; remove laid_out";
         return Err(UsageError(why.to_owned()).into());
+    }
+    if let (System::Bill(bill), None, None) = (&system, &args.job, &args.preset) {
+        streams_of(bill, &mut job)?;
     }
     let names: Vec<String> = simulator(&setup, &system)?.drives().iter().map(name).collect();
     name_drives(&mut job, &names)?;
@@ -428,6 +431,32 @@ fn work_of(bill: &Bill, drive: &mut Drive) {
     if drive.read.is_none() && drive.rw.is_none() {
         drive.read = Some(bill.work.read_share * 100.0);
     }
+}
+
+/// The streams of a bill are groups of workers beside the first, on the same drives.
+fn streams_of(bill: &Bill, job: &mut JobSpec) -> Result<()> {
+    let streams = plan::mixed::streams(bill);
+    if streams.iter().any(|stream| stream.sequential != bill.setup.sequential) && has_disks(bill) {
+        let why = "[[stream]]: simulate takes disks' streams all in sequence or none: use plan";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    for step in &mut job.steps {
+        let Some(first) = step.groups.first().cloned() else { continue };
+        for stream in streams.iter().skip(1) {
+            let (work, mut group) = (stream.work, first.clone());
+            let random = if stream.sequential { 0.0 } else { 100.0 };
+            let size = work.size_bytes as u32;
+            group.workload.access = Access::new(size, work.read_share * 100.0, random);
+            group.workload.outstanding = work.outstanding;
+            step.groups.push(group);
+        }
+    }
+    Ok(())
+}
+
+fn has_disks(bill: &Bill) -> bool {
+    let drives = bill.groups.iter().filter_map(|group| group.drive.as_ref());
+    drives.into_iter().any(|drive| bill.catalogue.parts[drive].known("reorder").is_some())
 }
 
 fn usage(job: &JobSpec, error: SimulateError) -> anyhow::Error {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use catalogue::Catalogue;
 
-pub use setup::{Cache, Down, FlashState, HOSTS_MAX, Raid, Setup, Target};
+pub use setup::{Cache, Down, Erasure, FlashState, HOSTS_MAX, Raid, Setup, Stream, Target};
 
 /// Bills that come along: name and text.
 const SHIPPED: [(&str, &str); 5] = [
@@ -115,6 +115,27 @@ impl Bill {
         self.drives() > 0 && self.groups.iter().any(|group| group.link.is_some())
     }
 
+    /// How long what a drive held takes to be made again, with the share of the drives' time that
+    /// `rebuild` gives to it. A set of drives writes it to one new drive; copies and erasure codes
+    /// spread it over all that are left. `None` without a rebuild, or where a figure is not known.
+    pub fn rebuild_s(&self) -> Option<f64> {
+        let Setup { rebuild, replicas, erasure, .. } = self.setup;
+        let group = self.groups.iter().find(|group| group.drive.is_some())?;
+        let drive = &self.catalogue.parts[group.drive.as_ref()?];
+        let (read, write) = (drive.value("read_bandwidth")?, drive.value("write_bandwidth")?);
+        let bytes = drive.value("capacity")?;
+        if rebuild <= 0.0 {
+            return None;
+        }
+        if replicas < 2 && erasure.is_none() {
+            return Some(bytes / (rebuild * read).min(write));
+        }
+        let left = self.drives().saturating_mul(self.setup.hosts).saturating_sub(1).max(1);
+        let reads = erasure.map_or(1.0, |code| f64::from(code.data));
+        // Each byte is read so many times and written once, of the time that all of them give.
+        Some(bytes * (reads / read + 1.0 / write) / (rebuild * f64::from(left)))
+    }
+
     /// Bytes left for data of all hosts that are not down, after spares, parity and copies; `None`
     /// if a drive's capacity is not known, or if there are no drives.
     pub fn usable_bytes(&self) -> Option<f64> {
@@ -130,7 +151,11 @@ impl Bill {
             bytes += each * f64::from(group.devices());
         }
         let held = f64::from(drives.saturating_sub(self.setup.spares)) / f64::from(drives);
-        Some(bytes * held * f64::from(self.setup.up()) / f64::from(self.setup.replicas))
+        let share = match self.setup.erasure {
+            Some(code) => f64::from(code.data) / f64::from(code.width()),
+            None => 1.0 / f64::from(self.setup.replicas),
+        };
+        Some(bytes * held * f64::from(self.setup.up()) * share)
     }
 }
 

@@ -16,6 +16,7 @@ pub mod cost;
 pub mod database;
 pub mod evidence;
 pub mod expression;
+pub mod mixed;
 pub mod predict;
 pub mod search;
 pub mod simulate;

@@ -91,9 +91,9 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
     Ok(told(all, solved, 0.0))
 }
 
-/// Rates by Linearizer, all moved by as much as the exact answer is off it in the middle: what the
-/// figures' intervals change is far more than what the two methods differ in, and an exact answer of
-/// some milliseconds, thousands of times, is not quick.
+/// Rates by Linearizer, all moved by as much as the exact answer is off it in the middle: what
+/// the figures' intervals change is far more than what the two methods differ in, and an exact
+/// answer of some milliseconds, thousands of times, is not quick.
 fn quick(bill: &Bill) -> Result<impl Fn(&Tweak) -> Result<f64, PlanError>, PlanError> {
     let by = move |method: Method| {
         move |tweak: &Tweak| Ok::<f64, PlanError>(predict_by(bill, tweak, method)?.iops)

@@ -184,6 +184,13 @@ impl System {
                 builder.drives(index, group, [fabric, processor, far, added])?;
             }
         }
+        if let Some(seconds) = bill.rebuild_s() {
+            let share = bill.setup.rebuild * 100.0;
+            builder.remark(&format!(
+                "a failed drive is made again in {:.1} h, with {share} % of the time of each drive",
+                seconds / 3600.0
+            ));
+        }
         let Builder { network, resources, inputs, remarks, .. } = builder;
         Ok(System { network, resources, inputs, remarks })
     }

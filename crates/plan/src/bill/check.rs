@@ -5,6 +5,23 @@ use super::{Bill, DEVICES_MAX, Group, Setup, Work};
 /// Lanes of a drive that the catalogue does not tell them of: those of U.2, U.3, M.2 and E3.S.
 const LANES: f64 = 4.0;
 
+impl Work {
+    /// Checks what can be asked; the error is the reason.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Work { size_bytes, read_share, outstanding } = *self;
+        if !(1.0..=1e9).contains(&size_bytes) {
+            return Err(format!("I/Os of {size_bytes} bytes: 1 to 1g are possible"));
+        }
+        if !(0.0..=1.0).contains(&read_share) {
+            return Err(format!("{} % of reads: 0 to 100 are possible", read_share * 100.0));
+        }
+        if !(1..=65536).contains(&outstanding) {
+            return Err(format!("{outstanding} outstanding: 1 to 65536 are possible"));
+        }
+        Ok(())
+    }
+}
+
 impl Bill {
     /// Checks what can be built: the line and the reason are returned if it cannot.
     ///
@@ -12,16 +29,7 @@ impl Bill {
     ///
     /// Line of the group, 1 for the bill itself, and reason.
     pub fn check(&self) -> Result<(), (usize, String)> {
-        let Work { size_bytes, read_share, outstanding } = self.work;
-        if !(1.0..=1e9).contains(&size_bytes) {
-            return Err((1, format!("I/Os of {size_bytes} bytes: 1 to 1g are possible")));
-        }
-        if !(0.0..=1.0).contains(&read_share) {
-            return Err((1, format!("{} % of reads: 0 to 100 are possible", read_share * 100.0)));
-        }
-        if !(1..=65536).contains(&outstanding) {
-            return Err((1, format!("{outstanding} outstanding: 1 to 65536 are possible")));
-        }
+        self.work.check().map_err(|reason| (1, reason))?;
         let devices = self.groups.iter().fold(0u32, |sum, g| sum.saturating_add(g.devices()));
         if !(1..=DEVICES_MAX).contains(&devices) {
             let reason = format!("{devices} drives and ports: 1 to {DEVICES_MAX} are possible");
@@ -47,7 +55,8 @@ impl Bill {
 
     /// Spares, sets and what has failed.
     fn check_setup(&self) -> Result<(), String> {
-        let Setup { width, spares, down, replicas, hosts, .. } = self.setup;
+        let Setup { width, spares, down, hosts, rebuild, .. } = self.setup;
+        let copies = self.setup.survives();
         let drives = self.drives();
         if self.setup.idle() > 0 && self.setup.idle() >= drives {
             let failed = down.drives;
@@ -65,17 +74,22 @@ impl Bill {
         }
         // Copies are on other hosts; parity and mirrors are within one.
         let survives = levels().map(|raid| raid.tolerates()).min().unwrap_or(0);
-        if down.drives > survives && replicas < 2 {
+        if down.drives > survives && copies == 0 {
             return Err(format!(
-                "{} drives down loses data: this survives {survives}; give raid or replicas",
+                "{} drives down loses data: this survives {survives}; give raid, replicas or \
+                 erasure",
                 down.drives
             ));
         }
-        if down.hosts > 0 && (down.hosts >= hosts || down.hosts >= replicas) {
+        if down.hosts > 0 && (down.hosts >= hosts || down.hosts > copies) {
             return Err(format!(
-                "{} of {hosts} hosts down with {replicas} copies of the data: a copy must be left",
+                "{} of {hosts} hosts down loses data: {copies} may fail; give replicas or erasure",
                 down.hosts
             ));
+        }
+        if rebuild > 0.0 && survives == 0 && copies == 0 {
+            let why = "rebuild: there is nothing to rebuild from; give raid, replicas or erasure";
+            return Err(why.to_owned());
         }
         Ok(())
     }

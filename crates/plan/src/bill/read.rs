@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Bill, BillError, Group, Raid, Setup, View, Work, payload, setup::RawSetup};
+use super::{Bill, BillError, Group, Raid, Setup, Stream, View, Work, payload, setup::RawSetup};
 use catalogue::read::{RawFigure, RawPart, RawParts, RawSource, line_of, syntax};
 use catalogue::{Catalogue, Class, Part};
 
@@ -38,7 +38,13 @@ struct RawBill {
     down_hosts: u32,
     #[serde(default)]
     sequential: bool,
+    erasure: Option<String>,
+    #[serde(default)]
+    rebuild: f64,
     group: Vec<Spanned<RawGroup>>,
+    /// Work beside that of the bill.
+    #[serde(default)]
+    stream: Vec<Spanned<RawStream>>,
     #[serde(default)]
     extra: Vec<RawExtra>,
     /// Sources, parts and figures of the bill's own.
@@ -56,6 +62,26 @@ struct RawExtra {
     #[serde(deserialize_with = "catalogue::line::read")]
     what: String,
     price: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStream {
+    size: String,
+    #[serde(default = "reads")]
+    read: f64,
+    outstanding: u32,
+    #[serde(default)]
+    sequential: bool,
+}
+
+impl RawStream {
+    fn checked(self) -> Result<Stream, String> {
+        let size_bytes = block::parse_size(&self.size).map_err(|error| error.to_string())? as f64;
+        let (read_share, outstanding) = (self.read / 100.0, self.outstanding);
+        let work = Work { size_bytes, read_share, outstanding };
+        work.check().map(|()| Stream { work, sequential: self.sequential })
+    }
 }
 
 #[derive(Deserialize)]
@@ -86,6 +112,9 @@ struct RawGroup {
     #[serde(default)]
     short_addresses: bool,
 }
+
+/// Most kinds of work beside that of the bill.
+const STREAMS_MAX: usize = 7;
 
 fn reads() -> f64 {
     100.0
@@ -131,7 +160,8 @@ impl Bill {
             let group = group.into_inner().checked(&catalogue, line);
             groups.push(group.map_err(|reason| refuse(line, reason))?);
         }
-        let setup: Setup = RawSetup {
+        let streams = streams(text, raw.stream).map_err(|(line, reason)| refuse(line, reason))?;
+        let mut setup: Setup = RawSetup {
             jobs: raw.jobs,
             hosts: raw.hosts,
             replicas: raw.replicas,
@@ -146,9 +176,12 @@ impl Bill {
             down_drives: raw.down_drives,
             down_hosts: raw.down_hosts,
             sequential: raw.sequential,
+            erasure: raw.erasure.clone(),
+            rebuild: raw.rebuild,
         }
         .checked(&catalogue)
         .map_err(|reason| refuse(1, reason))?;
+        setup.streams = streams;
         let work = Work {
             size_bytes: size as f64,
             read_share: raw.read / 100.0,
@@ -160,6 +193,19 @@ impl Bill {
         bill.check().map_err(|(line, reason)| refuse(line, reason))?;
         Ok(bill)
     }
+}
+
+/// Work beside that of the bill; the error is a line and the reason.
+fn streams(text: &str, raw: Vec<Spanned<RawStream>>) -> Result<Vec<Stream>, (usize, String)> {
+    if raw.len() > STREAMS_MAX {
+        let reason = format!("{} streams beside the first: {STREAMS_MAX} at most", raw.len());
+        return Err((1, reason));
+    }
+    let checked = |stream: Spanned<RawStream>| {
+        let line = line_of(text, stream.span().start);
+        stream.into_inner().checked().map_err(|reason| (line, reason))
+    };
+    raw.into_iter().map(checked).collect()
 }
 
 fn named<'a>(catalogue: &'a Catalogue, name: &str, class: Class) -> Result<&'a Part, String> {

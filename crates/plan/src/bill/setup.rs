@@ -1,5 +1,6 @@
 //! How a system is put together beyond its parts: hosts, copies, parity, caches, the far side.
 
+use super::Work;
 use serde::{Deserialize, Serialize};
 
 use catalogue::{Catalogue, Class};
@@ -30,6 +31,46 @@ pub struct Setup {
     pub down: Down,
     /// Whether each I/O begins where the one before ended, so that no head moves.
     pub sequential: bool,
+    /// How hosts hold data together, in place of copies.
+    pub erasure: Option<Erasure>,
+    /// Share of the time of each drive, 0 to 1, that making up for what has failed takes.
+    pub rebuild: f64,
+    /// Further work at the same time, beside that of the bill.
+    pub streams: Vec<Stream>,
+    /// Whether reads of other streams are among its writes.
+    pub among_reads: bool,
+}
+
+/// Work beside other work on the same drives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Stream {
+    /// What is asked.
+    pub work: Work,
+    /// Whether each I/O begins where the one before ended.
+    pub sequential: bool,
+}
+
+/// Data in `data` chunks and `parity` more, each on another host; as many as `parity` may fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Erasure {
+    /// k.
+    pub data: u32,
+    /// m.
+    pub parity: u32,
+}
+
+impl Erasure {
+    /// Reads "4+2".
+    fn read(text: &str) -> Option<Erasure> {
+        let (data, parity) = text.split_once('+')?;
+        let code = Erasure { data: data.trim().parse().ok()?, parity: parity.trim().parse().ok()? };
+        ((2..=64).contains(&code.data) && (1..=16).contains(&code.parity)).then_some(code)
+    }
+
+    /// Chunks of all.
+    pub fn width(self) -> u32 {
+        self.data + self.parity
+    }
 }
 
 /// What has failed.
@@ -54,6 +95,10 @@ impl Default for Setup {
             spares: 0,
             down: Down::default(),
             sequential: false,
+            erasure: None,
+            rebuild: 0.0,
+            streams: Vec::new(),
+            among_reads: false,
         }
     }
 }
@@ -62,6 +107,31 @@ impl Setup {
     /// Hosts that are up.
     pub fn up(&self) -> u32 {
         self.hosts.saturating_sub(self.down.hosts)
+    }
+
+    /// How many hosts may fail before data is lost.
+    pub fn survives(&self) -> u32 {
+        self.erasure.map_or(self.replicas - 1, |code| code.parity)
+    }
+
+    /// Reads and writes of drives for a write of the work, over all hosts. A short one reads what
+    /// it replaces and the parities and writes them anew; in sequence stripes are written whole.
+    pub fn host_writes(&self) -> (f64, f64) {
+        match self.erasure {
+            None => (0.0, f64::from(self.replicas)),
+            Some(code) if self.sequential => (0.0, f64::from(code.width()) / f64::from(code.data)),
+            Some(code) => {
+                let each = f64::from(1 + code.parity);
+                (each, each)
+            }
+        }
+    }
+
+    /// Reads of drives for a read, while hosts are down: what they held is worked out from as many
+    /// chunks of the others as there are of data.
+    pub fn host_reads(&self) -> f64 {
+        let lost = f64::from(self.down.hosts) / f64::from(self.hosts.max(1));
+        self.erasure.map_or(1.0, |code| 1.0 - lost + lost * f64::from(code.data))
     }
 
     /// Drives of a host that take no I/O.
@@ -99,6 +169,17 @@ pub struct Target {
     pub server: Option<String>,
     /// How many cores serve, fewer than the server has or without one.
     pub cores: Option<u32>,
+}
+
+/// A code for so many hosts; the error is the reason.
+fn coded(text: &str, hosts: u32, replicas: u32) -> Result<Erasure, String> {
+    let code = Erasure::read(text)
+        .ok_or_else(|| format!("erasure = \"{text}\": chunks of data and parity, as \"4+2\""))?;
+    if code.width() > hosts || replicas > 1 {
+        let width = code.width();
+        return Err(format!("erasure takes {width} hosts or more, and no replicas besides"));
+    }
+    Ok(code)
 }
 
 /// How drives hold data together.
@@ -197,6 +278,8 @@ pub(super) struct RawSetup {
     pub down_drives: u32,
     pub down_hosts: u32,
     pub sequential: bool,
+    pub erasure: Option<String>,
+    pub rebuild: f64,
 }
 
 impl RawSetup {
@@ -213,6 +296,12 @@ impl RawSetup {
         if self.jobs.is_some_and(|jobs| !(1..=65_536).contains(&jobs)) {
             return Err("jobs: 1 to 65536".to_owned());
         }
+        let coded = |text| coded(text, hosts, replicas);
+        let erasure = self.erasure.as_deref().map(coded).transpose()?;
+        if !(0.0..=90.0).contains(&self.rebuild) {
+            return Err(format!("rebuild takes {} % of the drives: 0 to 90", self.rebuild));
+        }
+        let rebuild = self.rebuild / 100.0;
         let cache = match (self.cache_hit, self.cache_latency_us) {
             (None, None) => None,
             (Some(hit), Some(us)) if (0.0..=100.0).contains(&hit) && (1e-3..=1e7).contains(&us) => {
@@ -257,6 +346,7 @@ impl RawSetup {
         let down = Down { drives: self.down_drives, hosts: self.down_hosts };
         let (jobs, width, spares) = (self.jobs, self.width, self.spares);
         let sequential = self.sequential;
-        Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down, sequential })
+        let more = Setup { erasure, rebuild, sequential, ..Setup::default() };
+        Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down, ..more })
     }
 }

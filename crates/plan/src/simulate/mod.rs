@@ -362,7 +362,7 @@ fn withhold_percentiles(result: &mut RunResult) {
 }
 
 /// Follows a route to all its visits, whatever holds or forks on the way.
-fn for_each_stop(route: &mut [Step], each: &mut impl FnMut(&mut Vec<StationId>)) {
+pub(crate) fn for_each_stop(route: &mut [Step], each: &mut impl FnMut(&mut Vec<StationId>)) {
     for step in route {
         match step {
             Step::Visit(visit) => each(&mut visit.at),

@@ -18,6 +18,9 @@ const DEEP_S: f64 = 300e-6;
 /// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
 /// known, in bytes.
 const LONG: f64 = 65_536.0;
+/// Lengths that ratings and bandwidths of writes are found with, in bytes.
+const RATED: f64 = 4096.0;
+const FULL_WRITE: f64 = 131_072.0;
 
 impl Builder<'_> {
     /// Cards with their drives.
@@ -284,6 +287,8 @@ impl Builder<'_> {
                 let idle = self.idle(group, drive, alone)?;
                 let delay_s = self.beside(seconds, idle) * passed
                     + self.bill.setup.cache.map_or(0.0, |cache| cache.hit * cache.latency_s);
+                // What a rebuild takes of a drive's time, others wait for.
+                let passed = passed / (1.0 - self.bill.setup.rebuild);
                 let decides: &[&str] = match self.bill.work.size_bytes > 4096.0 {
                     true => &["read_bandwidth", "write_bandwidth"],
                     false => &["read_iops", "write_iops", "mix_iops", "mix_factor"],
@@ -316,7 +321,8 @@ impl Builder<'_> {
         let read = read + bytes(drive.value("read_bandwidth"));
         let write = write + bytes(drive.value("write_bandwidth"));
         // Parity is read before it is written.
-        let before = if group.raid.small_write().0 > 0.0 { read } else { 0.0 };
+        let reads_first = group.raid.small_write().0 + self.bill.setup.host_writes().0 > 0.0;
+        let before = if reads_first { read } else { 0.0 };
         Ok(reads * read + writes * (before + write))
     }
 
@@ -369,9 +375,11 @@ impl Builder<'_> {
         let work = self.bill.work;
         let (reads, writes) = self.shares();
         let (before, after) = group.raid.small_write();
-        let copies = f64::from(self.bill.setup.replicas);
+        let (first, copies) = self.bill.setup.host_writes();
+        // Parity over hosts is of what each host holds: both read before they write.
+        let (before, after) = (first + before * copies, after * copies);
         let mut seconds = 0.0;
-        let (reads, writes) = (reads * self.degraded(group), writes);
+        let reads = reads * self.degraded(group) * self.bill.setup.host_reads();
         if reads > 0.0 || (writes > 0.0 && before > 0.0) {
             let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
             let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
@@ -380,7 +388,7 @@ impl Builder<'_> {
                 false => self.read_rate(drive)?,
             } * self.chosen(drive);
             let read = (1.0 / rate).max(work.size_bytes / bandwidth);
-            seconds += (reads + writes * before * copies) * read;
+            seconds += (reads + writes * before) * read;
         }
         if writes > 0.0 {
             let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
@@ -400,9 +408,13 @@ impl Builder<'_> {
                 },
             };
             let rate = rate * self.gathered(group, drive);
-            let weight = if work.read_share > 0.0 { self.mix_factor(drive)? } else { 1.0 };
-            let write = (1.0 / rate).max(work.size_bytes / bandwidth);
-            seconds += writes * weight * write * after * copies;
+            let among = work.read_share > 0.0 || self.bill.setup.among_reads;
+            let weight = if among { self.mix_factor(drive)? } else { 1.0 };
+            let write = match self.bill.setup.state {
+                FlashState::Worn => between(work.size_bytes, rate, bandwidth),
+                FlashState::Fresh => (1.0 / rate).max(work.size_bytes / bandwidth),
+            };
+            seconds += writes * weight * write * after;
         }
         Ok(seconds)
     }
@@ -482,6 +494,15 @@ impl Builder<'_> {
         let (reads, writes) = (self.need(drive, "read_iops")?, self.need(drive, "write_iops")?);
         Ok(((1.0 / mixed - 0.7 / reads) / (0.3 / writes)).max(0.1))
     }
+}
+
+/// Time of a write between the lengths at which rating and bandwidth hold: bytes count on a line.
+/// Worn flash writes them again and again, so that the rating of 4 KiB is not that of 8 KiB.
+fn between(size_bytes: f64, rate: f64, bandwidth: f64) -> f64 {
+    let short = 1.0 / rate;
+    let long = short.max(FULL_WRITE / bandwidth);
+    let share = ((size_bytes - RATED) / (FULL_WRITE - RATED)).clamp(0.0, 1.0);
+    (short + share * (long - short)).max(size_bytes / bandwidth)
 }
 
 /// What a long I/O does not wait for.

@@ -43,7 +43,8 @@ impl Builder<'_> {
         }
         let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
         let (reads, writes) = self.shares();
-        let copies = f64::from(self.bill.setup.replicas);
+        let (first, copies) = self.bill.setup.host_writes();
+        let reads = reads * self.bill.setup.host_reads() + writes * first;
         let mut seconds = 0.0;
         for id in self.bill.software.as_deref().into_iter().chain(target) {
             let part = self.part(id);

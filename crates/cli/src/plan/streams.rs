@@ -1,0 +1,65 @@
+//! What several kinds of work get at once.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use block::Rate;
+use plan::bill::Bill;
+use plan::mixed::{Mixed, mixed};
+use serde_json::json;
+
+use super::{Args, blame, percent};
+use crate::exit::{Exit, UsageError};
+use crate::output::print;
+
+/// Predicts a bill with streams.
+pub fn streams(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
+    if args.html.is_some() || goal.is_some() {
+        let why = "--html and --goal: not available for a bill with [[stream]]";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    let found = mixed(bill).map_err(|error| blame(args.bill.as_deref(), error))?;
+    print(&if args.json { document(bill, &found)? } else { text(bill, &found)? })?;
+    Ok(Exit::Good)
+}
+
+fn document(bill: &Bill, found: &Mixed) -> Result<String> {
+    let document = json!({
+        "name": bill.name,
+        "origin": "simulated",
+        "kind": found.kind,
+        "mixed": found,
+        "evidence": null,
+    });
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+fn text(bill: &Bill, found: &Mixed) -> Result<String> {
+    let kind = found.kind.word();
+    let mut text =
+        format!("{}: {} streams at once; predicted ({kind})\n", bill.name, found.flows.len());
+    for flow in &found.flows {
+        let work = flow.stream.work;
+        writeln!(
+            text,
+            "  stream     {} B, {} % reads{}, {} in flight on each: {} IOPS, {}B/s, {:.1} us on \
+             average",
+            work.size_bytes,
+            percent(work.read_share),
+            if flow.stream.sequential { ", in sequence" } else { "" },
+            work.outstanding,
+            Rate(flow.iops),
+            Rate(flow.bytes_per_s),
+            flow.latency_s * 1e6
+        )?;
+    }
+    for used in &found.uses {
+        let (share, kind) = (used.utilisation * 100.0, used.kind.word());
+        writeln!(text, "  busy       {share:>5.1} %  {} [{kind}]", used.name)?;
+    }
+    writeln!(text, "note: no published results of such load: no interval")?;
+    for remark in &found.remarks {
+        writeln!(text, "note: {remark}")?;
+    }
+    Ok(text)
+}
