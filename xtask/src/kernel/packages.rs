@@ -55,7 +55,9 @@ pub fn unpack_backport(folder: &Path) -> Result<PathBuf> {
         command
     };
     run(apt("apt-get").args(["-q", "update"]))?;
-    let name = kernel(apt("apt-cache"))?;
+    // An archive that cannot be reached is no error to the line above.
+    let unknown = || format!("{release}-backports is out of reach");
+    let name = kernel(apt("apt-cache")).with_context(unknown)?;
     println!("downloading {name} of {release}-backports");
     run(apt("apt-get").arg("download").arg(name))?;
     let root = folder.join("root");
