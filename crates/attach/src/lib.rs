@@ -209,8 +209,8 @@ impl Attached {
 }
 
 impl Stopper {
-    /// Flushes the file or device, detaches it and ends the threads. Programs that still have it open
-    /// get errors from now on, which is logged.
+    /// Flushes the file or device, detaches it and ends the threads. Programs that still have it
+    /// open get errors from now on, which is logged.
     pub fn stop(&self) {
         let Shared { place, log, .. } = &*self.shared;
         let synced = match place {
