@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Cause, Connection, Done, Geometry, Immediate, Io, Nanos};
+use crate::{Cause, Connection, Done, Fault, Geometry, Immediate, Io, Nanos, Zone, Zones};
 
 /// One core's way to a volume.
 ///
@@ -68,6 +68,22 @@ pub trait Lane {
     /// or could be. A lane around others passes theirs on, or their sum.
     fn connection(&self, _now: Nanos) -> Connection {
         Connection::default()
+    }
+
+    /// The zones of a device that is written from write pointers on, as it tells them now; `None`
+    /// for all others, and for a lane around others.
+    fn zones(&self) -> Option<Zones> {
+        None
+    }
+
+    /// Moves the write pointer of one of them back to its beginning. The call waits for the device:
+    /// there is no I/O for it.
+    ///
+    /// # Errors
+    ///
+    /// Why not, with a cause for [`words_of`](Self::words_of).
+    fn reset_zone(&mut self, _: &Zone) -> Result<(), (Fault, Cause)> {
+        Err((Fault::Unsupported, Cause::NONE))
     }
 
     /// Asks for an orderly end of the way, if there is such a thing. True when it has ended.

@@ -26,6 +26,7 @@ mod pool;
 mod random;
 mod size;
 mod time;
+mod zone;
 
 pub use account::Account;
 pub use activity::{Activity, Doing, Stretch};
@@ -47,3 +48,4 @@ pub use pool::Pool;
 pub use random::{Rng, splitmix};
 pub use size::{Rate, SizeError, parse_size, print_size};
 pub use time::Nanos;
+pub use zone::{Zone, Zones};

@@ -11,7 +11,7 @@ use clap::Args as Flags;
 use job::formats::{Note, Reading, Treatment, fio, icf};
 use job::spec::{
     DataPattern, Expect, Extent, Figures, FileWalk, Group, JobSpec, Line, Logs, Pacing, Places,
-    Range, Replay, Reported, Step, Verify, Walk, When, Workload, ZoneWalk,
+    Range, Replay, Reported, Step, Verify, Walk, When, Workload, ZoneWalk, Zoned,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -211,6 +211,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(places(&access.random, &access.lines));
     facts.extend(walk(access.sequential));
     facts.extend(access.zones.map(zones));
+    facts.extend(access.zoned.map(zoned));
     facts.extend(access.files.as_ref().map(files));
     let run =
         if access.run_stays { "times each place" } else { "sequential I/Os from each offset" };
@@ -385,6 +386,15 @@ fn zones(zones: ZoneWalk) -> String {
     let [transfer, range, skip] =
         [zones.transfer_bytes, zones.range_bytes, zones.skip_bytes].map(print_size);
     format!("{transfer} in each zone of {range}, then {skip} skipped")
+}
+
+fn zoned(zoned: Zoned) -> String {
+    let most = match zoned.max_open {
+        0 => String::new(),
+        most => format!(", at most {most} open"),
+    };
+    let reads = if zoned.read_beyond { "anywhere" } else { "before write pointers" };
+    format!("zones of the device: writes at write pointers{most}, reads {reads}")
 }
 
 fn files(files: &FileWalk) -> String {

@@ -197,7 +197,8 @@ fn make_worker(
     let this = &spec.workers[index];
     let who = Identity { seed: spec.seed, number: this.number, part: this.part, data: true };
     Worker::new(lane, &this.workload, who, ledger, core.pool())
-        .map_err(|error| format!("no memory for buffers: {error}"))
+        .map_err(|error| format!("no memory for buffers: {error}"))?
+        .zoned(&this.workload, spec.seed, this.number, this.part)
 }
 
 /// The loop of a core: one entry into the kernel, then a step of each worker.

@@ -9,6 +9,7 @@ mod planned;
 mod replay;
 mod turn;
 mod verify;
+mod zoned;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -46,6 +46,7 @@ mod wait;
 mod waker;
 mod watch;
 mod words;
+mod zones;
 
 pub use crate::clock::Clock;
 pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, SharedTime, Turned};
@@ -71,3 +72,4 @@ pub use crate::ublk::{UblkOp, UblkQueue, UblkRequest};
 pub use crate::ublk_control::{UblkControl, UblkDevice, UblkInfo, UblkShape, UblkWish};
 pub use crate::waker::Waker;
 pub use crate::words::Words;
+pub use crate::zones::{reset_zone, zones_of};

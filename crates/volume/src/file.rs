@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag, Zone, Zones};
 use os::{
     Core, Device, File, FileDone, FileOp, FileOpKind, FileState, NvmeStatus, OpenFile, Polling,
 };
@@ -154,6 +154,7 @@ impl Volume for FileVolume {
             geometry: self.geometry,
             file,
             watch: Watch::new(self),
+            opened: Arc::clone(&self.opened),
             trim: match self.discards && core.features().discards {
                 true => FileOpKind::Discard,
                 false => FileOpKind::Punch,
@@ -213,6 +214,8 @@ struct FileLane {
     geometry: Geometry,
     file: File,
     watch: Watch,
+    /// For calls that are no I/Os.
+    opened: Arc<OpenFile>,
     /// How ranges are freed.
     trim: FileOpKind,
     /// It goes through the page cache.
@@ -301,6 +304,15 @@ impl Lane for FileLane {
             REMOVED => Some("the file was removed: what is written would be lost".to_owned()),
             cause => status_words(cause).or_else(|| Some(os::errno_words(cause.0 as i32))),
         }
+    }
+
+    fn zones(&self) -> Option<Zones> {
+        os::zones_of(&self.opened.file)
+    }
+
+    fn reset_zone(&mut self, zone: &Zone) -> Result<(), (Fault, Cause)> {
+        os::reset_zone(&self.opened.file, zone.start, zone.bytes)
+            .map_err(|error| (fault_of(&error), cause_of(&error)))
     }
 
     fn wake(&self) -> Option<Nanos> {

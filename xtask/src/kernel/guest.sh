@@ -302,6 +302,62 @@ commands_are_counted_as_by_fio() {
     done
 }
 
+# --- Zones of a device
+
+# A null disk of zones of 4 MiB, of which 3 MiB can be written, at most three open at once.
+zoned_disk() {
+    insmod /modules/*-null_blk.ko nr_devices=1 gb=1 zoned=1 zone_size=4 zone_capacity=3 \
+        zone_max_open=3 memory_backed=1
+}
+
+in_zones='--filename=/dev/nullb0 --direct=1 --zonemode=zbd --bs=64k --output-format=json'
+
+# pointers FILE: how many blocks of each of the first eight zones fio can read: its write pointer.
+pointers() {
+    local jobs= zone
+    for zone in 0 1 2 3 4 5 6 7; do
+        jobs="$jobs --name=zone-$zone --rw=read --offset=$((zone * 4))m --size=4m"
+    done
+    with_fio $in_zones --ioengine=psync --output=/tmp/pointers.json $jobs &&
+        grep '"total_ios"' /tmp/pointers.json | awk 'NR % 4 == 1 { print $3 + 0 }' >"$1" &&
+        [ "$(wc -l <"$1")" = 8 ]
+}
+
+# zoned_alike ARGUMENT…: a job of fio's and the same of ours, each on a fresh disk: as many I/Os and
+# bytes. What they left behind stands in /tmp/pointers-theirs and /tmp/pointers-ours.
+zoned_alike() {
+    zoned_disk && with_fio $in_zones --ioengine=libaio --name=a "$@" --output=/tmp/theirs.json &&
+        pointers /tmp/pointers-theirs && rmmod null_blk &&
+        zoned_disk && drumfire fio $in_zones --ioengine=libaio --name=a "$@" \
+        --output=/tmp/ours.json --destroy=/dev/nullb0 &&
+        pointers /tmp/pointers-ours && rmmod null_blk || return 1
+    counts_of /tmp/theirs.json >/tmp/theirs && counts_of /tmp/ours.json >/tmp/ours &&
+        [ "$(grep -c . /tmp/ours)" -ge 8 ] && diff /tmp/theirs /tmp/ours
+}
+
+same_pointers() { diff /tmp/pointers-theirs /tmp/pointers-ours; }
+
+# Within zones, through all of them, and once more through those that are full by then.
+zones_are_written_as_by_fio() {
+    zoned_alike --rw=write --size=10m --iodepth=4 && same_pointers &&
+        zoned_alike --rw=write --size=32m && same_pointers &&
+        zoned_alike --rw=write --size=32m --io_size=7m && same_pointers &&
+        zoned_alike --rw=write --size=32m --io_size=44m && same_pointers
+}
+
+# Where random writes go is chance: as many, and of zones no more are open than may be.
+zones_at_random_as_by_fio() {
+    zoned_alike --rw=randwrite --size=32m --io_size=20m --iodepth=8 --max_open_zones=2 &&
+        cat /tmp/pointers-ours &&
+        [ "$(awk '$1 > 0 && $1 < 48' /tmp/pointers-ours | wc -l)" -le 2 ]
+}
+
+# A disk without zones says so.
+zones_are_wanted() {
+    ! drumfire fio --name=a --filename=/dev/nvme0n1 --direct=1 --zonemode=zbd --rw=read \
+        --size=4m >/tmp/refused 2>&1 && grep 'take zonemode=zbd away' /tmp/refused
+}
+
 null_disk() { insmod /modules/*-null_blk.ko nr_devices=1 gb=1 poll_queues=$1; }
 
 # Nothing else ends an I/O of its poll queue.
@@ -327,7 +383,10 @@ polls() {
     check commands-are-guarded commands_are_guarded
     if [ -e /host/fio ]; then
         check commands-are-counted-as-by-fio commands_are_counted_as_by_fio
+        check zones-are-written-as-by-fio zones_are_written_as_by_fio
+        check zones-at-random-as-by-fio zones_at_random_as_by_fio
     fi
+    check zones-are-wanted zones_are_wanted
     check null-disk-is-polled polls_null_disk
     check disk-without-poll-queues-is-refused refuses_without_queues
     check disk-goes rmmod nvme

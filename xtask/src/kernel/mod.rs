@@ -41,7 +41,7 @@ const PREFIX: &str = "drumfire: ";
 const BY_FIO: &str = "by-fio";
 
 /// What the guest checks once.
-const ONCE: [&str; 32] = [
+const ONCE: [&str; 35] = [
     "sets-up",
     "disk-has-poll-queues",
     "disk-is-polled-and-verified",
@@ -51,6 +51,9 @@ const ONCE: [&str; 32] = [
     "commands-are-polled",
     "commands-are-guarded",
     "commands-are-counted-as-by-fio",
+    "zones-are-written-as-by-fio",
+    "zones-at-random-as-by-fio",
+    "zones-are-wanted",
     "null-disk-is-polled",
     "disk-without-poll-queues-is-refused",
     "disk-goes",

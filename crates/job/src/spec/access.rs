@@ -12,6 +12,7 @@ use super::places::{Places, Walk};
 use super::replay::Replay;
 use super::size::Range;
 use super::zone_walk::ZoneWalk;
+use super::zoned::Zoned;
 use crate::trace::Facts;
 
 /// An access specification.
@@ -56,6 +57,9 @@ pub struct Access {
     /// All of it goes on in one zone, then in the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<ZoneWalk>,
+    /// It goes on in the zones that the device itself has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zoned: Option<Zoned>,
 }
 
 /// Most lines: every size of a range from one block to 2 MiB fits.
@@ -81,6 +85,7 @@ impl Access {
             trims_first: false,
             files: None,
             zones: None,
+            zoned: None,
         }
     }
 
@@ -121,6 +126,7 @@ impl Access {
             return Err(AccessError::Conflict(words));
         }
         self.zones.map_or(Ok(()), |zones| zones.check(self))?;
+        self.zoned.map_or(Ok(()), |zoned| zoned.check(self))?;
         self.files.as_ref().map_or(Ok(()), |files| files.check(self))?;
         self.random.check()
     }

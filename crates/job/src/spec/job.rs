@@ -205,6 +205,7 @@ pub(super) mod test {
                 random: Some(Places::Zipf { exponent: 2.0 }),
             }),
             zones: Some(ZoneWalk { transfer_bytes: 1 << 20, range_bytes: 65536, skip_bytes: 512 }),
+            zoned: None,
         }
     }
 

@@ -27,6 +27,7 @@ mod steady;
 mod when;
 mod workload;
 mod zone_walk;
+mod zoned;
 
 pub use access::{Access, AccessError};
 pub use cache::{Cache, Expect};
@@ -51,3 +52,4 @@ pub use steady::{Quantity, Steady};
 pub use when::When;
 pub use workload::{Arrivals, Content, Pacing, Verify, Workload};
 pub use zone_walk::ZoneWalk;
+pub use zoned::Zoned;

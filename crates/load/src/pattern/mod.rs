@@ -10,12 +10,14 @@ mod permutation;
 mod places;
 mod replay;
 mod zipf;
+mod zoned;
 mod zones;
 
 use block::{Geometry, Nanos, Op, Rng};
 
 use crate::pattern::general::General;
 pub(crate) use crate::pattern::replay::Stream;
+pub(crate) use crate::pattern::zoned::{Entry, Zoned};
 use job::spec::{Access, Line, Part, Places, Walk, Workload};
 
 /// One I/O to be done.
@@ -39,6 +41,8 @@ pub(crate) enum Pattern {
     General(Box<General>),
     /// What a trace says.
     Replay(Box<Stream>),
+    /// In the zones that the device has.
+    Zoned(Box<Zoned>),
 }
 
 /// One size, uniform where random, forward where sequential, reads and writes only.
@@ -97,6 +101,7 @@ impl Pattern {
             }
             Pattern::General(general) => general.next(),
             Pattern::Replay(stream) => stream.next(),
+            Pattern::Zoned(zoned) => zoned.next(),
         }
     }
 
@@ -109,6 +114,7 @@ impl Pattern {
     pub(crate) fn left(&self) -> u64 {
         match self {
             Pattern::General(general) => general.left(),
+            Pattern::Zoned(zoned) => zoned.left(),
             Pattern::Plain(_) | Pattern::Replay(_) => u64::MAX,
         }
     }
@@ -122,7 +128,7 @@ impl Pattern {
                 Next { offset: plain.start + plain.rng.below(plain.places) * plain.align, ..next }
             }
             Pattern::General(general) => general.elsewhere(next),
-            Pattern::Replay(_) => next,
+            Pattern::Replay(_) | Pattern::Zoned(_) => next,
         }
     }
 
@@ -130,7 +136,9 @@ impl Pattern {
     pub(crate) fn reply(&mut self, to: Op, bytes: u32) -> Next {
         let op = if to == Op::Read { Op::Write } else { Op::Read };
         let offset = match self {
-            Pattern::Plain(_) | Pattern::Replay(_) => unreachable!("this pattern has no replies"),
+            Pattern::Plain(_) | Pattern::Replay(_) | Pattern::Zoned(_) => {
+                unreachable!("this pattern has no replies")
+            }
             Pattern::General(general) => general.reply_offset(bytes),
         };
         Next { op, fua: false, offset, len: bytes, pause: Nanos(0), reply: 0 }
@@ -150,6 +158,7 @@ fn is_plain(access: &Access) -> bool {
         && (access.run, access.apart, access.flush_every) == (1, false, 0)
         && !access.trims_first
         && access.zones.is_none()
+        && access.zoned.is_none()
         && access.files.is_none()
 }
 

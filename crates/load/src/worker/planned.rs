@@ -64,6 +64,9 @@ impl Worker {
                     trouble = lost(&*self.lane, fault);
                 }
             }
+            if let (Pattern::Zoned(zoned), Op::Write) = (&mut self.pattern, slot.op) {
+                zoned.ended(slot.offset, done.result.is_ok());
+            }
             if slot.reply > 0 {
                 self.plan.replies.push_back((slot.op, slot.reply));
             }
@@ -183,6 +186,9 @@ impl Worker {
     /// Makes sure that no other change of the same blocks is in flight, if data are compared:
     /// tries other places too. `None` when all were taken.
     pub(super) fn claim(&mut self, mut next: Next) -> Option<Next> {
+        if !self.enter_zone(&next) {
+            return None;
+        }
         let Some(verify) = &self.verify else { return Some(next) };
         if !changes(next.op) {
             return Some(next);

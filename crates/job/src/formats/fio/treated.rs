@@ -130,7 +130,6 @@ pub(super) const ROWS: &[Row] = &[
         ["read_iolog_chunked"],
         "a trace is packed in memory, in fewer bytes than its file has"
     ),
-    ignored!(["max_open_zones", "job_max_open_zones"], "zones are not used"),
     ignored!(["io_submit_mode"], "a rate is kept whatever completes; no thread is needed"),
     differs!(["log_prio"], false, Switch, "priorities are not changed: the column says 0"),
     differs!(["log_issue_time"], "logs have the columns of fio 3.33: this one is not among them"),
@@ -216,12 +215,11 @@ pub(super) const ROWS: &[Row] = &[
     refused!(
         [
             "zonecapacity|zone_capacity",
-            "read_beyond_wp",
             "zone_reset_threshold",
             "zone_reset_frequency",
             "ignore_zone_limits"
         ],
-        "zoned devices are not supported"
+        "zones are as the device has them, and are reset when they are full: take it away"
     ),
     refused!(
         ["directory_count", "opendir"],

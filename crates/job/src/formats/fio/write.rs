@@ -209,6 +209,19 @@ fn access(text: &mut String, workload: &Workload, counted: bool) -> Result<(), S
         set(text, "zonerange", zones.range_bytes);
         set(text, "zoneskip", zones.skip_bytes);
     }
+    if let Some(zoned) = access.zoned {
+        line(text, "zonemode=zbd");
+        for (key, value) in
+            [("zonesize", zoned.zone_bytes), ("max_open_zones", zoned.max_open.into())]
+        {
+            if value > 0 {
+                set(text, key, value);
+            }
+        }
+        if zoned.read_beyond {
+            set(text, "read_beyond_wp", 1);
+        }
+    }
     Ok(())
 }
 

@@ -1,19 +1,29 @@
-//! Zones one after the other, `zonemode=strided`: what its settings say, and what becomes of them.
+//! Zones one after the other, `zonemode=strided`, and those of a device, `zonemode=zbd`: what their
+//! settings say, and what becomes of them.
 
 use super::access;
 use super::convert::Converter;
 use super::job::FioJob;
-use super::option::{Row, Wrong, sets};
+use super::option::{Row, Wrong, flag, sets};
 use super::settings::Distribution;
 use super::storage::JobFiles;
+use super::value::Amount;
 use crate::formats::note::Treatment::{Differs, Ignored};
-use crate::spec::{Access, Extent, Walk, ZoneWalk};
+use crate::spec::{Access, Extent, Places, Walk, ZoneWalk, Zoned};
 
 /// What a job says of zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Zones {
-    /// `zonemode=strided`: without it the others say nothing.
+    /// `zonemode=strided`, or the other: without one the others say nothing.
     pub strided: bool,
+    /// `zonemode=zbd`: the zones are the device's.
+    pub device: bool,
+    /// `max_open_zones=`; 0 for as many as the device does.
+    pub max_open: u32,
+    /// `job_max_open_zones=`, likewise.
+    pub job_max_open: u32,
+    /// `read_beyond_wp`.
+    pub read_beyond: bool,
     /// Bytes that are moved in each, `zonesize=`; 0 where none is given.
     pub transfer_bytes: u64,
     /// Length of each, `zonerange=`; 0 for the size.
@@ -24,21 +34,24 @@ pub struct Zones {
 
 /// The options that say so.
 pub(super) const ROWS: &[Row] = &[
-    sets!("zonemode", zones.strided, |v| mode(v.text()?)?),
+    Row::new(&["zonemode"], false, |s, v| {
+        (s.zones.strided, s.zones.device) = mode(v.text()?)?;
+        Ok(None)
+    }),
+    sets!("max_open_zones", zones.max_open, |v| v.number()?),
+    sets!("job_max_open_zones", zones.job_max_open, |v| v.number()?),
+    flag!("read_beyond_wp", zones.read_beyond),
     sets!("zonesize", zones.transfer_bytes, |v| v.size()?),
     sets!("zonerange", zones.range_bytes, |v| v.size()?),
     sets!("zoneskip", zones.skip_bytes, |v| v.size()?),
 ];
 
-fn mode(text: &str) -> Result<bool, Wrong> {
+/// Whether it is strided, and whether zones are the device's.
+fn mode(text: &str) -> Result<(bool, bool), Wrong> {
     match text {
-        "none" => Ok(false),
-        "strided" => Ok(true),
-        "zbd" => {
-            let why = "zonemode=zbd is not supported: zones of devices are not known here, only \
-                       zonemode=strided";
-            Err(Wrong::Unsupported(why.to_owned()))
-        }
+        "none" => Ok((false, false)),
+        "strided" => Ok((true, false)),
+        "zbd" => Ok((false, true)),
         _ => Err(format!("'{text}' is none of none, strided, zbd").into()),
     }
 }
@@ -52,6 +65,9 @@ pub(super) fn zones(
 ) {
     let settings = &job.settings;
     let zones = settings.zones;
+    if zones.device {
+        return zoned(converter, job, place, access);
+    }
     let Some(walk) = walk(converter, job, place) else { return };
     let size = access::size(settings);
     let longest = u64::from(access.longest_bytes());
@@ -85,6 +101,49 @@ pub(super) fn zones(
     access.zones = Some(walk);
 }
 
+/// Has a job go on in the zones that its device has.
+fn zoned(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles, access: &mut Access) {
+    let settings = &job.settings;
+    let (zones, law) = (settings.zones, &settings.distribution);
+    let single = access.lines.len() == 1 && !access.apart;
+    let partly = access.lines.iter().any(|line| !matches!(line.random_percent, 0.0 | 100.0));
+    let several = place.files > 1 || place.stripes.is_some();
+    let looped = settings.loops != 1 && access.lines[0].read_percent == 100.0;
+    for (word, against, why) in [
+        ("zoneskip", zones.skip_bytes > 0, "zones of a device are all used: take it away"),
+        ("bs", !single, "in zones of a device reads and writes have one size: say bs=SIZE"),
+        ("percentage_random", partly, "in zones of a device all is random or nothing: say rw="),
+        ("filename", several, "zones are those of one device: give each a job of its own"),
+        (
+            "numjobs",
+            settings.clones > 1 && !several && settings.offset_increment == Amount::Bytes(0),
+            "clones want zones of their own: say offset_increment",
+        ),
+        (
+            "rw",
+            settings.mix.trims || settings.mix.hole_bytes != 0,
+            "zones are reset, not trimmed: say rw=write",
+        ),
+        ("fsync", access.flush_every > 0, "in zones of a device nothing is flushed: use end_fsync"),
+        ("random_distribution", *law != Distribution::Uniform, "zones are drawn uniformly"),
+        (
+            "verify",
+            settings.verify.method().is_some(),
+            "data in zones that are reset are not compared: take it away",
+        ),
+        ("loops", looped, "reads end with the last zone: use time_based"),
+    ] {
+        if against {
+            return converter.refuse(job, word, why);
+        }
+    }
+    let limits = [zones.max_open, zones.job_max_open].into_iter();
+    let max_open = limits.filter(|most| *most > 0).min().unwrap_or(0);
+    let zone_bytes = zones.transfer_bytes;
+    access.random = Places::Uniform;
+    access.zoned = Some(Zoned { zone_bytes, max_open, read_beyond: zones.read_beyond });
+}
+
 /// The zones, if there are any and nothing is against them.
 fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) -> Option<ZoneWalk> {
     let settings = &job.settings;
@@ -98,7 +157,7 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) -> Option
             return None;
         }
         (false, _) => {
-            let why = "without zonemode=strided fio takes no zonesize: say both";
+            let why = "without zonemode=strided or zbd fio takes no zonesize: say both";
             converter.refuse(job, "zonesize", why);
             return None;
         }
@@ -193,12 +252,38 @@ mod test {
     }
 
     #[test]
+    fn zones_of_a_device_are_asked_of_it() {
+        let words =
+            "rw=randwrite\nzonemode=zbd\nzonesize=1m\nmax_open_zones=4\njob_max_open_zones=2";
+        let zoned = access(words).zoned.unwrap();
+        assert_eq!((zoned.zone_bytes, zoned.max_open, zoned.read_beyond), (1 << 20, 2, false));
+        assert_eq!(access(words).random, Places::Uniform);
+        let reads = access("rw=read\nzonemode=zbd\nread_beyond_wp=1").zoned.unwrap();
+        assert_eq!((reads.zone_bytes, reads.max_open, reads.read_beyond), (0, 0, true));
+        for (words, why) in [
+            ("zoneskip=1m", "all used"),
+            ("rw=rw\nbs=4k,8k", "have one size"),
+            ("rw=randwrite\npercentage_random=50", "say rw="),
+            ("rw=write\nnumjobs=2", "say offset_increment"),
+            ("rw=randtrim", "reset, not trimmed"),
+            ("rw=write\nfsync=8", "use end_fsync"),
+            ("rw=randread\nrandom_distribution=zipf:1.1", "uniformly"),
+            ("zonecapacity=1m", "as the device has them"),
+        ] {
+            let said = refused(&format!("{NULL}zonemode=zbd\n{words}\n"));
+            assert!(said.contains(why), "{words}: {said}");
+        }
+        // With ioengine=null nothing is compared anyway.
+        let verified = "[a]\nfilename=/dev/a\nsize=1g\nrw=write\nverify=crc32c\nzonemode=zbd\n";
+        assert!(refused(verified).contains("take it away"));
+    }
+
+    #[test]
     fn what_fio_refuses_or_leaves_out_is_so_here() {
         for (words, why) in [
             ("zonesize=1m", "say both"),
             ("zonemode=none\nzonesize=1m", "say both"),
             ("zonemode=strided", "wants a zonesize"),
-            ("zonemode=zbd\nzonesize=1m", "zonemode=zbd is not supported"),
             ("zonemode=strided\nzonesize=1m\nzonerange=2k", "zone of 2048 bytes is shorter"),
             ("zonemode=strided\nzonesize=1m\nrw=read:8k", "holes beside zones"),
             ("zonemode=strided\nzonesize=1m\nrw=randread\nrandom_distribution=zipf:1.1", "uniform"),

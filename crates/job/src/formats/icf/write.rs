@@ -107,6 +107,7 @@ fn plain(group: &Group) -> Result<(), String> {
         ("flushes", access.flush_every == 0),
         ("trims", !access.trims_first),
         ("zones one after the other", access.zones.is_none()),
+        ("zones of the device", access.zoned.is_none()),
         ("files in one volume", access.files.is_none()),
         ("a queue that drains before it is filled again", workload.refill_at.is_none()),
         ("a kind of data", workload.content == Content::default()),

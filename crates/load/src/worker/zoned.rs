@@ -1,0 +1,59 @@
+//! A worker in the zones of a device: asked for once, and reset where a full one is written anew.
+
+use block::{Op, Rng};
+use job::spec::{Part, Workload};
+
+use super::{Trouble, Worker};
+use crate::pattern::{Entry, Next, Pattern, Zoned};
+
+impl Worker {
+    /// The same, in the zones that its device has, if its workload says so.
+    pub(crate) fn zoned(
+        mut self,
+        workload: &Workload,
+        seed: u64,
+        number: u64,
+        part: Part,
+    ) -> Result<Worker, String> {
+        if workload.access.zoned.is_none() {
+            return Ok(self);
+        }
+        if self.verify.is_some() || self.earlier.is_some() {
+            return Err(
+                "data in zones that are reset are not compared: take verify away".to_owned()
+            );
+        }
+        let found = self.lane.zones().ok_or(
+            "the volume has no zones: name a zoned block device (/sys/block/NAME/queue/zoned), or \
+             take zonemode=zbd away",
+        )?;
+        let range = workload.range.on(self.lane.geometry());
+        let zoned = Zoned::new(workload, found, range, Rng::new(seed, 2 * number), part)?;
+        self.pattern = Pattern::Zoned(Box::new(zoned));
+        self.plain = false;
+        Ok(self)
+    }
+
+    /// Whether an I/O may begin in its zone, which is reset for that where it is full.
+    pub(super) fn enter_zone(&mut self, next: &Next) -> bool {
+        let idle = self.free.len() == self.slots.len();
+        let Pattern::Zoned(zoned) = &mut self.pattern else { return true };
+        if next.op == Op::Read {
+            return true;
+        }
+        match zoned.enter(next.offset) {
+            Entry::Now => return true,
+            Entry::Wait => return false,
+            Entry::Reset(_) if !idle => return false,
+            Entry::Reset(zone) => {
+                zoned.was_reset(&zone);
+                if let Err((fault, cause)) = self.lane.reset_zone(&zone) {
+                    let why = self.lane.words_of(cause).unwrap_or_else(|| format!("{fault:?}"));
+                    let why = format!("the zone at byte {} cannot be reset: {why}", zone.start);
+                    self.trouble = Some(Trouble::Lost(why));
+                }
+            }
+        }
+        zoned.enter(next.offset) == Entry::Now
+    }
+}
