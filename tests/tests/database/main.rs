@@ -5,7 +5,6 @@ mod postgres;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, Patience, Running, Served, qemu_storage_daemon};
@@ -198,14 +197,13 @@ fn a_database_goes_on_while_a_leg_of_its_mirror_dies_and_comes_back() {
 #[test]
 fn a_database_lives_on_our_target_through_another_initiator() {
     let Some(drumfire) = Drumfire::find() else { return };
-    let Some(daemon) = qemu_storage_daemon() else { return };
+    let Some(mut command) = qemu_storage_daemon() else { return };
     if !is_possible() {
         return;
     }
     let folder = folder();
     let served = drumfire.serve(&["disk=ram:512m"]);
     let drive = folder.file("drive", &[]);
-    let mut command = Command::new(daemon);
     let node = format!(
         "driver=iscsi,transport=tcp,portal=127.0.0.1:{},target=iqn.2026-11.io.drumfire:disk,lun=1,\
          node-name=disk",
@@ -214,7 +212,7 @@ fn a_database_lives_on_our_target_through_another_initiator() {
     let export = format!("fuse,id=drive,node-name=disk,mountpoint={},writable=on", drive.display());
     command.args(["--blockdev", &node, "--export", &export]);
     let exported = Running::start(&mut command);
-    let mut patience = Patience::new(LIMIT);
+    let mut patience = Patience::new(Duration::from_secs(60));
     while std::fs::metadata(&drive).is_ok_and(|file| file.len() == 0) {
         assert!(patience.wait(), "nothing is exported: {}", exported.stderr());
     }
