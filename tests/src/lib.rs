@@ -34,7 +34,7 @@ pub use loop_device::Loop;
 pub use nbd::{Nbd, NbdCommand};
 pub use patience::Patience;
 pub use program::{Finished, Running, require, run};
-pub use qemu::{qemu_img, qemu_io, qemu_storage_daemon};
+pub use qemu::{qemu_img, qemu_io, qemu_nbd};
 pub use record::{Case, case, skip};
 pub use screen::Screen;
 pub use small::in_small_file_system;
