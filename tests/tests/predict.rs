@@ -359,7 +359,7 @@ fn hosts_are_sized_with_one_of_them_down() {
     let old = run(&format!("{sizing} --year 2010")).stdout;
     assert!(old.contains("x25-m") && !old.contains(" pm1743 "), "{old}");
     for (more, why) in [
-        ("--down-hosts 3", "a copy must be left"),
+        ("--down-hosts 3", "hosts down loses data: 1 may fail"),
         ("--year soon", "--year: 'soon'"),
         ("--price pm1743", "a part and dollars"),
         ("--price nosuch=1", "no part is called"),
