@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use volume::Volume;
 
-use crate::{AttachError, Attached, BLOCK_MAX_BYTES, Log, Options, Place, Shared, queue};
+use crate::{AttachError, Attached, Log, Options, Place, Shared, check_blocks, queue};
 
 /// Kept by the kernel with each device of ours, so that nobody takes away another program's.
 const MARK: u64 = u64::from_be_bytes(*b"drumfire");
@@ -52,9 +52,7 @@ pub fn attach_device(
     log: Log,
 ) -> Result<Attached, AttachError> {
     let geometry = volume.geometry();
-    if geometry.block_bytes > BLOCK_MAX_BYTES {
-        return Err(AttachError::LongBlocks(geometry.block_bytes));
-    }
+    check_blocks(geometry.block_bytes)?;
     let wanted = match node {
         Some(path) => Some(number_of(path).ok_or_else(|| wrong(path, NO_NODE))?),
         None => None,

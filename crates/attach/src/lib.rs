@@ -108,6 +108,11 @@ pub enum AttachError {
     Failed(String),
 }
 
+/// Refuses blocks that are longer than the kernel's pages.
+fn check_blocks(block_bytes: u32) -> Result<(), AttachError> {
+    if block_bytes > BLOCK_MAX_BYTES { Err(AttachError::LongBlocks(block_bytes)) } else { Ok(()) }
+}
+
 /// Attaches the volume at `file`. On return the file is mounted, with the volume's size.
 ///
 /// # Errors
@@ -120,9 +125,7 @@ pub fn attach(
     log: Log,
 ) -> Result<Attached, AttachError> {
     let geometry = volume.geometry();
-    if geometry.block_bytes > BLOCK_MAX_BYTES {
-        return Err(AttachError::LongBlocks(geometry.block_bytes));
-    }
+    check_blocks(geometry.block_bytes)?;
     let read_only = geometry.read_only || options.read_only;
     let access = Access { allow_other: options.allow_other, read_only };
     let (target, channel) = mount::mount(file, access)?;

@@ -207,11 +207,28 @@ fn read_from(file: &str, text: &str) -> Result<Scenario> {
 
 impl Step {
     /// The arguments of a client, from 1, with targets at these portals.
-    pub fn words(&self, client: u32, portals: &BTreeMap<String, String>) -> Vec<String> {
+    ///
+    /// # Errors
+    ///
+    /// A portal of a host that there is not.
+    pub fn words(
+        &self,
+        client: u32,
+        portals: &BTreeMap<String, String>,
+    ) -> Result<Vec<String>, String> {
         let mut words = self.each_client.get(client as usize - 1).cloned().unwrap_or_default();
         words.insert("client".to_owned(), client.to_string());
         let own = self.run.iter().flat_map(|word| expand(&fill(word, &words)));
-        own.map(|word| fill(&word, portals)).collect()
+        let filled = own.map(|word| fill(&word, portals)).map(|word| {
+            let left = PORTALS.iter().find(|portal| word.contains(&portal.replace('}', "-")));
+            match left {
+                Some(_) => {
+                    Err(format!("{word} names a host that is not there: {} are", self.hosts))
+                }
+                None => Ok(word),
+            }
+        });
+        filled.collect()
     }
 }
 
@@ -280,18 +297,25 @@ fn check_step(step: &Step) -> Result<(), String> {
     if !(1..=CLIENTS_MAX).contains(&step.clients) || step.run.is_empty() {
         return Err(format!("step '{id}': 1 to {CLIENTS_MAX} clients that run something"));
     }
-    if !(1..=HOSTS_MAX).contains(&step.hosts) || step.hosts > 1 && step.serve.is_empty() {
-        return Err(format!("step '{id}': 1 to {HOSTS_MAX} hosts that serve something"));
+    let Step { hosts, times, .. } = step;
+    if !(1..=HOSTS_MAX).contains(hosts) {
+        return Err(format!("step '{id}': hosts = {hosts}: 1 to {HOSTS_MAX}"));
     }
-    let wire = step.wire_bits.is_none_or(|bits| (1e6..=1e12).contains(&bits));
-    if !wire || !(0.1..=1000.0).contains(&step.times) {
-        return Err(format!(
-            "step '{id}': a wire has 1e6 to 1e12 bits a second; times is 0.1 to 1000"
-        ));
+    if (*hosts > 1 || step.wire_bits.is_some()) && step.serve.is_empty() {
+        return Err(format!("step '{id}': hosts and wire_bits want a serve"));
+    }
+    if let Some(bits) = step.wire_bits.filter(|bits| !(1e6..=1e12).contains(bits)) {
+        return Err(format!("step '{id}': wire_bits = {bits}: 1e6 to 1e12 bits per second"));
+    }
+    if !(0.1..=1000.0).contains(times) {
+        return Err(format!("step '{id}': times = {times}: 0.1 to 1000"));
     }
     let count = step.each_client.len();
     if count > 0 && count != step.clients as usize {
-        return Err(format!("step '{id}': {count} sets of words for {} clients", step.clients));
+        return Err(format!(
+            "step '{id}': each_client has {count} sets of words for {} clients",
+            step.clients
+        ));
     }
     let asks = |word: &&str| step.run.iter().any(|argument| argument.contains(*word));
     if let Some(word) = PORTALS.into_iter().find(asks).filter(|_| step.serve.is_empty()) {
@@ -397,6 +421,35 @@ mod test {
         let step = "[[step]]\nid='s'\nway='live'\nrun=['run','iscsi://{iscsi}/iqn.a/1']\n";
         assert!(why(&format!("{row}{step}")).contains("{iscsi} without a serve"));
         assert!(read("no-such").unwrap_err().to_string().contains("third-io-iris"));
+    }
+
+    #[test]
+    fn clients_find_the_hosts_that_there_are() {
+        let row = "[[row]]\nid='r'\nfigure='f'\npublished=1.0\nunit='IOPS'\n";
+        let step = "[[step]]\nid='s'\nway='live'\nhosts=3\nclients=2\n\
+            each_client=[{of='{1..2}'},{of='{3..4}'}]\nserve=['--iscsi','{address}:0']\n\
+            run=['run','iscsi://{iscsi-{of}}/iqn.a/1','{client}']\n";
+        let found = read_from("x.toml", &format!("{HEAD}{row}{step}")).unwrap();
+        let portals: BTreeMap<String, String> =
+            (1..=3).map(|host| (format!("iscsi-{host}"), format!("h{host}:1"))).collect();
+        let words = found.steps[0].words(1, &portals).unwrap();
+        assert_eq!(words, ["run", "iscsi://h1:1/iqn.a/1", "iscsi://h2:1/iqn.a/1", "1"]);
+        let lost = found.steps[0].words(2, &portals).unwrap_err();
+        assert!(lost.contains("{iscsi-4}") && lost.contains("3 are"), "{lost}");
+        for (wrong, said) in [
+            ("hosts=0", "hosts = 0: 1 to"),
+            ("hosts=251", "hosts = 251: 1 to"),
+            ("hosts=3\nwire_bits=10", "wire_bits = 10"),
+            ("hosts=3\ntimes=0", "times = 0"),
+            ("hosts=3\nclients=3", "duplicate key"),
+        ] {
+            let step = step.replace("hosts=3", wrong);
+            assert!(why(&format!("{row}{step}")).contains(said), "{wrong}");
+        }
+        let one = step.replace("clients=2", "clients=1");
+        assert!(why(&format!("{row}{one}")).contains("each_client has 2 sets"));
+        let bare = step.replace("serve=['--iscsi','{address}:0']\n", "");
+        assert!(why(&format!("{row}{bare}")).contains("want a serve"));
     }
 
     #[test]

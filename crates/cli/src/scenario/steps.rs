@@ -114,7 +114,7 @@ impl Session {
         for client in 1..=step.clients {
             let mut command = program(work, &targets.map_or_else(Vec::new, Targets::driving))?;
             let portals = targets.map(|targets| targets.portals.clone()).unwrap_or_default();
-            command.args(step.words(client, &portals));
+            command.args(step.words(client, &portals).map_err(Failed)?);
             if step.way == Way::Live && is_timed {
                 command.args([
                     "--seconds",

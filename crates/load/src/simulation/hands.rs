@@ -52,6 +52,13 @@ pub(super) trait Hands {
     fn troubles(&mut self) -> Vec<(usize, Trouble)>;
 }
 
+/// Passes on that the user wants the run to end.
+fn ask_user(live: &mut dyn Live, stop: &Stop) {
+    if live.poll() == Action::Stop {
+        stop.ask();
+    }
+}
+
 /// All on this thread, with somebody's storage.
 pub(super) struct Here<'a> {
     pub section: Section,
@@ -67,12 +74,7 @@ impl Hands for Here<'_> {
         live: &mut dyn Live,
         stop: &Stop,
     ) -> Result<(), RunError> {
-        let mut ask = || {
-            if live.poll() == Action::Stop {
-                stop.ask();
-            }
-        };
-        self.section.until(tick, order, self.storage, &mut ask)
+        self.section.until(tick, order, self.storage, &mut || ask_user(live, stop))
     }
 
     fn told(&self) -> Told {
@@ -217,12 +219,7 @@ impl Hands for Threads {
         live: &mut dyn Live,
         stop: &Stop,
     ) -> Result<(), RunError> {
-        let mut ask = || {
-            if live.poll() == Action::Stop {
-                stop.ask();
-            }
-        };
-        self.all(|| Ask::Until(tick, order), &mut ask)
+        self.all(|| Ask::Until(tick, order), &mut || ask_user(live, stop))
     }
 
     fn told(&self) -> Told {
