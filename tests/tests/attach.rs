@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, Loop, Running, require, run, skip};
@@ -18,20 +19,88 @@ struct Attached {
     file: PathBuf,
 }
 
+/// How requests of the kernel come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Channel,
+    /// FUSE over io_uring.
+    Ring,
+}
+
+/// Tests both, as far as this host has them.
+fn either_way(test: impl Fn(&Drumfire, &Folder, By)) {
+    let Some(drumfire) = Drumfire::find() else { return };
+    test(&drumfire, &Folder::new(), By::Channel);
+    match RingsOn::new() {
+        Some(_on) => test(&drumfire, &Folder::new(), By::Ring),
+        None => skip("FUSE over io_uring: needs Linux 6.14 with CONFIG_FUSE_IO_URING, and root"),
+    }
+}
+
+/// The kernel offers FUSE over io_uring for as long as one of these lives.
+struct RingsOn;
+
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+/// Those alive, and what the switch said before.
+static ON: Mutex<(usize, String)> = Mutex::new((0, String::new()));
+
+impl RingsOn {
+    fn new() -> Option<RingsOn> {
+        let mut on = ON.lock().unwrap();
+        if on.0 == 0 {
+            on.1 = std::fs::read_to_string(SWITCH).ok()?;
+            std::fs::write(SWITCH, "Y").ok()?;
+        }
+        on.0 += 1;
+        Some(RingsOn)
+    }
+}
+
+impl Drop for RingsOn {
+    fn drop(&mut self) {
+        let mut on = ON.lock().unwrap_or_else(PoisonError::into_inner);
+        on.0 -= 1;
+        if on.0 == 0 {
+            std::fs::write(SWITCH, on.1.trim()).unwrap();
+        }
+    }
+}
+
 /// Without FUSE, the calling test is recorded as skipped.
-fn attach(drumfire: &Drumfire, folder: &Folder, args: &str) -> Option<Attached> {
+fn attach(drumfire: &Drumfire, folder: &Folder, by: By, args: &str) -> Option<Attached> {
     if File::options().read(true).write(true).open("/dev/fuse").is_err() {
         skip("no /dev/fuse for us");
         return None;
     }
     let file = folder.path().join("drive");
     let args = format!("attach {args} {}", file.display());
-    let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
+    let mut command = drumfire.command(folder.path(), &args);
+    if by == By::Channel {
+        command.env("DRUMFIRE_WITHOUT", "fuse_uring");
+    }
+    let mut running = Running::start(&mut command);
     running.await_stdout(LIMIT, |stdout| stdout.contains("ready ").then_some(()));
-    Some(Attached { running, file })
+    let attached = Attached { running, file };
+    assert_eq!(attached.has_ring_of_entries(), by == By::Ring);
+    Some(attached)
 }
 
 impl Attached {
+    /// Each thread has a ring, which is watched by none but where there is another one beside it.
+    fn has_ring_of_entries(&self) -> bool {
+        let of = |folder: &str| {
+            let path = format!("/proc/{}/{folder}", self.running.id());
+            let entries = std::fs::read_dir(path).unwrap().flatten();
+            entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        let name = |task: &PathBuf| std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+        let threads = of("task").iter().filter(|task| name(task).starts_with("file ")).count();
+        let is_ring = |fd: &PathBuf| {
+            std::fs::read_link(fd).is_ok_and(|to| to.to_string_lossy().contains("io_uring"))
+        };
+        of("fd").iter().filter(|fd| is_ring(fd)).count() >= 2 * threads
+    }
+
     fn end(self) -> String {
         self.running.signal(Signal::TERM);
         let finished = self.running.finish(LIMIT);
@@ -50,127 +119,167 @@ fn writable(path: &Path) -> File {
 
 #[test]
 fn bytes_of_any_place_and_length_are_those_of_the_volume() {
-    let Some(drumfire) = Drumfire::find() else { return };
-    let folder = Folder::new();
-    let under = folder.file("disk.img", &vec![0xee; 8 * MIB]);
-    let Some(attached) = attach(&drumfire, &folder, &format!("file:{}", under.display())) else {
-        return;
-    };
-    let mut expected = vec![0xee; 8 * MIB];
-    let file = writable(&attached.file);
-    assert_eq!(file.metadata().unwrap().len(), expected.len() as u64);
-    for (at, len) in [(0, MIB), (777, 5), (511, 2), (3 * MIB + 100, 300_001), (8 * MIB - 9, 9)] {
-        let bytes = pattern(len);
-        file.write_all_at(&bytes, at as u64).unwrap();
-        expected[at..at + len].copy_from_slice(&bytes);
-    }
-    // At the end there is no more room, and the size stays.
-    assert!(file.write_all_at(&[1; 4096], 8 * MIB as u64).is_err());
-    assert!(file.set_len(4096).is_err());
-    file.sync_all().unwrap();
-    assert!(std::fs::read(&attached.file).unwrap() == expected, "the file differs");
-    assert!(std::fs::read(&under).unwrap() == expected, "the volume differs");
-    // Holes of any place read as zeroes.
-    for (mode, at, len) in [("--punch-hole", 1000, 100_000), ("--zero-range", 2 * MIB, 5000)] {
-        let mut command = Command::new("fallocate");
-        let command = command.args([mode, "--offset", &at.to_string(), "--length"]);
-        run(command.arg(len.to_string()).arg(&attached.file), LIMIT).ok();
-        expected[at..at + len].fill(0);
-    }
-    drop(file);
-    attached.end();
-    assert!(std::fs::read(&under).unwrap() == expected, "the volume differs after holes");
-    assert!(!folder.path().join("drive").exists(), "what attach made is gone");
+    either_way(|drumfire, folder, by| {
+        let under = folder.file("disk.img", &vec![0xee; 8 * MIB]);
+        let Some(attached) = attach(drumfire, folder, by, &format!("file:{}", under.display()))
+        else {
+            return;
+        };
+        let mut expected = vec![0xee; 8 * MIB];
+        let file = writable(&attached.file);
+        assert_eq!(file.metadata().unwrap().len(), expected.len() as u64);
+        for (at, len) in [(0, MIB), (777, 5), (511, 2), (3 * MIB + 100, 300_001), (8 * MIB - 9, 9)]
+        {
+            let bytes = pattern(len);
+            file.write_all_at(&bytes, at as u64).unwrap();
+            expected[at..at + len].copy_from_slice(&bytes);
+        }
+        // At the end there is no more room, and the size stays.
+        assert!(file.write_all_at(&[1; 4096], 8 * MIB as u64).is_err());
+        assert!(file.set_len(4096).is_err());
+        file.sync_all().unwrap();
+        assert!(std::fs::read(&attached.file).unwrap() == expected, "the file differs");
+        assert!(std::fs::read(&under).unwrap() == expected, "the volume differs");
+        // Holes of any place read as zeroes.
+        for (mode, at, len) in [("--punch-hole", 1000, 100_000), ("--zero-range", 2 * MIB, 5000)] {
+            let mut command = Command::new("fallocate");
+            let command = command.args([mode, "--offset", &at.to_string(), "--length"]);
+            run(command.arg(len.to_string()).arg(&attached.file), LIMIT).ok();
+            expected[at..at + len].fill(0);
+        }
+        drop(file);
+        attached.end();
+        assert!(std::fs::read(&under).unwrap() == expected, "the volume differs after holes");
+        assert!(!folder.path().join("drive").exists(), "what attach made is gone");
+    });
 }
 
 #[test]
 fn a_file_system_on_a_loop_device_lives_on_it() {
-    let Some(drumfire) = Drumfire::find() else { return };
-    let Some(mkfs) = require("mkfs.ext4") else { return };
-    let folder = Folder::new();
-    let Some(attached) = attach(&drumfire, &folder, "ram:64m") else { return };
-    run(Command::new(mkfs).args(["-q", "-F"]).arg(&attached.file), LIMIT).ok();
-    if let Some(device) = Loop::direct(&attached.file) {
-        let place = folder.path().join("mounted");
-        std::fs::create_dir(&place).unwrap();
-        run(Command::new("mount").arg(device.path()).arg(&place), LIMIT).ok();
-        let bytes = pattern(10 * MIB);
-        std::fs::write(place.join("data"), &bytes).unwrap();
-        let trimmed = run(Command::new("fstrim").arg("-v").arg(&place), LIMIT).ok();
-        assert!(trimmed.stdout.contains("trimmed"), "{trimmed:?}");
-        run(Command::new("umount").arg(&place), LIMIT).ok();
-        run(Command::new("mount").arg(device.path()).arg(&place), LIMIT).ok();
-        let same = std::fs::read(place.join("data")).unwrap() == bytes;
-        run(Command::new("umount").arg(&place), LIMIT).ok();
-        assert!(same, "the data came back different");
-    }
-    attached.end();
+    either_way(|drumfire, folder, by| {
+        let Some(mkfs) = require("mkfs.ext4") else { return };
+        let Some(attached) = attach(drumfire, folder, by, "ram:64m") else { return };
+        run(Command::new(mkfs).args(["-q", "-F"]).arg(&attached.file), LIMIT).ok();
+        if let Some(device) = Loop::direct(&attached.file) {
+            let place = folder.path().join("mounted");
+            std::fs::create_dir(&place).unwrap();
+            run(Command::new("mount").arg(device.path()).arg(&place), LIMIT).ok();
+            let bytes = pattern(10 * MIB);
+            std::fs::write(place.join("data"), &bytes).unwrap();
+            let trimmed = run(Command::new("fstrim").arg("-v").arg(&place), LIMIT).ok();
+            assert!(trimmed.stdout.contains("trimmed"), "{trimmed:?}");
+            run(Command::new("umount").arg(&place), LIMIT).ok();
+            run(Command::new("mount").arg(device.path()).arg(&place), LIMIT).ok();
+            let same = std::fs::read(place.join("data")).unwrap() == bytes;
+            run(Command::new("umount").arg(&place), LIMIT).ok();
+            assert!(same, "the data came back different");
+        }
+        attached.end();
+    });
 }
 
 #[test]
 fn a_server_that_dies_is_an_error_and_one_that_comes_back_is_none() {
-    let Some(drumfire) = Drumfire::find() else { return };
-    let folder = Folder::new();
-    let under = folder.file("disk.img", &pattern(MIB));
-    let volume = format!("--volume disk=file:{}", under.display());
-    let mut served = drumfire.serve_with(&volume);
-    let ports = [served.port, served.nvme_port];
-    for (patience, fails) in [("", true), ("?reconnect=50s", false)] {
-        let uri = format!("{}{patience}", served.nvme_uri("disk"));
-        let Some(attached) = attach(&drumfire, &folder, &uri) else { return };
-        let file = File::open(&attached.file).unwrap();
-        let mut block = [0; 4096];
-        file.read_exact_at(&mut block, 0).unwrap();
-        served.running.signal(Signal::KILL);
-        drop(served);
-        // Beyond what the kernel has read ahead.
-        let reader = std::thread::spawn(move || {
-            let read = file.read_exact_at(&mut block, 900 << 10);
-            (read, block)
-        });
-        std::thread::sleep(Duration::from_millis(700));
-        served = drumfire.serve_at(ports, &volume);
-        let (read, block) = reader.join().unwrap();
-        if fails {
-            assert_eq!(read.unwrap_err().raw_os_error(), Some(5));
-            attached.running.signal(Signal::TERM);
-            let finished = attached.running.finish(LIMIT);
-            assert_eq!(finished.code, Some(1), "{finished:?}");
-            assert!(finished.stderr.contains("?reconnect"), "{finished:?}");
-        } else {
-            read.unwrap();
-            assert!(block[..] == pattern(MIB)[900 << 10..][..4096]);
-            attached.end();
+    either_way(|drumfire, folder, by| {
+        let under = folder.file("disk.img", &pattern(MIB));
+        let volume = format!("--volume disk=file:{}", under.display());
+        let mut served = drumfire.serve_with(&volume);
+        let ports = [served.port, served.nvme_port];
+        for (patience, fails) in [("", true), ("?reconnect=50s", false)] {
+            let uri = format!("{}{patience}", served.nvme_uri("disk"));
+            let Some(attached) = attach(drumfire, folder, by, &uri) else { return };
+            let file = File::open(&attached.file).unwrap();
+            let mut block = [0; 4096];
+            file.read_exact_at(&mut block, 0).unwrap();
+            served.running.signal(Signal::KILL);
+            drop(served);
+            // Beyond what the kernel has read ahead.
+            let reader = std::thread::spawn(move || {
+                let read = file.read_exact_at(&mut block, 900 << 10);
+                (read, block)
+            });
+            std::thread::sleep(Duration::from_millis(700));
+            served = drumfire.serve_at(ports, &volume);
+            let (read, block) = reader.join().unwrap();
+            if fails {
+                assert_eq!(read.unwrap_err().raw_os_error(), Some(5));
+                attached.running.signal(Signal::TERM);
+                let finished = attached.running.finish(LIMIT);
+                assert_eq!(finished.code, Some(1), "{finished:?}");
+                assert!(finished.stderr.contains("?reconnect"), "{finished:?}");
+            } else {
+                read.unwrap();
+                assert!(block[..] == pattern(MIB)[900 << 10..][..4096]);
+                attached.end();
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn what_cannot_be_is_said_with_the_remedy() {
-    let Some(drumfire) = Drumfire::find() else { return };
-    let folder = Folder::new();
-    let Some(attached) = attach(&drumfire, &folder, "ram:1m") else { return };
-    let file = attached.file.display().to_string();
-    let said = |args: &str| {
-        let finished = drumfire.run(folder.path(), args, LIMIT);
-        assert_eq!(finished.code, Some(1), "{finished:?}");
-        finished.stderr
-    };
-    assert!(said(&format!("attach ram:1m {file}")).contains("detach it first"));
-    let full = folder.file("full", b"data");
-    assert!(said(&format!("attach ram:1m {}", full.display())).contains("would be hidden"));
-    assert!(said(&format!("detach {}", full.display())).contains("no volume is attached"));
-    let open = File::open(&attached.file).unwrap();
-    assert!(said(&format!("detach {file}")).contains("in use"));
-    drop(open);
-    // One that is killed leaves a file that can be taken away.
-    let Attached { running, .. } = attached;
-    running.signal(Signal::KILL);
-    running.finish(LIMIT);
-    assert!(File::open(&file).is_err());
-    assert!(said(&format!("attach ram:1m {file}")).contains("has died"));
-    drumfire.run(folder.path(), &format!("detach {file}"), LIMIT).ok();
-    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+    either_way(|drumfire, folder, by| {
+        let Some(attached) = attach(drumfire, folder, by, "ram:1m") else { return };
+        let file = attached.file.display().to_string();
+        let said = |args: &str| {
+            let finished = drumfire.run(folder.path(), args, LIMIT);
+            assert_eq!(finished.code, Some(1), "{finished:?}");
+            finished.stderr
+        };
+        assert!(said(&format!("attach ram:1m {file}")).contains("detach it first"));
+        let full = folder.file("full", b"data");
+        assert!(said(&format!("attach ram:1m {}", full.display())).contains("would be hidden"));
+        assert!(said(&format!("detach {}", full.display())).contains("no volume is attached"));
+        let open = File::open(&attached.file).unwrap();
+        assert!(said(&format!("detach {file}")).contains("in use"));
+        drop(open);
+        // One that is killed leaves a file that can be taken away.
+        let Attached { running, .. } = attached;
+        running.signal(Signal::KILL);
+        running.finish(LIMIT);
+        assert!(File::open(&file).is_err());
+        assert!(said(&format!("attach ram:1m {file}")).contains("has died"));
+        drumfire.run(folder.path(), &format!("detach {file}"), LIMIT).ok();
+        assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+    });
+}
+
+#[test]
+fn stamped_data_under_load_are_those_written() {
+    either_way(|drumfire, folder, by| {
+        let Some(attached) = attach(drumfire, folder, by, "ram:32m") else { return };
+        let file = attached.file.display();
+        // Longer I/Os than the kernel's requests, and more in flight than a queue of a ring takes.
+        for load in ["--size 4k --outstanding 100", "--size 256k --outstanding 4"] {
+            let args =
+                format!("run {file} --verify --destroy {load} --read 50 --workers 2 --seconds 1");
+            let finished = drumfire.run(folder.path(), &args, LIMIT);
+            assert!(matches!(finished.code, Some(0 | 3)), "{finished:?}");
+            assert!(finished.stdout.contains("IOPS"), "{finished:?}");
+        }
+        attached.end();
+    });
+}
+
+/// Whoever is in the middle of an I/O when the process is killed gets an error.
+#[test]
+fn a_process_killed_under_load_leaves_errors_and_nobody_waiting() {
+    either_way(|drumfire, folder, by| {
+        for _ in 0..3 {
+            let Some(attached) = attach(drumfire, folder, by, "ram:16m") else { return };
+            let file = attached.file.display().to_string();
+            let load = format!("run {file} --size 4k --outstanding 64 --workers 2 --seconds 2");
+            let load = Running::start(&mut drumfire.command(folder.path(), &load));
+            std::thread::sleep(Duration::from_millis(400));
+            attached.running.signal(Signal::KILL);
+            let Attached { running, .. } = attached;
+            running.finish(LIMIT);
+            load.finish(LIMIT);
+            let error = File::open(&file).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(107), "ENOTCONN");
+            drumfire.run(folder.path(), &format!("detach {file}"), LIMIT).ok();
+        }
+    });
 }
 
 /// What it does with the driver is tested in a virtual machine, by `cargo xtask kernel`.

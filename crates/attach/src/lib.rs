@@ -9,6 +9,7 @@
 mod device;
 mod mount;
 mod plan;
+mod port;
 mod queue;
 mod station;
 mod wire;
@@ -28,6 +29,7 @@ use crate::device::Node;
 pub use crate::device::attach_device;
 use crate::mount::{Access, Target};
 use crate::wire::Attr;
+use crate::worker::Source;
 
 /// Page size of the kernel. It writes whole pages, so blocks may not be longer.
 const BLOCK_MAX_BYTES: u32 = 4096;
@@ -158,23 +160,37 @@ fn start(
     channel: os::FuseChannel,
     cores: &[usize],
 ) -> Result<Vec<JoinHandle<()>>, AttachError> {
-    worker::shake_hands(&channel)?;
+    let agreed = worker::shake_hands(&channel)?;
+    let queues = if agreed.has_ring() { os::cpu::possible() } else { 0 };
+    let queues = share_out(queues, cores);
     let mut channels = vec![channel];
-    for _ in 1..cores.len().max(1) {
+    for _ in 1..queues.len() {
         channels.push(channels[0].another()?);
     }
     let attr = Arc::new(Mutex::new(attr));
     let mut threads = Vec::new();
-    for (index, channel) in channels.into_iter().enumerate() {
+    for (index, (channel, queues)) in channels.into_iter().zip(queues).enumerate() {
         let (tell, told) = mpsc::channel();
         let (shared, attr, volume) = (Arc::clone(shared), Arc::clone(&attr), Arc::clone(volume));
         let cpu = cores.get(index).copied();
-        let body = move || worker::run(&shared, &attr, &*volume, channel, cpu, &tell);
+        let source = Source { channel, queues };
+        let body = move || worker::run(&shared, &attr, &*volume, source, cpu, &tell);
         threads.push(std::thread::Builder::new().name(format!("file {index}")).spawn(body)?);
         let died = |_| AttachError::Failed("a thread ended before it began".to_owned());
         told.recv().map_err(died)??;
     }
     Ok(threads)
+}
+
+/// The queues of each thread: that of the CPU on which it runs, and its share of the others.
+fn share_out(queues: usize, cores: &[usize]) -> Vec<Vec<u16>> {
+    let mut shares = vec![Vec::new(); cores.len().max(1)];
+    for queue in 0..queues {
+        let own = cores.iter().position(|cpu| *cpu == queue);
+        let share = own.unwrap_or(queue % shares.len());
+        shares[share].push(queue as u16);
+    }
+    shares
 }
 
 impl Attached {

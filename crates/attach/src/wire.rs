@@ -2,8 +2,9 @@
 
 /// Major version of the protocol; only the minor version changes.
 pub(crate) const MAJOR: u32 = 7;
-/// Newest minor version that we know: Linux 6.6, with 64-bit flags and mmap of direct I/O files.
-const MINOR: u32 = 39;
+/// Newest minor version that we know: Linux 6.14, with 64-bit flags, mmap of direct I/O files and
+/// io_uring.
+const MINOR: u32 = 42;
 pub(crate) const HEADER_BYTES: usize = 40;
 /// Header and arguments of a write; its data follows.
 pub(crate) const HEAD_BYTES: usize = HEADER_BYTES + 40;
@@ -20,6 +21,7 @@ const ASYNC_DIO: u64 = 1 << 15;
 const MAX_PAGES: u64 = 1 << 22;
 const INIT_EXT: u64 = 1 << 30;
 const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+const OVER_IO_URING: u64 = 1 << 41;
 
 /// `open` flags of an answer.
 pub(crate) const FOPEN_DIRECT_IO: u32 = 1;
@@ -98,13 +100,11 @@ pub(crate) struct Attr {
 }
 
 impl Request {
-    /// Decodes a message of `len` bytes: its beginning is in `head`, the remainder in `rest`.
-    pub(crate) fn parse(head: &[u8; HEAD_BYTES], rest: &[u8], len: usize) -> Option<Request> {
-        if len < HEADER_BYTES {
-            return None;
-        }
-        let body = Body { head, rest: &rest[..len.saturating_sub(HEAD_BYTES).min(rest.len())] };
-        let (opcode, unique) = (u32_at(head, 4), u64_at(head, 8));
+    /// Decodes a request: its header, and what stands behind that in two pieces. The data of a
+    /// write are the second piece.
+    pub(crate) fn parse(header: &[u8; HEADER_BYTES], arguments: &[u8], data: &[u8]) -> Request {
+        let body = Body { arguments, data };
+        let (opcode, unique) = (u32_at(header, 4), u64_at(header, 8));
         let least = match opcode {
             14 => 8,
             15 | 16 => 40,
@@ -113,15 +113,28 @@ impl Request {
             4 => 84,
             _ => 0,
         };
-        let ask = if len < HEADER_BYTES + least { Ask::Unknown } else { body.ask(opcode) };
-        Some(Request { unique, ask })
+        let len = arguments.len() + data.len();
+        Request { unique, ask: if len < least { Ask::Unknown } else { body.ask(opcode) } }
+    }
+
+    /// Decodes a message of `len` bytes that was read from a channel: its beginning is in `head`,
+    /// the rest in `rest`.
+    pub(crate) fn parse_message(
+        head: &[u8; HEAD_BYTES],
+        rest: &[u8],
+        len: usize,
+    ) -> Option<Request> {
+        let (header, arguments) = head.split_first_chunk()?;
+        let arguments = &arguments[..len.checked_sub(HEADER_BYTES)?.min(arguments.len())];
+        let data = &rest[..len.saturating_sub(HEAD_BYTES).min(rest.len())];
+        Some(Request::parse(header, arguments, data))
     }
 }
 
 /// The bytes behind the header.
 struct Body<'a> {
-    head: &'a [u8; HEAD_BYTES],
-    rest: &'a [u8],
+    arguments: &'a [u8],
+    data: &'a [u8],
 }
 
 impl Body<'_> {
@@ -131,7 +144,7 @@ impl Body<'_> {
             4 => self.set_attr(),
             14 => Ask::Open { flags: self.u32(0) },
             15 => Ask::Read { offset: self.u64(8), size: self.u32(16) },
-            16 if self.rest.len() == self.u32(16) as usize => {
+            16 if self.data.len() == self.u32(16) as usize => {
                 Ask::Write { direct: self.u64(0) != 0, offset: self.u64(8), size: self.u32(16) }
             }
             17 => Ask::StatFs,
@@ -164,11 +177,8 @@ impl Body<'_> {
 
     /// The byte at an offset; zero past the end of the message.
     fn byte(&self, at: usize) -> u8 {
-        let here = HEAD_BYTES - HEADER_BYTES;
-        match at < here {
-            true => self.head[HEADER_BYTES + at],
-            false => self.rest.get(at - here).copied().unwrap_or(0),
-        }
+        let beyond = at.wrapping_sub(self.arguments.len());
+        self.arguments.get(at).or_else(|| self.data.get(beyond)).copied().unwrap_or(0)
     }
 
     fn u32(&self, at: usize) -> u32 {
@@ -189,10 +199,26 @@ pub(crate) fn answer_head(unique: u64, errno: i32, len: usize) -> [u8; ANSWER_BY
     head
 }
 
-/// The answer to INIT: the flags that we accept of those that the kernel offers.
-pub(crate) fn init_answer(minor: u32, readahead: u32, flags: u64) -> [u8; 64] {
-    let wanted = ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES | INIT_EXT | DIRECT_IO_ALLOW_MMAP;
-    let agreed = wanted & flags;
+/// What is agreed on of what the kernel offers in INIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agreed(u64);
+
+impl Agreed {
+    /// All that we know; requests over io_uring where we can.
+    pub(crate) fn on(offered: u64, ring: bool) -> Agreed {
+        let known = ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES | INIT_EXT;
+        let ring = if ring { OVER_IO_URING } else { 0 };
+        Agreed((known | DIRECT_IO_ALLOW_MMAP | ring) & offered)
+    }
+
+    /// Requests come over io_uring.
+    pub(crate) fn has_ring(self) -> bool {
+        self.0 & OVER_IO_URING != 0
+    }
+}
+
+/// The answer to INIT.
+pub(crate) fn init_answer(minor: u32, readahead: u32, Agreed(agreed): Agreed) -> [u8; 64] {
     let mut out = Put::<64>::new();
     out.u32(MAJOR).u32(MINOR.min(minor)).u32(readahead).u32(agreed as u32);
     out.u16(BACKGROUND).u16(BACKGROUND / 4 * 3).u32(IO_MAX_BYTES).u32(1);
@@ -283,7 +309,7 @@ mod test {
 
     fn parse(opcode: u32, body: &[u8]) -> Ask {
         let (head, rest, len) = message(opcode, body);
-        let request = Request::parse(&head, &rest, len).unwrap();
+        let request = Request::parse_message(&head, &rest, len).unwrap();
         assert_eq!(request.unique, 77);
         request.ask
     }
@@ -319,15 +345,20 @@ mod test {
                 parse(opcode, &vec![0xff; len]);
             }
         }
-        assert_eq!(Request::parse(&[0; HEAD_BYTES], &[], 39), None);
+        assert_eq!(Request::parse_message(&[0; HEAD_BYTES], &[], 39), None);
     }
 
     #[test]
     fn answers_lie_where_the_kernel_looks() {
         assert_eq!(answer_head(1, 5, 8)[..8], [24, 0, 0, 0, 0xfb, 0xff, 0xff, 0xff]);
-        let init = init_answer(45, 131_072, u64::MAX);
-        assert_eq!(u32_at(&init, 4), 39);
+        let agreed = Agreed::on(u64::MAX, false);
+        let init = init_answer(45, 131_072, agreed);
+        assert_eq!(u32_at(&init, 4), 42);
         assert_eq!((u32_at(&init, 20), u32_at(&init, 32)), (IO_MAX_BYTES, 1 << 4));
+        assert!(!agreed.has_ring() && !Agreed::on(u64::MAX >> 32, true).has_ring());
+        let over_rings = Agreed::on(u64::MAX, true);
+        assert!(over_rings.has_ring());
+        assert_eq!(u32_at(&init_answer(45, 0, over_rings), 32), 1 << 4 | 1 << 9);
         let attr = Attr { size: 1 << 20, mode: 0o100600, uid: 1, gid: 2, since: 0 }.answer();
         assert_eq!((u64_at(&attr, 24), u64_at(&attr, 32)), (1 << 20, 2048));
         assert_eq!((u32_at(&attr, 76), u32_at(&attr, 84)), (0o100600, 1));

@@ -7,14 +7,15 @@ use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
 use block::{Buf, Done, Io, Nanos, Op, Pool, Tag};
-use os::{Clock, FuseChannel, Token};
+use os::{Clock, FuseChannel, FuseRing};
 use rustix::io::Errno;
 use volume::Volume;
 
 use crate::plan::{Next, Patch, Stage, Work};
-use crate::station::{Station, begin, errno_of, take};
+use crate::port::{Port, Ticket};
+use crate::station::{Station, begin, errno_of};
 use crate::wire::{
-    Ask, Attr, FOPEN_DIRECT_IO, FOPEN_KEEP_CACHE, FOPEN_PARALLEL_DIRECT_WRITES, HEAD_BYTES,
+    Agreed, Ask, Attr, FOPEN_DIRECT_IO, FOPEN_KEEP_CACHE, FOPEN_PARALLEL_DIRECT_WRITES, HEAD_BYTES,
     IO_MAX_BYTES, MAJOR, Request, SetAttr, answer_head, init_answer, open_answer,
 };
 use crate::{AttachError, Shared};
@@ -26,8 +27,8 @@ const SLOTS: usize = 256;
 const BATCH: usize = 32;
 /// How long the kernel may take to send INIT.
 const HELLO: Nanos = Nanos::from_secs(5);
-/// Write data up to this length is copied into a buffer of its own size.
-const COPIED_BYTES: usize = Pool::MEDIUM_BYTES;
+/// Requests of one of the kernel's queues that a ring takes at once.
+const QUEUE_DEPTH: usize = 64;
 const O_DIRECT: u32 = os::O_DIRECT as u32;
 
 /// `fallocate` modes.
@@ -36,7 +37,7 @@ const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 0x10;
 
 /// Negotiates protocol version and flags (INIT), before further channels are opened.
-pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<(), AttachError> {
+pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<Agreed, AttachError> {
     let mut data = vec![0; 2 * IO_MAX_BYTES as usize];
     let mut head = [0; HEAD_BYTES];
     let clock = Clock::get();
@@ -44,15 +45,17 @@ pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<(), AttachError> {
     loop {
         match channel.next(&mut head, &mut data) {
             Ok(len) => {
-                let request = Request::parse(&head, &data, len);
+                let request = Request::parse_message(&head, &data, len);
                 let Some(Request { unique, ask }) = request else { continue };
                 let Ask::Init { major, minor, readahead, flags } = ask else { continue };
                 if major != MAJOR {
                     let why = format!("the kernel speaks version {major}, and we {MAJOR}");
                     return Err(AttachError::Fuse(why));
                 }
-                let answer = init_answer(minor, readahead, flags);
-                return Ok(channel.answer(&answer_head(unique, 0, answer.len()), &answer)?);
+                let agreed = Agreed::on(flags, FuseRing::is_possible());
+                let answer = init_answer(minor, readahead, agreed);
+                channel.answer(&answer_head(unique, 0, answer.len()), &answer)?;
+                return Ok(agreed);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && clock.now() < end => {
                 std::thread::yield_now();
@@ -62,30 +65,43 @@ pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<(), AttachError> {
     }
 }
 
+/// The kernel's end of a thread.
+pub(crate) struct Source {
+    pub(crate) channel: FuseChannel,
+    /// The queues that it serves over io_uring.
+    pub(crate) queues: Vec<u16>,
+}
+
+impl Source {
+    fn open(self, station: &Station<'_>) -> Result<Port, AttachError> {
+        let Source { channel, queues } = self;
+        let depth = (SLOTS / queues.len().max(1)).clamp(1, QUEUE_DEPTH);
+        let queues: Vec<_> = queues.into_iter().map(|queue| (queue, depth)).collect();
+        let open = || FuseRing::open(&channel, &queues, IO_MAX_BYTES as usize);
+        let ring = (!queues.is_empty()).then(open).transpose()?;
+        Port::open(channel, ring, &station.core)
+    }
+}
+
 /// Serves until the file is unmounted or a stop is requested. Signals when it has begun.
 pub(crate) fn run(
     shared: &Shared,
     attr: &Mutex<Attr>,
     volume: &dyn Volume,
-    channel: FuseChannel,
+    source: Source,
     cpu: Option<usize>,
     tell: &Sender<Result<(), AttachError>>,
 ) {
     let set_up = || {
         let pool = Pool::new(2 * SLOTS, SLOTS + 2);
         let (station, waker) = Station::open(shared, volume, cpu, pool, SLOTS)?;
-        let watched = station.core.watch(&channel)?;
         let worker = Worker {
             shared,
             attr,
-            channel,
-            watched,
-            data: take(station.core.pool(), Pool::LARGE_BYTES)?,
+            port: source.open(&station)?,
             station,
             slots: (0..SLOTS).map(|_| None).collect(),
             free: (0..SLOTS).rev().collect(),
-            is_idle: false,
-            gone: false,
         };
         Ok((worker, waker))
     };
@@ -101,24 +117,17 @@ pub(crate) fn run(
 
 /// A request with I/Os in flight.
 struct Slot {
-    unique: u64,
+    ticket: Ticket,
     work: Work,
 }
 
 struct Worker<'a> {
     shared: &'a Shared,
     attr: &'a Mutex<Attr>,
-    channel: FuseChannel,
-    watched: Token,
+    port: Port,
     station: Station<'a>,
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
-    /// Buffer for the next request.
-    data: Buf,
-    /// The kernel's queue is empty.
-    is_idle: bool,
-    /// The file was unmounted.
-    gone: bool,
 }
 
 impl Worker<'_> {
@@ -130,74 +139,59 @@ impl Worker<'_> {
         let mut ready = Vec::new();
         loop {
             let stops = self.shared.stop.load(Ordering::Acquire);
-            let taken = if stops || self.gone { 0 } else { self.take_requests()? };
-            if (stops || self.gone) && self.under_way() == 0 {
+            // Answers of the last round go to the kernel, even if no request is taken any more.
+            self.port.turn()?;
+            let taken = if stops { 0 } else { self.take_requests()? };
+            if (stops || self.port.gone) && self.under_way() == 0 {
                 return Ok(());
             }
             let answered = self.drive();
-            if self.is_idle && !self.gone {
-                self.station.core.await_readable(self.watched)?;
-            }
+            self.port.await_requests(&self.station.core)?;
             let until = match taken + answered {
                 // Every I/O completed in the call; the ring is empty.
-                1.. if self.under_way() == 0 && !self.is_idle => continue,
+                1.. if self.under_way() == 0 && !self.port.is_idle() => continue,
                 1.. => Some(Nanos(0)),
                 0 => self.station.wake(),
             };
             self.station.core.turn(until, &mut ready)?;
-            self.is_idle &= !ready.contains(&self.watched);
+            self.port.hear(&ready);
             ready.clear();
         }
     }
 
-    /// Reads requests while slots are free; returns how many.
+    /// Takes requests while slots are free; returns how many.
     fn take_requests(&mut self) -> io::Result<usize> {
         let mut taken = 0;
-        while !self.is_idle && taken < BATCH && !self.free.is_empty() {
-            let mut head = [0; HEAD_BYTES];
-            match self.channel.next(&mut head, &mut self.data) {
-                Ok(len) => {
-                    taken += 1;
-                    if let Some(request) = Request::parse(&head, &self.data, len) {
-                        self.begin(request);
-                    }
-                }
-                Err(error) => match Errno::from_io_error(&error) {
-                    Some(Errno::AGAIN) => self.is_idle = true,
-                    Some(Errno::INTR | Errno::NOENT) => {}
-                    Some(Errno::NODEV | Errno::CONNABORTED | Errno::NOTCONN) => {
-                        self.gone = true;
-                        return Ok(taken);
-                    }
-                    _ => return Err(error),
-                },
-            }
+        while taken < BATCH && !self.free.is_empty() {
+            let Some((ticket, ask)) = self.port.next()? else { break };
+            taken += 1;
+            self.begin(ticket, ask);
         }
         Ok(taken)
     }
 
     /// Answers a request at once where it needs no I/O; otherwise begins its I/Os.
-    fn begin(&mut self, Request { unique, ask }: Request) {
+    fn begin(&mut self, ticket: Ticket, ask: Ask) {
         match ask {
-            Ask::Read { offset, size } => self.begin_read(unique, offset, size),
-            Ask::Write { direct, offset, size } => self.begin_write(unique, direct, offset, size),
-            Ask::Fsync => self.start(unique, Work::Flush { stage: Stage::New }),
-            Ask::Allocate { offset, len, mode } => self.begin_clear(unique, offset, len, mode),
-            Ask::GetAttr => self.answer(unique, &self.attr().answer()),
-            Ask::SetAttr(set) => self.set_attr(unique, set),
+            Ask::Read { offset, size } => self.begin_read(ticket, offset, size),
+            Ask::Write { direct, offset, size } => self.begin_write(ticket, direct, offset, size),
+            Ask::Fsync => self.start(ticket, Work::Flush { stage: Stage::New }),
+            Ask::Allocate { offset, len, mode } => self.begin_clear(ticket, offset, len, mode),
+            Ask::GetAttr => self.port.answer(ticket, &self.attr().answer()),
+            Ask::SetAttr(set) => self.set_attr(ticket, set),
             Ask::Open { flags } => {
                 let direct = flags & O_DIRECT != 0;
                 let how = match direct {
                     true => FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES,
                     false => FOPEN_KEEP_CACHE,
                 };
-                self.answer(unique, &open_answer(direct.into(), how));
+                self.port.answer(ticket, &open_answer(direct.into(), how));
             }
-            Ask::StatFs => self.answer(unique, &self.attr().stat_fs()),
-            Ask::Nod => self.answer(unique, &[]),
-            Ask::Silent => {}
-            Ask::Init { .. } => self.refuse(unique, Errno::PROTO),
-            Ask::Unknown => self.refuse(unique, Errno::NOSYS),
+            Ask::StatFs => self.port.answer(ticket, &self.attr().stat_fs()),
+            Ask::Nod => self.port.answer(ticket, &[]),
+            Ask::Silent => self.port.pass_over(ticket),
+            Ask::Init { .. } => self.port.refuse(ticket, Errno::PROTO),
+            Ask::Unknown => self.port.refuse(ticket, Errno::NOSYS),
         }
     }
 
@@ -206,9 +200,9 @@ impl Worker<'_> {
     }
 
     /// As for a block device: truncating to zero, as `>` does, changes nothing.
-    fn set_attr(&self, unique: u64, set: SetAttr) {
+    fn set_attr(&mut self, ticket: Ticket, set: SetAttr) {
         if set.size.is_some_and(|size| size != 0 && size != self.station.geometry.bytes()) {
-            return self.refuse(unique, Errno::INVAL);
+            return self.port.refuse(ticket, Errno::INVAL);
         }
         let answer = {
             let mut attr = self.attr.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,76 +211,66 @@ impl Worker<'_> {
             attr.gid = set.gid.unwrap_or(attr.gid);
             attr.answer()
         };
-        self.answer(unique, &answer);
+        self.port.answer(ticket, &answer);
     }
 
-    fn begin_read(&mut self, unique: u64, offset: u64, size: u32) {
+    fn begin_read(&mut self, ticket: Ticket, offset: u64, size: u32) {
         let left = self.station.geometry.bytes().saturating_sub(offset);
         let size = size.min(IO_MAX_BYTES).min(u32::try_from(left).unwrap_or(u32::MAX));
         if size == 0 {
-            return self.answer(unique, &[]);
+            return self.port.answer(ticket, &[]);
         }
         let Patch { offset, len, skip, size } = Patch::around(&self.station.geometry, offset, size);
         let Some(buf) = self.station.core.pool().take_beyond(len as usize) else {
-            return self.refuse(unique, Errno::NOMEM);
+            return self.port.refuse(ticket, Errno::NOMEM);
         };
-        let at = self.hold(unique, Work::Read { skip, size });
+        let at = self.hold(ticket, Work::Read { skip, size });
         self.push(at, Op::Read, offset, len, Some(buf));
     }
 
-    fn begin_write(&mut self, unique: u64, direct: bool, offset: u64, size: u32) {
+    fn begin_write(&mut self, ticket: Ticket, direct: bool, offset: u64, size: u32) {
         let left = self.station.geometry.bytes().saturating_sub(offset);
         let size = size.min(u32::try_from(left).unwrap_or(u32::MAX));
         if size == 0 {
-            return self.refuse(unique, Errno::NOSPC);
+            return self.port.refuse(ticket, Errno::NOSPC);
         }
         let patch = Patch::around(&self.station.geometry, offset, size);
         if !patch.is_whole() && direct {
             // As for a block device.
-            return self.refuse(unique, Errno::INVAL);
+            return self.port.refuse(ticket, Errno::INVAL);
         }
-        let Some(data) = self.take_data(size as usize) else {
-            return self.refuse(unique, Errno::NOMEM);
+        let pool = self.station.core.pool();
+        let Some(data) = self.port.take_data(ticket, size as usize, pool) else {
+            return self.port.refuse(ticket, Errno::NOMEM);
         };
         if patch.is_whole() {
-            let at = self.hold(unique, Work::Write { size });
+            let at = self.hold(ticket, Work::Write { size });
             return self.push(at, Op::Write, offset, size, Some(data));
         }
         let work = Work::Patch { patch, data: Some(data), size, stage: Stage::New };
-        self.start(unique, work);
+        self.start(ticket, work);
     }
 
-    /// The data of the request that was just read.
-    fn take_data(&mut self, size: usize) -> Option<Buf> {
-        let pool = self.station.core.pool();
-        if size <= COPIED_BYTES {
-            let mut buf = pool.take_beyond(size)?;
-            buf[..size].copy_from_slice(&self.data[..size]);
-            return Some(buf);
-        }
-        Some(std::mem::replace(&mut self.data, pool.take_beyond(Pool::LARGE_BYTES)?))
-    }
-
-    fn begin_clear(&mut self, unique: u64, offset: u64, len: u64, mode: u32) {
+    fn begin_clear(&mut self, ticket: Ticket, offset: u64, len: u64, mode: u32) {
         let end = offset.saturating_add(len);
         let op = match mode & !KEEP_SIZE {
             // Room is there already.
-            0 if end <= self.station.geometry.bytes() => return self.answer(unique, &[]),
-            0 => return self.refuse(unique, Errno::NOSPC),
+            0 if end <= self.station.geometry.bytes() => return self.port.answer(ticket, &[]),
+            0 => return self.port.refuse(ticket, Errno::NOSPC),
             PUNCH_HOLE if self.station.geometry.trim_zeroes => Op::Trim,
             PUNCH_HOLE | ZERO_RANGE => Op::WriteZeroes,
-            _ => return self.refuse(unique, Errno::OPNOTSUPP),
+            _ => return self.port.refuse(ticket, Errno::OPNOTSUPP),
         };
         let end = end.min(self.station.geometry.bytes());
         if offset >= end {
-            return self.answer(unique, &[]);
+            return self.port.answer(ticket, &[]);
         }
-        self.start(unique, Work::Clear { op, at: offset, end, patch: None });
+        self.start(ticket, Work::Clear { op, at: offset, end, patch: None });
     }
 
-    fn hold(&mut self, unique: u64, work: Work) -> usize {
+    fn hold(&mut self, ticket: Ticket, work: Work) -> usize {
         let at = self.free.pop().expect("requests are taken where there is a slot");
-        self.slots[at] = Some(Slot { unique, work });
+        self.slots[at] = Some(Slot { ticket, work });
         at
     }
 
@@ -295,8 +279,8 @@ impl Worker<'_> {
     }
 
     /// Begins a request that may take several I/Os.
-    fn start(&mut self, unique: u64, work: Work) {
-        let at = self.hold(unique, work);
+    fn start(&mut self, ticket: Ticket, work: Work) {
+        let at = self.hold(ticket, work);
         self.go_on(at, None);
     }
 
@@ -312,31 +296,22 @@ impl Worker<'_> {
 
     /// Answers a request and frees its slot and buffers.
     fn finish(&mut self, at: usize, result: Result<(), Errno>, buf: Option<Buf>) {
-        let Some(Slot { unique, work }) = self.slots[at].take() else { return };
+        let Some(Slot { ticket, work }) = self.slots[at].take() else { return };
         self.free.push(at);
         match (result, &work, &buf) {
-            (Err(errno), ..) => self.refuse(unique, errno),
+            (Err(errno), ..) => self.port.refuse(ticket, errno),
             (Ok(()), Work::Read { skip, size }, Some(buf)) => {
-                self.answer(unique, &buf[*skip..skip + size]);
+                self.port.answer(ticket, &buf[*skip..skip + size]);
             }
-            (Ok(()), Work::Read { .. }, None) => self.refuse(unique, Errno::IO),
+            (Ok(()), Work::Read { .. }, None) => self.port.refuse(ticket, Errno::IO),
             (Ok(()), Work::Write { size } | Work::Patch { size, .. }, _) => {
-                self.answer(unique, &u64::from(*size).to_le_bytes());
+                self.port.answer(ticket, &u64::from(*size).to_le_bytes());
             }
-            (Ok(()), Work::Flush { .. } | Work::Clear { .. }, _) => self.answer(unique, &[]),
+            (Ok(()), Work::Flush { .. } | Work::Clear { .. }, _) => self.port.answer(ticket, &[]),
         }
         for buf in buf.into_iter().chain(work.into_data()) {
             self.station.core.pool().give(buf);
         }
-    }
-
-    fn answer(&self, unique: u64, data: &[u8]) {
-        // The program may have exited: then no one waits for the answer.
-        let _ = self.channel.answer(&answer_head(unique, 0, data.len()), data);
-    }
-
-    fn refuse(&self, unique: u64, errno: Errno) {
-        let _ = self.channel.answer(&answer_head(unique, errno.raw_os_error(), 0), &[]);
     }
 
     /// Lets the lane go on, and answers what is done; returns how many I/Os those are.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use os::sample::HostCpu;
-use os::{Clock, Features};
+use os::{Clock, Features, FuseRing};
 use stats::verdict::{self, HostUse, Wire};
 use stats::{Check, Verdict};
 use volume::{Purpose, Uri, Volume};
@@ -124,6 +124,15 @@ fn print_host(features: &Features, out: &mut impl Write) -> io::Result<()> {
         };
         writeln!(out, "io_uring   {name}: {state}")?;
     }
+    let fuse = match FuseRing::is_offered() {
+        Some(true) => "yes",
+        Some(false) => {
+            "off: attach takes a system call or two for each I/O; as root, \
+             echo Y > /sys/module/fuse/parameters/enable_uring"
+        }
+        None => "no: attach takes a system call or two for each I/O; needs Linux 6.14 or newer",
+    };
+    writeln!(out, "io_uring   FUSE requests: {fuse}")?;
     let clock = match Clock::get().uses_counter() {
         true => "time-stamp counter",
         false => "system call, slower: the kernel's clock source is not tsc",

@@ -36,6 +36,14 @@ fn allowed_of(thread: libc::pid_t) -> Vec<usize> {
     (0..count).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
 }
 
+/// How many CPUs this host may ever have, those that are offline or not plugged in included.
+pub fn possible() -> usize {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = parse_list(text.trim()).and_then(|cpus| cpus.last().copied());
+    let known = std::thread::available_parallelism().map_or(1, usize::from);
+    last.map_or(known, |last| last + 1)
+}
+
 /// CPUs of a NUMA node; `None` where the host has no such node.
 pub fn of_node(node: usize) -> Option<Vec<usize>> {
     let path = format!("/sys/devices/system/node/node{node}/cpulist");
