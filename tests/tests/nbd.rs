@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, require, run};
+use drumfire_tests::{Drumfire, Folder, Running, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: usize = 1 << 20;
@@ -110,4 +110,37 @@ fn our_initiator_uses_the_servers_of_others() {
         running.await_that(LIMIT, |_| std::net::TcpStream::connect(&address).ok());
         drive(program, &format!("nbd://{address}/{export}"));
     }
+}
+
+/// One without MULTI_CONN takes one client at a time, and a flush is for that one alone.
+#[test]
+fn a_server_for_one_connection_gets_one() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(qemu_nbd) = require("qemu-nbd") else { return };
+    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        return skip("no /dev/fuse for us");
+    }
+    let folder = Folder::new();
+    let under = folder.file("disk.img", &vec![0; 4 * MIB]);
+    let port = 40_000 + std::process::id() % 20_000;
+    let args = format!("-t -b 127.0.0.1 -p {port} -x disk -f raw disk.img");
+    let mut command = Command::new(qemu_nbd);
+    let mut server =
+        Running::start(command.args(args.split_whitespace()).current_dir(folder.path()));
+    let address = format!("127.0.0.1:{port}");
+    server.await_that(LIMIT, |_| std::net::TcpStream::connect(&address).ok());
+    let attach = format!("attach nbd://{address}/disk drive");
+    let mut attached = Running::start(&mut drumfire.command(folder.path(), &attach));
+    attached.await_stdout(LIMIT, |stdout| stdout.contains("ready ").then_some(()));
+    let bytes: Vec<u8> = (0..4 * MIB).map(|at| (at * 7 + at / 251) as u8).collect();
+    let file = std::fs::OpenOptions::new().write(true).open(folder.path().join("drive")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    attached.signal(rustix::process::Signal::TERM);
+    let finished = attached.finish(LIMIT);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(finished.stderr.contains("MULTI_CONN"), cpus > 1, "{finished:?}");
+    assert!(std::fs::read(under).unwrap() == bytes, "the data differ");
 }

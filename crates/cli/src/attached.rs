@@ -58,6 +58,7 @@ pub fn attach(of: &Attach) -> Result<Exit> {
     let purpose = if of.read_only { Purpose::Read } else { Purpose::Store };
     let volume = volume::open(&of.volume, purpose)?;
     let cores = placement::chosen(&of.cores, CORES_MOST)?;
+    let cores = placement::of_lanes(cores, [(&*of.volume.to_string(), &*volume)]);
     let options = Options { allow_other: of.allow_other, read_only: of.read_only, cores };
     let log = Arc::new(|line: &str| note(format_args!("drumfire: {line}")));
     let signals = signal::on_signal()?;

@@ -2,8 +2,10 @@
 
 use anyhow::Result;
 use job::spec::WorkerSpec;
+use volume::Volume;
 
 use crate::exit::UsageError;
+use crate::output::note;
 
 /// Processors of a race.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,25 @@ pub fn chosen(asked: &[usize], default: usize) -> Result<Vec<usize>> {
         [] => Ok(allowed.into_iter().take(default.max(1)).collect()),
         _ => Ok(asked.to_vec()),
     }
+}
+
+/// The processors that may store data on volumes: one where a flush by one lane is not good for
+/// what others have written, and that is said.
+pub fn of_lanes<'a>(
+    mut cores: Vec<usize>,
+    volumes: impl IntoIterator<Item = (&'a str, &'a dyn Volume)>,
+) -> Vec<usize> {
+    let mut volumes = volumes.into_iter();
+    if cores.len() > 1
+        && let Some((name, _)) = volumes.find(|(_, volume)| !volume.flushes_all())
+    {
+        cores.truncate(1);
+        note(format_args!(
+            "drumfire: {name}: a flush on one connection is not good for others there (NBD without \
+             MULTI_CONN), so one processor serves"
+        ));
+    }
+    cores
 }
 
 /// The processors of a run whose workers may ask for some of their own; what was asked for on the

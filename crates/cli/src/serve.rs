@@ -66,6 +66,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let given = serve.id.as_ref().or(file.id.as_ref());
     let given = given.map(|text| Identity::given(text)).transpose()?;
     let volumes = open(&volumes)?;
+    let cores = placement::of_lanes(cores, volumes.iter().map(|one| (one.text, &*one.volume)));
     let identity = given.unwrap_or_else(|| own(&volumes));
     warn_of_memory(&identity, &volumes);
     let served: Vec<_> = volumes.iter().map(|one| (one.text, one.volume.clone())).collect();
@@ -74,10 +75,8 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let watch = serve.watch.open()?;
     let by_name = file.nvme_hosts.into_iter();
     let nvme_hosts = by_name.map(|(name, hosts)| (Names::of(&name).subsystem, hosts)).collect();
-    let memory = file.memory.as_deref().map(|text| {
-        parse_size(text).map_err(|error| UsageError(format!("memory = \"{text}\": {error}")))
-    });
-    let memory_bytes = serve.memory.or(memory.transpose()?);
+    let memory = file.memory.as_deref().map(memory_of).transpose()?;
+    let memory_bytes = serve.memory.or(memory);
     let limits = Limits { memory_bytes, ..Limits::default() };
     // Where the user wants it, and nowhere else.
     let idle_cores = cores.clone();
@@ -113,6 +112,10 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         }
     }
     Ok(Exit::Good)
+}
+
+fn memory_of(text: &str) -> Result<u64, UsageError> {
+    parse_size(text).map_err(|error| UsageError(format!("memory = \"{text}\": {error}")))
 }
 
 /// Ends this program with an error as soon as a core of its server cannot serve any more.

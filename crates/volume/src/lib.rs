@@ -83,6 +83,12 @@ pub trait Volume: Send + Sync {
         Ok(0)
     }
 
+    /// Whether a flush by one lane makes durable what other lanes have written. Where it does not,
+    /// whoever stores data there has one lane.
+    fn flushes_all(&self) -> bool {
+        true
+    }
+
     /// What kind it is, in one or two words for people: "RAM", "file".
     fn kind(&self) -> &'static str;
 

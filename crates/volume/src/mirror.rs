@@ -96,6 +96,10 @@ impl Volume for Mirror {
         Ok(Box::new(MirrorLane::new(lanes?, number, self.geometry, shared, pool)))
     }
 
+    fn flushes_all(&self) -> bool {
+        self.volumes.iter().all(|volume| volume.flushes_all())
+    }
+
     fn kind(&self) -> &'static str {
         self.volumes.first().map_or("nothing", |volume| volume.kind())
     }

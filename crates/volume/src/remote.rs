@@ -19,13 +19,14 @@ pub(crate) struct Remote<D> {
     geometry: Geometry,
     /// What the target calls it.
     product: Option<String>,
+    flushes_all: bool,
 }
 
 impl<D: Dial> Remote<D> {
     /// Connects once, to learn what it is and to fail early.
     pub(crate) fn open(dial: D) -> Result<Remote<D>, OpenError> {
-        let Learned { geometry, product } = dial.learn()?;
-        Ok(Remote { dial, geometry, product })
+        let Learned { geometry, product, flushes_all } = dial.learn()?;
+        Ok(Remote { dial, geometry, product, flushes_all })
     }
 }
 
@@ -62,6 +63,10 @@ impl<D: Dial> Volume for Remote<D> {
             lost: None,
             again: None,
         }))
+    }
+
+    fn flushes_all(&self) -> bool {
+        self.flushes_all
     }
 
     fn kind(&self) -> &'static str {

@@ -126,6 +126,10 @@ impl Volume for Striped {
         read.sum()
     }
 
+    fn flushes_all(&self) -> bool {
+        self.parts.iter().all(|part| part.flushes_all())
+    }
+
     fn kind(&self) -> &'static str {
         self.parts.first().map_or("nothing", |part| part.kind())
     }

@@ -245,6 +245,10 @@ impl Volume for ArrayVolume {
         Ok(self.array.lane(number, lanes, source, core.pool().clone()))
     }
 
+    fn flushes_all(&self) -> bool {
+        self.legs.iter().flatten().all(|leg| leg.flushes_all())
+    }
+
     fn kind(&self) -> &'static str {
         "array"
     }

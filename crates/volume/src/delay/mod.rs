@@ -144,6 +144,10 @@ impl Volume for Delay {
         self.inner.read_in(part, goes_on)
     }
 
+    fn flushes_all(&self) -> bool {
+        self.inner.flushes_all()
+    }
+
     fn kind(&self) -> &'static str {
         "emulated drive"
     }

@@ -73,7 +73,8 @@ impl Errand for IscsiInitiator {
     fn found(&self) -> Option<Learned> {
         match self.phase() {
             Phase::Ready(geometry) => {
-                Some(Learned { geometry, product: self.product().map(str::to_owned) })
+                let product = self.product().map(str::to_owned);
+                Some(Learned { geometry, product, flushes_all: true })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

@@ -32,6 +32,8 @@ pub(crate) struct Learned {
     pub(crate) geometry: Geometry,
     /// What the target calls it.
     pub(crate) product: Option<String>,
+    /// A flush on one connection makes durable what others have written.
+    pub(crate) flushes_all: bool,
 }
 
 /// A protocol and an address in it.

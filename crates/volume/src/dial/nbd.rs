@@ -64,7 +64,8 @@ impl Errand for NbdInitiator {
     fn found(&self) -> Option<Learned> {
         match self.phase() {
             Phase::Ready(geometry) => {
-                Some(Learned { geometry, product: self.product().map(str::to_owned) })
+                let product = self.product().map(str::to_owned);
+                Some(Learned { geometry, product, flushes_all: self.flushes_all() })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

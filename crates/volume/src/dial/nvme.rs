@@ -100,7 +100,7 @@ impl Dial for NvmeDial {
     fn learn(&self) -> Result<Learned, OpenError> {
         let association = &self.0.open().association;
         let product = Some(association.model.clone()).filter(|model| !model.is_empty());
-        Ok(Learned { geometry: association.geometry, product })
+        Ok(Learned { geometry: association.geometry, product, flushes_all: true })
     }
 
     fn initiator(&self, now: Nanos) -> Result<(NvmeQueue, QueueNumber), String> {

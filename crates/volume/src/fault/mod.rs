@@ -112,6 +112,10 @@ impl Volume for Faulty {
         self.inner.read_in(part, goes_on)
     }
 
+    fn flushes_all(&self) -> bool {
+        self.inner.flushes_all()
+    }
+
     fn kind(&self) -> &'static str {
         "faulty volume"
     }

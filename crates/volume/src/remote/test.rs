@@ -16,7 +16,7 @@ fn core() -> Core {
 fn remote(address: &str) -> Remote<IscsiUri> {
     let uri = format!("iscsi://{address}/iqn.2026-11.x:a/1");
     let Uri::Iscsi(dial) = uri.parse().unwrap() else { panic!("{uri} is iSCSI") };
-    Remote { dial, geometry: Geometry::new(1 << 20, 512), product: None }
+    Remote { dial, geometry: Geometry::new(1 << 20, 512), product: None, flushes_all: true }
 }
 
 /// A lane that was begun, which took no time to speak of.

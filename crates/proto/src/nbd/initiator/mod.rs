@@ -9,7 +9,7 @@ use block::{Cause, Done, Geometry, Io, Nanos};
 use crate::flow::{Collector, IoTable, later};
 use crate::{Ending, Endpoint, IO_TIMEOUT, Initiator, Outbox, Phase, Violation};
 
-use super::wire;
+use super::wire::{self, flag};
 use answer::Incoming;
 
 /// Settings of a connection.
@@ -108,6 +108,14 @@ impl NbdInitiator {
     }
 }
 
+impl NbdInitiator {
+    /// Whether a flush on this connection makes durable what others have written, or nothing is.
+    //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection is good for all.
+    pub fn flushes_all(&self) -> bool {
+        self.flags & (flag::MULTI_CONN | flag::READ_ONLY) != 0
+    }
+}
+
 impl Endpoint for NbdInitiator {
     fn receive(&mut self, _now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let mut bytes = bytes;
@@ -135,7 +143,11 @@ impl Endpoint for NbdInitiator {
         match self.stage {
             Stage::Open => self.ios.check_timeouts(now),
             Stage::Closed => Ok(()),
-            _ if now >= self.until => Err(Ending::TimedOut("the server has not answered")),
+            Stage::Greeting if now >= self.until => Err(Ending::TimedOut(
+                "the server does not greet: perhaps it serves another client, and one at a time \
+                 (qemu-nbd --shared=8 serves more)",
+            )),
+            _ if now >= self.until => Err(Ending::TimedOut("the server does not answer")),
             _ => Ok(()),
         }
     }

@@ -94,7 +94,7 @@ fn read(core: &Core, lane: &mut dyn Lane, reads: usize) -> Vec<Result<(), Fault>
 fn lane(core: &Core, address: &str, option: &str) -> Box<dyn Lane> {
     let uri = format!("iscsi://{address}/iqn.2026-11.x:a/1{option}");
     let Uri::Iscsi(dial) = uri.parse().unwrap() else { panic!("{uri} is iSCSI") };
-    Remote { dial, geometry: shape(), product: None }.lane(core).unwrap()
+    Remote { dial, geometry: shape(), product: None, flushes_all: true }.lane(core).unwrap()
 }
 
 /// As the initiator learns it.
@@ -216,7 +216,7 @@ fn a_lane_without_ios_notices_the_end_of_its_association() {
         let server = serve(listener, vec![Fate::Cut(20)]);
         let ended = Arc::new(AtomicBool::new(false));
         let dial = Ends(remote(&address).dial, ended.clone());
-        let volume = Remote { dial, geometry: shape(), product: None };
+        let volume = Remote { dial, geometry: shape(), product: None, flushes_all: true };
         let mut lane = volume.lane(&core).unwrap();
         let second = core.now() + SECOND;
         assert!(lane.wake().is_some_and(|at| at <= second), "it looks once a second");
