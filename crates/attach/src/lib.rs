@@ -300,3 +300,17 @@ impl Shared {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 }
+
+#[cfg(test)]
+mod test {
+    use super::share_out;
+
+    #[test]
+    fn every_queue_has_a_thread_and_that_of_its_own_cpu_if_there_is_one() {
+        assert_eq!(share_out(4, &[0, 1]), [vec![0, 2], vec![1, 3]]);
+        assert_eq!(share_out(4, &[3]), [vec![0, 1, 2, 3]]);
+        assert_eq!(share_out(4, &[3, 2]), [vec![0, 3], vec![1, 2]]);
+        assert_eq!(share_out(0, &[0, 1]), [Vec::<u16>::new(), Vec::new()]);
+        assert_eq!(share_out(1, &[]), [vec![0]]);
+    }
+}

@@ -75,12 +75,20 @@ pub(crate) struct Source {
 impl Source {
     fn open(self, station: &Station<'_>) -> Result<Port, AttachError> {
         let Source { channel, queues } = self;
-        let depth = (SLOTS / queues.len().max(1)).clamp(1, QUEUE_DEPTH);
-        let queues: Vec<_> = queues.into_iter().map(|queue| (queue, depth)).collect();
+        let queues = depths(&queues, &os::cpu::online());
         let open = || FuseRing::open(&channel, &queues, IO_MAX_BYTES as usize);
         let ring = (!queues.is_empty()).then(open).transpose()?;
         Port::open(channel, ring, &station.core)
     }
+}
+
+/// How many requests of each queue are taken at once: one of a CPU that is offline, from which
+/// none comes, and of the others as many as there are slots for.
+fn depths(queues: &[u16], online: &[usize]) -> Vec<(u16, usize)> {
+    let is_online = |queue: u16| online.contains(&usize::from(queue));
+    let busy = queues.iter().filter(|queue| is_online(**queue)).count();
+    let depth = (SLOTS / busy.max(1)).clamp(1, QUEUE_DEPTH);
+    queues.iter().map(|queue| (*queue, if is_online(*queue) { depth } else { 1 })).collect()
 }
 
 /// Serves until the file is unmounted or a stop is requested. Signals when it has begun.
@@ -326,5 +334,20 @@ impl Worker<'_> {
         }
         self.station.give_back(done);
         count
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::depths;
+
+    #[test]
+    fn queues_of_cpus_that_are_offline_cost_little() {
+        assert_eq!(depths(&[0, 1], &[0, 1]), [(0, 64), (1, 64)]);
+        let many: Vec<u16> = (0..128).collect();
+        let depths = depths(&many, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!((depths[7], depths[8]), ((7, 32), (8, 1)));
+        assert_eq!(super::depths(&many, &(0..128).collect::<Vec<_>>())[0], (0, 2));
+        assert_eq!(super::depths(&[], &[0]), []);
     }
 }

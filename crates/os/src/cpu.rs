@@ -44,6 +44,12 @@ pub fn possible() -> usize {
     last.map_or(known, |last| last + 1)
 }
 
+/// CPUs that run now, whether this process may use them or not.
+pub fn online() -> Vec<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    parse_list(text.trim()).filter(|cpus| !cpus.is_empty()).unwrap_or_else(allowed)
+}
+
 /// CPUs of a NUMA node; `None` where the host has no such node.
 pub fn of_node(node: usize) -> Option<Vec<usize>> {
     let path = format!("/sys/devices/system/node/node{node}/cpulist");
