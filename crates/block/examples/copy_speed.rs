@@ -1,10 +1,10 @@
-//! How many nanoseconds a copy into or out of shared memory takes.
+//! Measures copies into and out of shared memory, in nanoseconds.
 //!
 //! `cargo run --release -p drumfire-block --example copy_speed [milliseconds per line [way]]`
 //!
-//! Each way that the data path copies, for lengths from 64 bytes to 256 KiB: "warm" always at the
-//! same few places, "cold" at random places of memory that no cache holds. Batches are of 32. The
-//! numbers are those of the fastest batches: what else the machine does is not ours.
+//! Each copy routine of the data path, for lengths from 64 bytes to 256 KiB: "warm" always at the
+//! same few offsets, "cold" at random offsets of memory that no cache holds. Batches are of 32. The
+//! fastest batches count, as others share the machine.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const BATCH: usize = 32;
 /// A way to copy a batch: `places` of `memory`, `len` bytes each.
 type Way = fn(memory: &Memory, places: &[u64], len: usize, own: &mut Own);
 
-/// What the other side of the copies needs.
+/// Memory on the other side of the copies.
 struct Own {
     buf: Buf,
     ahead: CopyAhead,
@@ -53,7 +53,7 @@ const WAYS: &[(&str, Way)] = &[
 ];
 
 fn ahead(memory: &Memory, places: &[u64], len: usize, own: &mut Own, past_cache: bool) {
-    // As much as one buffer takes, as an outbox does.
+    // As much as fits one buffer, as in an outbox.
     let room = own.buf.len() / len;
     for places in places.chunks(room) {
         for (index, place) in places.iter().enumerate() {
@@ -102,7 +102,7 @@ fn fastest_ns(
         let blocks = (span.max(len as u64) - len as u64) / 512 + 1;
         places.iter_mut().for_each(|place| *place = rng.below(blocks) * 512);
         let began = Instant::now();
-        // Short ones take less time than the clock.
+        // Short copies take less time than reading the clock.
         let rounds = if span < COLD_BYTES { (16384 / len).clamp(1, 16) } else { 1 };
         for _ in 0..rounds {
             way(memory, black_box(&places), len, own);

@@ -1,27 +1,27 @@
-//! What each connection holds of its core's pool.
+//! Accounts of the buffers that each connection holds of its core's pool.
 
 use crate::{Buf, Pool};
 
-/// What one connection holds of a [`Pool`]. Buffers remember it, so it does not matter which way
-/// they come back.
+/// The buffers that one connection holds of a [`Pool`]. Each buffer remembers its account,
+/// whichever path it returns by.
 ///
-/// A fair account may hold a part of what is left for others. However many accounts take all that
-/// they can get, each has what is [promised](Account::PROMISED_BYTES): one medium buffer and one
-/// small one for data, and small ones for rows of a chain.
+/// A fair account may hold a share of the free memory. However much all others hold, each account
+/// gets what it is [promised](Account::PROMISED_BYTES): one medium and one small buffer for data,
+/// and small ones for rows of a chain.
 #[derive(Debug)]
 pub struct Account {
     pool: Pool,
     index: u32,
 }
 
-/// What a buffer is for.
+/// The purpose of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Data that comes in.
+    /// Received data.
     Receive,
-    /// Data that will be sent: its header takes a row then.
+    /// Data to be sent: its header will take a row.
     Send,
-    /// A row of what is to be sent, which cannot.
+    /// A row of bytes to be sent; needs no further one.
     Row,
 }
 
@@ -35,32 +35,32 @@ pub(crate) struct Ledger {
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     held_bytes: usize,
-    /// Buffers for data to be sent, and their bytes.
+    /// Buffers of data to be sent, and their bytes.
     send_count: u32,
     send_bytes: usize,
-    /// Small buffers for data that are promised beyond the usual.
+    /// Further small data buffers promised.
     more: u32,
-    /// How many are held of each kind of which some are promised.
+    /// Buffers held of each promised kind.
     counts: [u32; KINDS],
     open: bool,
     fair: bool,
     charged_bytes: u64,
 }
 
-/// Kinds of buffers of which some are promised: the shelf and how many.
+/// Promised kinds of buffers: shelf and number.
 const PROMISES: [(usize, u32); KINDS] = [(0, 1), (1, 1), (0, 3 + PREPAID_ROWS)];
 const KINDS: usize = 3;
-/// The kind of small rows. When data is sent from its buffer, its header takes a row: so many are
-/// promised for the data that is promised, and one more for each further buffer with data.
+/// The kind of small rows. Data sent from its own buffer needs a row for its header: these are
+/// promised for the promised data, and one more for each further data buffer.
 const ROWS: usize = 2;
 const PREPAID_ROWS: u32 = 2;
 
-/// Bits of a lender beside the number of its account.
+/// Flags of a lender, beside its account number.
 const BEYOND: u32 = 1 << 31;
 const ROW: u32 = 1 << 30;
 const SEND: u32 = 1 << 29;
 
-/// The number of the account, whether the buffer is none of the stock, and what it is for.
+/// Account number, whether the buffer is beyond the stock, and its purpose.
 #[inline]
 pub(crate) fn of_lender(lender: u32) -> (u32, bool, Claim) {
     let claim = match (lender & ROW != 0, lender & SEND != 0) {
@@ -71,7 +71,7 @@ pub(crate) fn of_lender(lender: u32) -> (u32, bool, Claim) {
     (lender & !(BEYOND | ROW | SEND), lender & BEYOND != 0, claim)
 }
 
-/// Which kind of promise a buffer falls under.
+/// The promise that a buffer counts towards.
 #[inline]
 fn kind(at: usize, claim: Claim) -> Option<usize> {
     match (at, claim) {
@@ -82,38 +82,37 @@ fn kind(at: usize, claim: Claim) -> Option<usize> {
 }
 
 impl Account {
-    /// What a fair account can always hold.
+    /// Bytes that a fair account can always hold.
     pub const PROMISED_BYTES: usize = 6 * Pool::SMALL_BYTES + Pool::MEDIUM_BYTES;
-    /// Rows of a chain are to be had beyond the fair share, if there is any memory, as long as
-    /// they are no more than this and the data that may have to be copied into them.
+    /// Rows of a chain may exceed the fair share, while there is memory, up to this plus the data
+    /// that may have to be copied into them.
     pub const ROWS_BYTES: usize = 2 * Pool::LARGE_BYTES;
 
     pub(crate) fn new(pool: Pool, index: u32) -> Account {
         Account { pool, index }
     }
 
-    /// Takes a buffer for data of at least `len_bytes` that come in; `None` when it is not to be
-    /// had now.
+    /// Takes a buffer for at least `len_bytes` of received data; `None` if there is none now.
     #[inline]
     pub fn take(&self, len_bytes: usize) -> Option<Buf> {
         self.pool.0.borrow_mut().take(self.index, len_bytes, Claim::Receive)
     }
 
-    /// The same for data that will be sent.
+    /// The same for data to be sent.
     #[inline]
     pub fn take_to_send(&self, len_bytes: usize) -> Option<Buf> {
         self.pool.0.borrow_mut().take(self.index, len_bytes, Claim::Send)
     }
 
-    /// The same, but one of another length where that is not to be had and the account would
-    /// otherwise get nowhere.
+    /// The same, but of another size if that is not available and the account has no other buffer
+    /// to go on with.
     #[inline]
     pub fn take_part(&self, len_bytes: usize) -> Option<Buf> {
         self.take(len_bytes).or_else(|| self.take_what_is_promised())
     }
 
-    /// The same for data that came unasked and so cannot wait. An account that is bounded elsewhere
-    /// gets a buffer of its own where all are lent.
+    /// The same for unsolicited data, which cannot wait. An account limited elsewhere gets a buffer
+    /// beyond the stock if all are lent.
     #[inline]
     pub fn take_unasked(&self, len_bytes: usize) -> Option<Buf> {
         self.take_part(len_bytes).or_else(|| self.take_beyond(len_bytes))
@@ -130,12 +129,12 @@ impl Account {
             return None;
         }
         let mut stock = self.pool.0.borrow_mut();
-        // Where small ones are lent, the promised medium one serves as well.
+        // If all small ones are lent, the promised medium one will do.
         let mut take = |len| stock.take(self.index, len, Claim::Receive);
         take(Pool::MEDIUM_BYTES).or_else(|| take(Pool::SMALL_BYTES))
     }
 
-    /// Takes a buffer for bytes to be sent.
+    /// Takes a row for bytes to be sent.
     #[inline]
     pub fn take_row(&self, len_bytes: usize) -> Option<Buf> {
         self.pool.0.borrow_mut().take_beyond(self.index, len_bytes, Claim::Row)
@@ -146,21 +145,21 @@ impl Account {
         self.pool.0.borrow().has_share(self.index, bytes)
     }
 
-    /// Whether so many large rows and so many small ones can be taken now, within the account's
-    /// share. Rows that are taken next are there then.
+    /// Whether this many large and small rows are available within the account's share. The next
+    /// rows taken are then available.
     pub fn has_rows(&self, large: usize, small: usize) -> bool {
         self.pool.0.borrow_mut().has_rows(self.index, large, small)
     }
 
-    /// Whether it holds less than it is promised, so that nothing of its own will come back that
-    /// it could wait for.
+    /// Whether it holds less than promised, so that it has no buffer whose return it could wait
+    /// for.
     pub fn is_in_need(&self) -> bool {
         let stock = self.pool.0.borrow();
         let held = stock.ledger.held_bytes(self.index);
         stock.ledger.is_fair(self.index) && held < Account::PROMISED_BYTES
     }
 
-    /// How many buffers for data of `len_bytes` it could have now.
+    /// Number of buffers for `len_bytes` of data available to it now.
     pub fn affordable(&self, len_bytes: usize) -> u32 {
         let stock = self.pool.0.borrow();
         let held = stock.ledger.held_bytes(self.index) as u64;
@@ -171,25 +170,25 @@ impl Account {
         u32::try_from(shared).unwrap_or(u32::MAX).saturating_add(promised)
     }
 
-    /// How many small rows it is still promised.
+    /// Small rows still promised to it.
     pub fn promised_rows(&self) -> usize {
         let stock = self.pool.0.borrow();
         stock.ledger.promised(self.index, ROWS) as usize
     }
 
-    /// Bytes of buffers that are held.
+    /// Bytes of the buffers it holds.
     pub fn held_bytes(&self) -> usize {
         self.pool.0.borrow().ledger.held_bytes(self.index)
     }
 
-    /// Promises the account so many small buffers more for data that come unasked, or as many of
-    /// them as are within its share. Returns how many.
+    /// Promises the account up to `count` further small buffers for unsolicited data, as far as its
+    /// share goes. Returns how many.
     pub fn promise_more(&self, count: u32) -> u32 {
         self.pool.0.borrow_mut().promise_more(self.index, count)
     }
 
-    /// Counts bytes that the account holds beside buffers, until it ends. False where they are
-    /// beyond its share or the budget.
+    /// Charges bytes held beside buffers, until the account is closed. False if they exceed its
+    /// share or the budget.
     pub fn charge(&self, bytes: u64) -> bool {
         let mut stock = self.pool.0.borrow_mut();
         let fair = !stock.ledger.is_fair(self.index) || bytes <= stock.share_bytes();
@@ -200,7 +199,7 @@ impl Account {
         charged
     }
 
-    /// The pool that it is an account of.
+    /// The pool of the account.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -213,7 +212,7 @@ impl Drop for Account {
 }
 
 impl Entry {
-    /// How many of this kind are promised to it.
+    /// Number of this kind promised to it.
     #[inline]
     fn promise(&self, kind: usize) -> u32 {
         let more = match kind {
@@ -234,7 +233,7 @@ impl Ledger {
         Ledger { entries: vec![core], unused: Vec::new() }
     }
 
-    /// What a fair account is promised: how many of which shelf.
+    /// The promises of a fair account: number and shelf.
     pub(crate) fn promises() -> [(usize, usize); 2] {
         [0, 1].map(|at| {
             let of_shelf = PROMISES.iter().filter(|(shelf, _)| *shelf == at);
@@ -242,13 +241,13 @@ impl Ledger {
         })
     }
 
-    /// Bytes of rows that an account holds beyond those of its data.
+    /// Bytes of rows held beyond those for its data.
     pub(crate) fn excess_row_bytes(&self, account: u32) -> usize {
         let entry = &self.entries[account as usize];
         entry.held_bytes.saturating_sub(2 * entry.send_bytes)
     }
 
-    /// Whether one more buffer with data has a row promised with it.
+    /// Whether one more data buffer gets a row promised with it.
     #[inline]
     pub(crate) fn prepays(&self, account: u32, claim: Claim) -> bool {
         let entry = &self.entries[account as usize];
@@ -276,7 +275,7 @@ impl Ledger {
         self.entries[account as usize].held_bytes
     }
 
-    /// How many more of this kind are promised.
+    /// Buffers of this kind still promised.
     pub(crate) fn promised(&self, account: u32, kind: usize) -> u32 {
         let entry = &self.entries[account as usize];
         if entry.fair { entry.promise(kind).saturating_sub(entry.counts[kind]) } else { 0 }
@@ -287,7 +286,7 @@ impl Ledger {
         kind(at, claim).is_some_and(|kind| self.promised(account, kind) != 0)
     }
 
-    /// Notes that a buffer of a shelf is lent. Whether that keeps a promise.
+    /// Notes a lent buffer of a shelf. Returns whether that fulfils a promise.
     #[inline]
     pub(crate) fn lend(&mut self, account: u32, at: usize, buf: &mut Buf, claim: Claim) -> bool {
         let promised = self.is_promised(account, at, claim);
@@ -309,14 +308,14 @@ impl Ledger {
         promised
     }
 
-    /// Notes that a buffer is lent that is none of the stock.
+    /// Notes a lent buffer beyond the stock.
     pub(crate) fn lend_beyond(&mut self, account: u32, buf: &mut Buf) {
         self.entries[account as usize].held_bytes += buf.len();
         buf.lend(account | BEYOND);
     }
 
-    /// Notes that a buffer came back. Whether it is promised again, and whether a row that was
-    /// promised with it is no longer.
+    /// Notes a returned buffer. Returns whether it is promised again, and whether a row promised
+    /// with it is no longer.
     #[inline]
     pub(crate) fn give(&mut self, buf: &Buf, at: usize) -> (bool, bool) {
         let (account, beyond, claim) = of_lender(buf.lender());
@@ -345,7 +344,7 @@ impl Ledger {
         (self.is_promised(account, at, claim), fewer)
     }
 
-    /// Promises this many more small buffers. Returns how many of them are not held already.
+    /// Promises further small buffers. Returns how many of them it does not hold already.
     pub(crate) fn promise_more(&mut self, account: u32, count: u32) -> usize {
         let before = self.promised(account, 0);
         self.entries[account as usize].more += count;
@@ -356,7 +355,7 @@ impl Ledger {
         self.entries[account as usize].charged_bytes += bytes;
     }
 
-    /// What an account was promised and does not hold: how many of which shelf.
+    /// Promised buffers that an account does not hold: number and shelf.
     pub(crate) fn unkept_promises(&self, account: u32) -> [(usize, usize); KINDS] {
         let mut unkept = [(0, 0); KINDS];
         for (kind, (at, _)) in PROMISES.iter().enumerate() {
@@ -365,7 +364,7 @@ impl Ledger {
         unkept
     }
 
-    /// Ends an account, and returns what it was charged. Its number is free when it holds nothing.
+    /// Closes an account and returns its charge. Its number is reused once it holds nothing.
     pub(crate) fn close(&mut self, account: u32) -> u64 {
         let entry = &mut self.entries[account as usize];
         (entry.open, entry.fair) = (false, false);
@@ -375,7 +374,7 @@ impl Ledger {
         std::mem::take(&mut entry.charged_bytes)
     }
 
-    /// What all accounts are promised and do not hold, of a shelf.
+    /// Promised buffers of a shelf that accounts do not hold.
     #[cfg(test)]
     pub(crate) fn unkept_in_all(&self, at: usize) -> usize {
         let accounts = 0..self.entries.len() as u32;

@@ -1,64 +1,64 @@
-//! What a core does, stretch by stretch, in a ring of fixed length.
+//! Records what a core does over time, in a ring of fixed length.
 
 use crate::Nanos;
 
-/// What a core does in a stretch of time. Stretches nest: those of [`Step`](Doing::Step) and
-/// [`Turn`](Doing::Turn) follow each other, all others lie within one of them.
+/// Activity of a core during a span of time. Spans nest: [`Step`](Doing::Step) and
+/// [`Turn`](Doing::Turn) alternate, all others lie within one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Doing {
-    /// Its workers have their turn.
+    /// Stepping its workers.
     Step,
-    /// A worker takes what came back.
+    /// A worker collects completions.
     Poll,
-    /// A worker begins I/Os and hands them to its lane.
+    /// A worker submits I/Os to its lane.
     Submit,
-    /// The reactor has its turn.
+    /// A turn of the reactor.
     Turn,
-    /// The loop that shares the thread, of a target, has its turn.
+    /// A turn of the target that shares the thread.
     Companion,
-    /// In the kernel, which takes what was queued, without waiting.
+    /// In the kernel, submitting without waiting.
     Enter,
-    /// Completions are taken, and given to whom they belong.
+    /// Handling completions.
     Reap,
-    /// Nothing has come: it looks again and again.
+    /// Polling without finding anything.
     Wait,
-    /// It has given way to others on its processor.
+    /// Yielding to other threads on its CPU.
     Yield,
-    /// It sleeps in the kernel.
+    /// Sleeping in the kernel.
     Sleep,
 }
 
-/// One stretch of time.
+/// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Its beginning.
     pub start: Nanos,
     /// Its end, not before that.
     pub end: Nanos,
-    /// What was done.
+    /// The activity.
     pub doing: Doing,
-    /// Which worker of the core did it; 0 where it was none.
+    /// The worker; 0 if it was none.
     pub worker: u32,
 }
 
-/// The latest stretches of a core. When it is full the oldest make room, and are counted.
+/// The latest spans of a core. The oldest are overwritten and counted.
 #[derive(Debug)]
 pub struct Activity {
     ring: Vec<Stretch>,
-    /// Where the next one goes.
+    /// Index of the next span.
     next: usize,
     limit: usize,
     left_out: u64,
 }
 
 impl Activity {
-    /// With room for `limit` stretches of 24 bytes, at least one; the memory is taken now.
+    /// With room for `limit` spans of 24 bytes, at least one; allocated now.
     pub fn new(limit: usize) -> Activity {
         let limit = limit.max(1);
         Activity { ring: Vec::with_capacity(limit), next: 0, limit, left_out: 0 }
     }
 
-    /// Writes down a stretch that has ended; those within it were written before.
+    /// Records a span that has ended; the spans within it were recorded before.
     #[inline]
     pub fn note(&mut self, stretch: Stretch) {
         if self.ring.len() < self.limit {
@@ -70,7 +70,7 @@ impl Activity {
         self.left_out += 1;
     }
 
-    /// All that are there, in the order in which they ended, and how many are not.
+    /// All recorded spans in order of their ends, and the number of lost ones.
     pub fn take(mut self) -> (Vec<Stretch>, u64) {
         self.ring.rotate_left(self.next);
         (self.ring, self.left_out)

@@ -1,18 +1,18 @@
-//! How much memory the buffers of a server may take, whichever of its cores uses it.
+//! Limits the memory of a server's buffers over all cores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::plant::{Plant, planted};
 
-/// A limit in bytes, and how much of it is held. Clones share both.
+/// A limit in bytes, and how much of it is taken. Clones share both.
 ///
-/// Each core's [`Pool`](crate::Pool) takes and gives back steps of
-/// [`STEP_BYTES`](Budget::STEP_BYTES), so that no I/O touches what the cores share.
+/// Each core's [`Pool`](crate::Pool) takes and returns steps of [`STEP_BYTES`](Budget::STEP_BYTES),
+/// so that no I/O touches state shared by the cores.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Sums>);
 
-/// In a line of its own: all cores read it, and it is written for each step only.
+/// A cache line of its own: all cores read it, and only steps write it.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Sums {
@@ -25,24 +25,24 @@ impl Budget {
     /// Bytes that a pool takes at a time: a huge page.
     pub const STEP_BYTES: u64 = 2 << 20;
 
-    /// A budget of `limit_bytes`, none of which is held.
+    /// A budget of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Budget {
         let (held_bytes, refusals) = (AtomicU64::new(0), AtomicU32::new(0));
         Budget(Arc::new(Sums { limit_bytes, held_bytes, refusals }))
     }
 
-    /// A budget that is never used up.
+    /// A budget without a limit.
     pub fn unlimited() -> Budget {
         Budget::new(u64::MAX)
     }
 
-    /// Takes `bytes`. False, and nothing taken, where fewer are left.
+    /// Takes `bytes`. False, with nothing taken, if fewer are left.
     pub fn take(&self, bytes: u64) -> bool {
         self.take_up_to(self.0.limit_bytes, bytes)
     }
 
-    /// The same for more than what newcomers are promised: a quarter of the limit is left to them,
-    /// so that those who are there do not keep them out.
+    /// The same, but leaves a quarter of the limit to new connections, so that existing ones do not
+    /// lock them out.
     pub fn take_shared(&self, bytes: u64) -> bool {
         self.take_up_to(self.shared_limit_bytes(), bytes)
     }
@@ -62,7 +62,7 @@ impl Budget {
         taken
     }
 
-    /// Gives back what was taken. Panics when that is more than is held.
+    /// Returns bytes. Panics if more than are taken.
     pub fn give(&self, bytes: u64) {
         let less = |held: u64| held.checked_sub(bytes);
         let given = self.0.held_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -74,26 +74,25 @@ impl Budget {
         self.0.limit_bytes
     }
 
-    /// Bytes that are held now.
+    /// Bytes taken.
     pub fn held_bytes(&self) -> u64 {
         self.0.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may still be taken.
+    /// Bytes left.
     #[inline]
     pub fn left_bytes(&self) -> u64 {
         self.0.limit_bytes.saturating_sub(self.held_bytes())
     }
 
-    /// Bytes that may still be taken beyond what newcomers are promised, in whole steps.
+    /// Bytes left beyond those reserved for new connections, in whole steps.
     #[inline]
     pub fn shared_left_bytes(&self) -> u64 {
         let left = self.shared_limit_bytes().saturating_sub(self.held_bytes());
         left / Budget::STEP_BYTES * Budget::STEP_BYTES
     }
 
-    /// A number that changes when somebody was refused: time for others to give back what they
-    /// do not use.
+    /// Changes after a refusal: then others should return unused memory.
     pub fn refusals(&self) -> u32 {
         self.0.refusals.load(Ordering::Relaxed)
     }

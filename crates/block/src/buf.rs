@@ -1,4 +1,4 @@
-//! Owned, aligned buffers that move with an I/O. [`Pool`](crate::Pool) lends them.
+//! Owned, aligned buffers that move with an I/O, lent by a [`Pool`](crate::Pool).
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use crate::pages::Pages;
 
-/// Direct I/O never asks for more; it is also the page size.
+/// The most that direct I/O asks for; also the page size.
 const ALIGN: usize = 4096;
 
-/// One mapping cut into equal buffers. Each is handed out once, by [`Arena::cut`].
+/// One mapping cut into equal buffers, each handed out once by [`Arena::cut`].
 #[derive(Debug)]
 pub struct Arena;
 
 impl Arena {
     /// Maps `count` buffers of `len_bytes` each, aligned to 4096 bytes.
     ///
-    /// Errors when the system has no address space left.
+    /// Fails if the process has no address space left.
     pub fn cut(count: usize, len_bytes: usize) -> io::Result<Vec<Buf>> {
         let stride = len_bytes.max(1).next_multiple_of(ALIGN);
         let total = stride.checked_mul(count).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -32,17 +32,17 @@ impl Arena {
     }
 }
 
-/// An owned buffer, aligned to 4096 bytes, zeroed at first. Moving it moves no bytes.
+/// An owned buffer, aligned to 4096 bytes, zeroed at first. Moving it copies no data.
 ///
-/// It is moved with every I/O, several times, so it is one word. As three it cost 50 ns more of a
-/// read: what was stored word by word and is loaded by two at once has to reach the cache first.
+/// One word, as each I/O moves it several times. With three words a read took 50 ns longer: words
+/// stored one by one and loaded in pairs miss store forwarding.
 pub struct Buf(Box<Part>);
 
-/// Its place in a mapping.
+/// Its part of a mapping.
 struct Part {
     ptr: NonNull<u8>,
     len: u32,
-    /// Whose account it stands in, for its pool.
+    /// The account that it counts towards, for its pool.
     lender: u32,
     pages: Arc<Pages>,
 }
@@ -59,13 +59,13 @@ unsafe impl Send for Buf {}
 unsafe impl Sync for Buf {}
 
 impl Buf {
-    /// One buffer of its own.
+    /// A buffer of its own.
     pub fn new(len_bytes: usize) -> io::Result<Buf> {
         Ok(Arena::cut(1, len_bytes)?.remove(0))
     }
 
-    /// `len` bytes of a mapping from `at` on. The caller sees to it that no other `Buf` reaches
-    /// them. Panics when they lie outside.
+    /// `len` bytes of a mapping from `at` on. The caller ensures that no other `Buf` covers them.
+    /// Panics if they lie outside.
     pub(crate) fn part(pages: &Arc<Pages>, at: usize, len: usize) -> Buf {
         assert!(at <= pages.len() && len <= pages.len() - at, "a part lies in its mapping");
         // SAFETY: `at` lies in the mapping or one past it.
@@ -74,19 +74,19 @@ impl Buf {
         Buf(Box::new(Part { ptr, len, lender: NOBODY, pages: pages.clone() }))
     }
 
-    /// Whose account it stands in.
+    /// The account that it counts towards.
     #[inline]
     pub(crate) fn lender(&self) -> u32 {
         self.0.lender
     }
 
-    /// Notes whose account it stands in.
+    /// Sets the account that it counts towards.
     #[inline]
     pub(crate) fn lend(&mut self, lender: u32) {
         self.0.lender = lender;
     }
 
-    /// Address and length of the mapping that it is part of, and how many hold that.
+    /// Address and length of its mapping, and the number of references to it.
     pub(crate) fn home(&self) -> (usize, usize, usize) {
         let base = self.0.pages.base().as_ptr() as usize;
         (base, self.0.pages.len(), Arc::strong_count(&self.0.pages))
@@ -97,13 +97,13 @@ impl Buf {
         Arc::ptr_eq(&self.0.pages, pages)
     }
 
-    /// Lets go of all but the first `len` bytes.
+    /// Drops all but the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.0.len = self.0.len.min(u32::try_from(len).unwrap_or(u32::MAX));
     }
 }
 
-/// Keeps the mapping alive that a buffer is part of, after the buffer has gone too.
+/// Keeps a buffer's mapping alive after the buffer is gone.
 #[derive(Clone, Debug)]
 pub struct ArenaHold(Arc<Pages>);
 
@@ -116,15 +116,14 @@ impl ArenaHold {
 }
 
 impl Buf {
-    /// Its first byte, for the kernel to write to or read from. Unlike the pointer of a slice of
-    /// it, this one may be written through while the buffer is only borrowed; whoever does so sees
-    /// to it that no slice is in use meanwhile.
+    /// Its first byte, for the kernel to write or read. Unlike a slice's pointer it may be written
+    /// through while the buffer is borrowed; the caller ensures that no slice is in use meanwhile.
     #[inline]
     pub fn address(&self) -> NonNull<u8> {
         self.0.ptr
     }
 
-    /// A hold on the arena that this is part of, for those who tell the kernel of it once.
+    /// Keeps its arena alive, for registration with the kernel.
     pub fn arena(&self) -> ArenaHold {
         ArenaHold(Arc::clone(&self.0.pages))
     }
@@ -169,7 +168,7 @@ mod test {
         }
     }
 
-    /// Miri takes a write through the pointer of a shared slice for what it is: undefined.
+    /// Miri reports writes through the pointer of a shared slice as undefined behaviour.
     #[test]
     fn the_kernel_may_write_where_a_buffer_is_only_borrowed() {
         let buf = Buf::new(4096).unwrap();

@@ -1,26 +1,26 @@
-//! Bytes to be sent in one go, gathered from several places.
+//! Bytes to be sent at once, gathered from several buffers (an iovec).
 
 use crate::{Buf, Memory, Pool};
 
 /// A part of a [`Chain`].
 #[derive(Debug)]
 pub enum Piece {
-    /// The first `len` bytes of a buffer that goes back to its pool when they are sent.
+    /// The first `len` bytes of a buffer that returns to its pool once they are sent.
     Owned {
-        /// Holds the bytes.
+        /// The buffer.
         buf: Buf,
-        /// How many of them.
+        /// Number of bytes.
         len: usize,
     },
-    /// A buffer of a ring. It may be sent by reference: see [`Lap`](crate::Lap).
+    /// A buffer of a zero-copy ring: see [`Lap`](crate::Lap).
     Lent(Buf),
-    /// Bytes of a volume, sent from where they lie.
+    /// Bytes of a volume, sent in place.
     Shared {
-        /// Holds the bytes.
+        /// The memory.
         memory: Memory,
-        /// Where they begin.
+        /// Offset of the bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: usize,
     },
 }
@@ -38,7 +38,7 @@ impl Piece {
         }
     }
 
-    /// A copy of the bytes: for those who look at them, or send them without a ring.
+    /// A copy of the bytes, for inspection or to send without io_uring.
     pub fn to_vec(&self) -> Vec<u8> {
         match self {
             Piece::Owned { buf, len } => buf[..*len].to_vec(),
@@ -52,12 +52,12 @@ impl Piece {
     }
 }
 
-/// What one send carries: pieces in order, kept alive until the kernel has taken the bytes.
+/// The data of one send: pieces in order, kept alive until the kernel has taken them.
 #[derive(Debug, Default)]
 pub struct Chain {
     pieces: Vec<Piece>,
     len_bytes: usize,
-    /// The kernel was given the lent pieces by reference.
+    /// The kernel got the lent pieces by reference (zero-copy).
     referred: bool,
 }
 
@@ -83,23 +83,23 @@ impl Chain {
         self.len_bytes == 0
     }
 
-    /// Whether all of it may be sent by reference.
+    /// Whether all of it may be sent zero-copy.
     pub fn may_refer(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, Piece::Lent(_)))
     }
 
-    /// Notes that at least a part of it was sent by reference.
+    /// Notes that at least a part of it was sent zero-copy.
     pub fn refer(&mut self) {
         self.referred = true;
     }
 
-    /// Whether at least a part of it was sent by reference.
+    /// Whether at least a part of it was sent zero-copy.
     pub fn was_referred(&self) -> bool {
         self.referred
     }
 
-    /// Empties the chain and gives its buffers back: those of the pool to `pool`, those of a ring
-    /// to `lent`.
+    /// Empties the chain and returns its buffers: those of the pool to `pool`, those of a ring to
+    /// `lent`.
     pub fn recycle_with(&mut self, pool: &Pool, mut lent: impl FnMut(Buf)) {
         self.len_bytes = 0;
         self.referred = false;
@@ -112,15 +112,15 @@ impl Chain {
         }
     }
 
-    /// The same for a chain that was sent whole. One with pieces of a ring stays as it is: whoever
-    /// has the ring must see in which order they come back.
+    /// The same for a chain that was sent whole. A chain with ring buffers stays unchanged: the
+    /// ring's owner must return them in order.
     pub fn recycle_sent(&mut self, pool: &Pool) {
         if !self.pieces.iter().any(|piece| matches!(piece, Piece::Lent(_))) {
             self.recycle(pool);
         }
     }
 
-    /// The same where the ring, if there is one, is gone.
+    /// The same if the ring, if any, is gone.
     pub fn recycle(&mut self, pool: &Pool) {
         self.recycle_with(pool, drop);
     }

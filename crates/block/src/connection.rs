@@ -1,27 +1,27 @@
-//! What became of the connection of a lane.
+//! Connection counters of a lane.
 
 use std::ops::{Add, AddAssign, Sub};
 
 use crate::Nanos;
 
-/// How often the connection of a lane was lost and made again since the lane was first open, and
-/// for how long there was none. All zero for a lane without one. Counters that only grow.
+/// Losses and reconnections of a lane since it was first open, and the time without a connection.
+/// All zero for a lane without one. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Times that it was lost: reset or closed by the peer, or given up by a time-out of ours.
+    /// Connections lost: reset or closed by the peer, or given up after a time-out of ours.
     pub lost: u64,
-    /// Times that it was made again, and I/Os could flow.
+    /// Successful reconnections.
     pub reconnects: u64,
-    /// Attempts to make it again that failed.
+    /// Failed attempts to reconnect.
     pub failed_attempts: u64,
-    /// How long there was none.
+    /// Time without a connection.
     pub disconnected: Nanos,
 }
 
 impl Add for Connection {
     type Output = Connection;
 
-    /// Of two lanes together.
+    /// The sum of two lanes.
     fn add(self, other: Connection) -> Connection {
         Connection {
             lost: self.lost + other.lost,
@@ -41,7 +41,7 @@ impl AddAssign for Connection {
 impl Sub for Connection {
     type Output = Connection;
 
-    /// What came since `earlier` counters of the same lane.
+    /// The change since `earlier` counters of the same lane.
     fn sub(self, earlier: Connection) -> Connection {
         Connection {
             lost: self.lost - earlier.lost,

@@ -1,14 +1,12 @@
-//! Copies between shared memory and memory of our own.
+//! Copies between shared and private memory.
 //!
-//! Two cores may touch the same shared bytes at the same time. For plain accesses that is a data
-//! race, which is undefined behaviour whether it goes by references or by raw pointers. So nothing
-//! here is a plain access on the shared side: on x86-64 it is machine code, which the compiler
-//! takes for accesses of single bytes that it may not reason about, as relaxed atomic ones are;
-//! elsewhere, and under Miri, it is relaxed atomic words. Either way each byte that is read is one
-//! of those written, and nothing more is promised: order comes from whatever says that an I/O is
-//! done.
+//! Two cores may access the same shared bytes at once. With plain accesses that is a data race,
+//! undefined behaviour through references and raw pointers alike. So the shared side has no plain
+//! accesses: on x86-64 it is inline assembly, opaque to the compiler like relaxed atomic accesses
+//! of bytes; elsewhere, and under Miri, it is relaxed atomic words. Each byte that is read is one
+//! that was written; no order is promised beyond that of I/O completions.
 //!
-//! `out` is from shared memory, `in` is to it. Ranges never overlap: the other side is exclusive.
+//! `out` copies from shared memory, `in` to it. Ranges never overlap: the other side is exclusive.
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 mod atomic;
@@ -27,7 +25,7 @@ pub(crate) use self::x86::{
     prefetch, zero,
 };
 
-/// Lines of a range that are asked for before its turn; more saturate the fill buffers.
+/// Cache lines prefetched ahead of a range; more would saturate the fill buffers.
 pub(crate) const EARLY_LINES: usize = 8;
 /// Length of a cache line.
 pub(crate) const LINE: usize = 64;

@@ -1,13 +1,12 @@
-//! Counts of what is in flight.
+//! Counters of I/Os in flight.
 
-/// A count of what is in flight, or of its bytes, that limits are held against.
+/// A count of I/Os in flight, or of their bytes, to check limits against.
 ///
-/// Where one slips below zero, something was answered that was never asked for, or twice. Without a
-/// check it would wrap around and read as a great many from then on, or as none against a limit:
-/// a connection that is never served again, or one without any limit. So it is checked in every
-/// build; a subtraction sets the flag anyway.
+/// A count below zero means that something completed twice, or was never submitted. Unchecked it
+/// would wrap around to a huge number, and a connection would never be served again, or lose its
+/// limit. So every build checks it; the subtraction sets the carry flag anyway.
 pub trait Count {
-    /// Takes `by` off. Panics where that is more than there is.
+    /// Subtracts `by`. Panics below zero.
     fn lower(&mut self, by: Self);
 }
 

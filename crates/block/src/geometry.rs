@@ -1,27 +1,26 @@
-//! The shape of a volume.
+//! The geometry of a volume.
 
 use crate::{Fault, Io, Op};
 
-/// Capacity and block size of a volume, and what it can do.
+/// Capacity, block size and capabilities of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Size of one logical block in bytes: a power of two from 512 to 65536, or 1 for a file
-    /// that any byte of can be reached.
+    /// Size of a logical block in bytes: a power of two from 512 to 65536, or 1 for a file with
+    /// byte granularity.
     pub block_bytes: u32,
     /// Number of logical blocks.
     pub blocks: u64,
     /// Writes are refused with [`Fault::ReadOnly`].
     pub read_only: bool,
-    /// An acknowledged write may be lost in a power cut until a flush: a volatile write cache.
+    /// Acknowledged writes may be lost in a power cut until a flush: a volatile write cache.
     pub volatile: bool,
-    /// Trimmed blocks read as zeroes. Where they need not, they may hold anything that they held
-    /// before, too.
+    /// Trimmed blocks read as zeroes. Otherwise they may still hold their old data.
     pub trim_zeroes: bool,
 }
 
 impl Geometry {
-    /// A writable volume of `bytes`, cut down to whole blocks of `block_bytes`, without a cache and
-    /// with trims that read as zeroes.
+    /// A writable volume of `bytes`, rounded down to whole blocks of `block_bytes`, without a
+    /// volatile cache, whose trimmed blocks read as zeroes.
     pub fn new(bytes: u64, block_bytes: u32) -> Geometry {
         let device = block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes);
         assert!(device || block_bytes == 1);
@@ -34,9 +33,9 @@ impl Geometry {
         self.blocks * u64::from(self.block_bytes)
     }
 
-    /// Whether `io` lies inside the volume on whole blocks and is allowed by it.
+    /// Checks that `io` lies inside the volume on whole blocks and is allowed.
     ///
-    /// Every lane asks this before it touches anything.
+    /// Every lane calls this first.
     pub fn check(&self, io: &Io) -> Result<(), Fault> {
         if io.op == Op::Flush {
             return Ok(());

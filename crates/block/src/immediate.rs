@@ -1,19 +1,19 @@
-//! Ways whose I/Os are done within the call.
+//! Lanes that execute I/Os within the call.
 
 use std::collections::VecDeque;
 
 use crate::{Cause, Done, Fault, Io, Op, copy};
 
-/// An address that is needed soon, or none: a hint, which may be any.
+/// A hint of an address to be accessed soon, or none; any address is valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead(pub(crate) *const u8);
 
 impl Ahead {
-    /// Nothing is known of what comes next.
+    /// The next access is unknown.
     pub const NONE: Ahead = Ahead(std::ptr::null());
 
-    /// Prefetches the first lines of this many bytes: for a whole batch in one short loop, as
-    /// [`Memory::prefetch`](crate::Memory::prefetch) says.
+    /// Prefetches the first lines of this many bytes: call it for a whole batch in one short loop,
+    /// as [`Memory::prefetch`](crate::Memory::prefetch) explains.
     #[inline]
     pub fn prefetch(self, len_bytes: usize) {
         if !self.0.is_null() {
@@ -24,14 +24,14 @@ impl Ahead {
     }
 }
 
-/// What an I/O changes.
+/// The effect of a changing I/O.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
-    /// These bytes are written.
+    /// Write these bytes.
     Write(&'a [u8]),
-    /// So many bytes read as zeroes.
+    /// Zero this many bytes.
     Zero(u64),
-    /// So many bytes are not needed any more.
+    /// Trim this many bytes.
     Trim(u64),
 }
 
@@ -45,34 +45,34 @@ impl Change<'_> {
     }
 }
 
-/// A way to memory, or to volumes in memory: an I/O is done within the call, without a tag, an
-/// answer or a copy of its buffer. It never fails, what it holds is never made durable, and a flush
-/// of it does nothing.
+/// A lane to memory, or to volumes in memory: an I/O is executed within the call, without tag,
+/// completion or copy of its buffer. It never fails; nothing is ever durable, and a flush does
+/// nothing.
 ///
-/// Ranges lie within the geometry of the lane; others panic. `next` is where the I/O behind this
-/// one goes.
+/// Ranges must lie within the lane's geometry, or the call panics. `next` is where the next I/O
+/// goes.
 pub trait Immediate {
-    /// Where an I/O of this kind goes first, to be given as `next`.
+    /// The first address of an I/O of this kind, to be passed as `next`.
     fn ahead(&mut self, op: Op, offset: u64) -> Ahead;
 
     /// Reads.
     fn read(&mut self, offset: u64, to: &mut [u8], next: Ahead);
 
-    /// Changes a range that was claimed.
+    /// Changes a claimed range.
     fn change(&mut self, offset: u64, change: Change<'_>, next: Ahead);
 
-    /// Claims a range that is to be changed. False if others are about to change it: then the I/O
-    /// goes through [`Lane::submit`](crate::Lane::submit).
+    /// Claims a range to be changed. False if another lane has claimed it: the I/O then goes
+    /// through [`Lane::submit`](crate::Lane::submit).
     fn claim(&mut self, _offset: u64, _len: u64) -> bool {
         true
     }
 
-    /// Gives back what was claimed: what was changed may be told as done.
+    /// Releases a claim: the change may be acknowledged.
     fn release(&mut self, _offset: u64, _len: u64) {}
 
-    /// Does an I/O that was checked, with the buffer that it needs and what it changes claimed.
-    // Behind a call an `Io` is read from the stack right after it was put there, which waits for
-    // all stores of the copy before it: 40 ns of a write of 4 KiB.
+    /// Executes a checked I/O, with the buffer that it needs and its range claimed.
+    // Inlined: behind a call the `Io` is loaded from the stack right after it was stored there, and
+    // waits for all stores of the copy before it: 40 ns of a write of 4 KiB.
     #[inline(always)]
     fn execute(&mut self, io: &mut Io, next: Ahead) {
         let (offset, len) = (io.offset, u64::from(io.len));
@@ -89,14 +89,14 @@ pub trait Immediate {
     }
 }
 
-/// Does the I/Os of a call together.
+/// Executes the I/Os of a call together.
 ///
 /// A claim is an atomic access, which waits for all stores before it, and those of a copy miss the
-/// cache. So all is claimed before anything is copied, and given back behind it.
+/// cache. So all claims are taken before the first copy, and released after the last.
 #[derive(Debug, Default)]
 pub struct Batch(Vec<Step>);
 
-/// What is known of an I/O before it is done.
+/// An I/O of a batch, before its execution.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     ahead: Ahead,
@@ -108,14 +108,14 @@ struct Step {
 #[derive(Clone, Copy, Debug)]
 enum SlotState {
     Refused(Fault),
-    /// Others are in its way.
+    /// Another lane has claimed its range.
     Stays,
     Reads,
     Claimed,
 }
 
 impl Batch {
-    /// Does what `check` allows and appends the answers. What others are about to change stays.
+    /// Executes valid I/Os and appends completions. I/Os on ranges claimed by others stay.
     pub fn execute<I: Immediate>(
         &mut self,
         way: &mut I,

@@ -1,12 +1,12 @@
-//! One I/O: what goes into a lane and what comes back.
+//! One I/O: an [`Io`] goes into a lane, a [`Done`] comes back.
 
 use crate::Buf;
 
-/// The submitter's name for an I/O, opaque to the lane, which hands it back in the [`Done`].
+/// The submitter's tag of an I/O, opaque to the lane, which returns it in the [`Done`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
-/// What an I/O does.
+/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Read `len` bytes.
@@ -15,23 +15,23 @@ pub enum Op {
     Write,
     /// Make every acknowledged write durable. Offset and length are zero.
     Flush,
-    /// Say that the range is no longer needed. It reads as zeroes afterwards, or as what it held
-    /// before where the geometry promises no zeroes.
+    /// Deallocate the range. It then reads as zeroes, or as its old data if the geometry promises
+    /// no zeroes.
     Trim,
     /// Make the range read as zeroes.
     WriteZeroes,
 }
 
-/// An I/O on its way to a volume.
+/// An I/O.
 ///
-/// A read carries a buffer of at least `len` bytes to be filled, unless the lane
-/// [lends](crate::Lane::lends) one. A write carries the buffer whose first `len` bytes are to be
-/// written. The others carry none.
+/// A read carries a buffer of at least `len` bytes, unless the lane [lends](crate::Lane::lends)
+/// one. A write carries a buffer with its data in the first `len` bytes. Other operations carry
+/// none.
 #[derive(Debug)]
 pub struct Io {
-    /// Comes back in the [`Done`].
+    /// Returned in the [`Done`].
     pub tag: Tag,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Force unit access: the write is durable before it is acknowledged.
     pub fua: bool,
@@ -43,42 +43,42 @@ pub struct Io {
     pub buf: Option<Buf>,
 }
 
-/// The one answer to an [`Io`].
+/// The completion of an [`Io`].
 #[derive(Debug)]
 pub struct Done {
     /// The tag of the [`Io`].
     pub tag: Tag,
-    /// Whether it was done.
+    /// Success, or the fault.
     pub result: Result<(), Fault>,
-    /// Of an I/O that failed, what exactly the lane was told.
+    /// The exact cause of a fault.
     pub cause: Cause,
-    /// The buffer of the [`Io`], or the one that the lane lent, filled if it was a read.
+    /// The buffer of the [`Io`], or the one that the lane lent, filled by a read.
     pub buf: Option<Buf>,
 }
 
-/// What exactly a lane was told when an I/O failed, beyond its [`Fault`]: a number that only
-/// [`Lane::words_of`](crate::Lane::words_of) can read, such as an errno or the status of a
-/// protocol.
+/// The exact cause of a [`Fault`]: a number that only [`Lane::words_of`](crate::Lane::words_of) can
+/// explain, such as an errno or a protocol status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cause(pub u32);
 
-/// What the upper half of a cause says that ends connections.
+/// Upper half of causes that close the connection.
 const ENDS: u32 = 0xfa18;
-/// The same for those that are reset.
+/// Upper half of causes that reset the connection.
 const RESETS: u32 = 0xfa19;
 
 impl Cause {
     /// Nothing beyond the fault.
     pub const NONE: Cause = Cause(0);
 
-    /// Where the I/O came over a network, its connection ends in place of an answer: closed, or
-    /// with a reset. `number` is the lane's own.
+    /// On a network connection, closes it instead of completing the I/O, or resets it. `number` is
+    /// the lane's own.
     pub fn of_end(reset: bool, number: u16) -> Cause {
         let half = if reset { RESETS } else { ENDS };
         Cause(half << 16 | u32::from(number))
     }
 
-    /// Whether a connection is to end, with a reset if `true`, and the lane's number for why.
+    /// Whether the connection is to end, with a reset if `true`, and the lane's number of the
+    /// reason.
     pub fn as_end(self) -> Option<(bool, u16)> {
         let half = self.0 >> 16;
         (half == ENDS || half == RESETS).then_some((half == RESETS, self.0 as u16))
@@ -94,17 +94,17 @@ pub enum Fault {
     OutOfRange,
     /// The volume is write-protected.
     ReadOnly,
-    /// The storage below has no room left, or not for this user: what was written is not there.
+    /// The storage below is full, or the quota is: the data was not written.
     NoSpace,
     /// The volume cannot do this operation.
     Unsupported,
     /// A compare found other data.
     Miscompare,
-    /// The way to the volume is gone.
+    /// The connection to the volume is lost.
     Disconnected,
     /// The I/O was aborted on request.
     Aborted,
-    /// It was not answered in time: whether it was done, nobody knows.
+    /// It timed out: whether it was executed is unknown.
     Unanswered,
 }
 
@@ -122,7 +122,7 @@ impl Op {
 }
 
 impl Fault {
-    /// Whether the way to the volume went with the I/O, which may be sent again on another.
+    /// Whether the connection was lost with the I/O, which may be sent again on another.
     pub fn is_lost(self) -> bool {
         matches!(self, Fault::Disconnected | Fault::Unanswered)
     }

@@ -1,44 +1,44 @@
-//! The memories of copies that wait.
+//! Keeps the memories of queued copies alive.
 
 use std::sync::Arc;
 
 use crate::Memory;
 
-/// Keeps memories mapped while copies into or out of them wait, and finds each again at once.
+/// Keeps memories mapped while copies into or out of them are queued, and finds each again fast.
 ///
-/// A connection uses a few volumes again and again, so the last few stay: counting their references
-/// anew for each batch would pull a line from core to core. One that was not named for a while
-/// goes, so a volume that is gone is unmapped although a connection that used it lives on. Only one
-/// that does nothing any more holds its last few until its end.
+/// A connection uses a few volumes again and again, so the last few stay referenced: a reference
+/// count per batch would bounce its cache line between cores. One that is not used for a while is
+/// dropped, so that a closed volume is unmapped although a connection to it lives on; only an idle
+/// connection keeps its last few until its end.
 #[derive(Debug, Default)]
 pub struct Memories {
     list: Vec<Memory>,
-    /// The one that was named last.
+    /// The one used last.
     last: usize,
-    /// A bit for each of the first [`KEEP`], named since the last review.
+    /// A bit for each of the first [`KEEP`], set if used since the last review.
     named: u8,
-    /// Rests since then.
+    /// Rests since the last review.
     rests: u32,
 }
 
-/// So many stay, and are looked through: the pointers of one line.
+/// This many stay and are searched: their pointers fill a cache line.
 const KEEP: usize = 8;
 /// Entries unused for this many rests are dropped.
 const RESTS: u32 = 1024;
 
 impl Memories {
-    /// None yet.
+    /// Empty.
     pub fn new() -> Memories {
         Memories::default()
     }
 
-    /// How many are kept mapped.
+    /// Number of memories kept mapped.
     pub fn count(&self) -> usize {
         self.list.len()
     }
 
-    /// Keeps a memory until the next [`rest`](Self::rest), and says which it is. One that was not
-    /// among the last few is kept once more.
+    /// Keeps a memory until the next [`rest`](Self::rest), and returns its index. A memory beyond
+    /// the last few is stored again.
     #[inline]
     pub(crate) fn keep(&mut self, memory: &Memory) -> usize {
         match self.list.get(self.last) {
@@ -66,7 +66,7 @@ impl Memories {
         &self.list[index]
     }
 
-    /// Nothing waits any more.
+    /// No copies are queued any more.
     #[inline]
     pub(crate) fn rest(&mut self) {
         self.rests += 1;
@@ -89,7 +89,7 @@ impl Memories {
             });
             (self.named, self.rests) = (0, 0);
         }
-        // Nobody is known to be the last, so the next one that is named is looked for and noted.
+        // The last one is unknown, so that the next is searched for and marked as used.
         self.last = usize::MAX;
     }
 }
@@ -115,7 +115,7 @@ mod test {
             kept.rest();
         }
         assert_eq!(kept.count(), 3);
-        // What is named stays until the rest, however many others are.
+        // All memories of queued copies stay until the rest, however many there are.
         for (number, memory) in all.iter().enumerate() {
             let index = kept.keep(memory);
             assert!(Arc::ptr_eq(&kept.get(index).pages, &memory.pages), "memory {number}");

@@ -1,49 +1,47 @@
-//! Data that has arrived and goes into memory.
+//! Copies received data into memory.
 
 use crate::copy::{EARLY_LINES, LINE, end_stream};
 use crate::{Memories, Memory};
 
-/// Copies into memory, done many at a time: the counterpart of [`CopyAhead`](crate::CopyAhead).
+/// A queue of copies into memory: the counterpart of [`CopyAhead`](crate::CopyAhead).
 ///
-/// A random place of a large volume misses every cache. Short data wait until the lines of all of
-/// them were asked for in one loop. Longer data go past the cache: that fetches no lines only to
-/// overwrite them, and leaves the cache to what is still needed. Writes of 4 KiB by loopback TCP
-/// are 1.1 times as many, also into a volume that the cache would hold; of 512 B it would be 0.87
-/// times as many.
+/// A random offset of a large volume misses every cache. Short copies are queued until all their
+/// lines were prefetched in one loop. Longer ones use non-temporal stores: they fetch no lines only
+/// to overwrite them, and keep the cache for other data. Writes of 4 KiB by loopback TCP gain a
+/// factor of 1.1, even on a volume that fits the cache; at 512 B the factor would be 0.87.
 ///
-/// The bytes stay where they arrived, so that is how long a landing may last.
+/// The data stays in its receive buffers, which limits the life of a landing.
 #[derive(Debug)]
 pub struct Landing<'a> {
-    /// The first `count` of them wait.
+    /// The first `count` are queued.
     copies: [Copy<'a>; WAITING],
     count: usize,
     memories: Memories,
 }
 
-/// Copies that wait at most.
+/// Maximum number of queued copies.
 const WAITING: usize = 32;
-/// Longer data go past the cache.
+/// Longer copies use non-temporal stores.
 const SHORT_BYTES: usize = EARLY_LINES * LINE;
 
 #[derive(Clone, Copy, Debug)]
 struct Copy<'a> {
     from: &'a [u8],
-    /// Which of `memories`.
+    /// Index in `memories`.
     memory: usize,
     offset: u64,
 }
 
 impl<'a> Landing<'a> {
-    /// Nothing waits yet. `memories` is what [`finish`](Self::finish) of the one before returned,
-    /// or none.
+    /// An empty queue. `memories` is what the last [`finish`](Self::finish) returned, or none.
     #[inline]
     pub fn new(memories: Memories) -> Landing<'a> {
         let none = Copy { from: &[], memory: 0, offset: 0 };
         Landing { copies: [none; WAITING], count: 0, memories }
     }
 
-    /// Will copy `from` to `offset` of `memory`. What overlaps lands in the order in which it came.
-    /// Panics, now or later, when the range lies outside.
+    /// Queues a copy of `from` to `offset` of `memory`. Overlapping copies keep their order.
+    /// Panics, now or later, if the range lies outside.
     #[inline]
     pub fn push(&mut self, memory: &Memory, offset: u64, from: &'a [u8]) {
         if self.count == WAITING {
@@ -54,7 +52,7 @@ impl<'a> Landing<'a> {
         self.count += 1;
     }
 
-    /// Copies what waits, and returns the memories for the next landing. From then on every core
+    /// Executes the queued copies, and returns the memories for the next landing. Every core then
     /// sees the data.
     #[inline]
     pub fn finish(mut self) -> Memories {
@@ -92,7 +90,7 @@ impl Copy<'_> {
 mod test {
     use super::*;
 
-    /// Miri takes a thousand times as long.
+    /// Miri is a thousand times slower.
     const SOME: usize = if cfg!(miri) { 2048 } else { 1 << 16 };
 
     #[test]

@@ -1,4 +1,4 @@
-//! Buffers that one connection sends from by reference, round and round.
+//! A zero-copy send ring of one connection.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,30 +7,30 @@ use std::sync::Arc;
 use crate::Buf;
 use crate::pages::Pages;
 
-/// A ring of memory that goes out by reference.
+/// A ring of memory that is sent zero-copy.
 ///
-/// A copying send writes into pages of the kernel that the receiver has just read, and on loopback
-/// the receiver is another core: getting these lines back costs 450 ns for 4 KiB, or 1800 ns where
-/// the cores share no cache. A send by reference has no such copy, but its bytes must stay as they
-/// are until the peer has *read* them, which TCP never tells. The protocol does: an answer to what
-/// was sent, or an acknowledgement of it, proves that it was read. So each buffer that was sent
-/// waits here for its stamp to be acknowledged, and meanwhile the ring moves on: its length also
-/// keeps the next buffer out of the other core's cache.
+/// A copying send writes into kernel pages that the receiver has just read, and on loopback the
+/// receiver is another core: getting these lines back costs 450 ns for 4 KiB, or 1800 ns between
+/// cores without a shared cache. A zero-copy send saves that, but its bytes must not change until
+/// the peer has *read* them, which TCP never tells. The protocol does: a response to the data, or
+/// its acknowledgement, proves it. So each sent buffer waits here for its stamp to be acknowledged
+/// while the ring moves on; the ring's length also keeps the next buffer out of the other core's
+/// cache.
 ///
-/// The memory belongs to one connection and is unmapped with it. A peer that acknowledges what it
-/// has not read gets its own later bytes instead, nobody else's.
+/// The memory belongs to one connection and is unmapped with it. A peer that acknowledges unread
+/// data gets its own later bytes instead, nobody else's.
 #[derive(Debug)]
 pub struct Lap {
     pages: Arc<Pages>,
-    /// Bytes that were ever taken and that are free again; places are these, modulo the length.
+    /// Total bytes taken and freed; offsets are these modulo the length.
     head: u64,
     tail: u64,
-    /// Where the buffers begin that are out, in the order in which they were taken.
+    /// Offsets of the buffers lent, in the order in which they were taken.
     out: VecDeque<usize>,
     loans: VecDeque<Loan>,
 }
 
-/// A buffer that may still be read by the kernel or the peer.
+/// A buffer that the kernel or the peer may still read.
 #[derive(Debug)]
 struct Loan {
     buf: Buf,
@@ -39,7 +39,7 @@ struct Loan {
 
 /// Buffers begin at cache lines.
 const LINE: u64 = 64;
-/// More loans than that are not kept: an unusual peer that takes crumbs is sent copies.
+/// Maximum number of loans: an unusual peer with many tiny reads is sent copies.
 const LOANS: usize = 1024;
 
 impl Lap {
@@ -51,17 +51,17 @@ impl Lap {
         Ok(Lap { pages, head: 0, tail: 0, out, loans })
     }
 
-    /// Takes the next free bytes in a row, at least `least` and at most `most` of them; `None`
-    /// when so many are not free. Before the next is taken, this one is [trimmed](Self::trim).
+    /// Takes the next free bytes in a row, at least `least` and at most `most`; `None` if fewer are
+    /// free. [Trim](Self::trim) it before the next is taken.
     pub fn take(&mut self, least: usize, most: usize) -> Option<Buf> {
         let len = self.pages.len() as u64;
         let mut head = self.head;
         if len - head % len < least as u64 {
-            // What is left before the end is too short: skip it.
+            // Too little is left before the end: skip it.
             head = head.next_multiple_of(len);
         }
         let at = head % len;
-        // Never all of it, so that head and tail tell full from empty.
+        // Never all of it, so that equal head and tail mean empty.
         let free = (len - LINE).saturating_sub(head - self.tail).min(len - at);
         let most = free.min(most as u64);
         if most < least as u64 || self.loans.len() + self.out.len() >= LOANS {
@@ -72,17 +72,17 @@ impl Lap {
         Some(Buf::part(&self.pages, at as usize, most as usize))
     }
 
-    /// Keeps the first `len` bytes of the buffer that was taken last, and frees the others.
+    /// Keeps the first `len` bytes of the buffer taken last, and frees the others.
     pub fn trim(&mut self, buf: &mut Buf, len: usize) {
         let cut = buf.len() - len;
         buf.truncate(len);
         self.head = (self.head - cut as u64).next_multiple_of(LINE);
     }
 
-    /// Takes back a buffer that was sent, in the order in which they were taken. It is free when
-    /// `stamp` is [acknowledged](Self::acknowledge); without one, when those before it are.
+    /// Returns a sent buffer, in the order in which they were taken. It is free when `stamp` is
+    /// [acknowledged](Self::acknowledge); without a stamp, when those before it are.
     pub fn give(&mut self, buf: Buf, stamp: Option<u32>) {
-        // Out of order, it is lost: to free it would free what is still out before it.
+        // Out of order it is lost: freeing it would free earlier buffers still lent.
         if !buf.is_part_of(&self.pages) || self.out.front() != Some(&self.place_of(&buf)) {
             return debug_assert!(false, "a buffer comes back to its ring, and in order");
         }
@@ -95,7 +95,7 @@ impl Lap {
         }
     }
 
-    /// What has this stamp or an earlier one is of no more use to the peer.
+    /// The peer no longer needs buffers with this stamp or an earlier one.
     #[inline]
     pub fn acknowledge(&mut self, stamp: u32) {
         while let Some(loan) = self.loans.front()
@@ -113,7 +113,7 @@ impl Lap {
         debug_assert!(self.tail <= self.head);
     }
 
-    /// Where a buffer begins.
+    /// Offset of a buffer.
     fn place_of(&self, buf: &Buf) -> usize {
         buf.as_ptr() as usize - self.pages.base().as_ptr() as usize
     }
@@ -123,7 +123,7 @@ impl Lap {
 mod test {
     use super::*;
 
-    /// Miri takes a thousand times as long.
+    /// Miri is a thousand times slower.
     const ROUNDS: u32 = if cfg!(miri) { 300 } else { 20_000 };
 
     /// Sends `len` bytes.

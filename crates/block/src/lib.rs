@@ -1,8 +1,7 @@
-//! The words of block I/O, shared by every other crate.
+//! The vocabulary of block I/O, shared by all other crates.
 //!
-//! What can do block I/O is a [`Lane`]: one core's way to a volume. An [`Io`] goes in with its
-//! buffer, and exactly one [`Done`] comes back with it. Nothing here does I/O, reads a clock or
-//! knows a protocol.
+//! A [`Lane`] is one core's queue to a volume. An [`Io`] goes in with its buffer, and exactly one
+//! [`Done`] comes back with it. Nothing here does I/O, reads a clock or knows a protocol.
 
 mod account;
 mod activity;

@@ -1,4 +1,4 @@
-//! Bytes that several cores read and write at the same time, as they do on a disk.
+//! Memory that several cores read and write at once, as they do a disk.
 
 use std::io;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use crate::copy::{self, EARLY_LINES, LINE};
 use crate::kept::Memories;
 use crate::pages::Pages;
 
-/// From this length on what is discarded is given back to the system.
+/// From this length on discarded memory is returned to the kernel.
 const GIVEN_BACK_BYTES: u64 = 64 << 10;
 
-/// Shared volatile bytes: the store of a RAM volume.
+/// Shared memory: the store of a RAM volume.
 ///
-/// Reads and writes are copies in and out, by accesses that may race; no reference to the bytes
-/// ever exists. Overlapping accesses from two cores may see each other half done, exactly as
-/// overlapping I/Os on a disk may; each byte is one of those written.
+/// Reads and writes are copies by accesses that may race; no reference to the bytes ever exists.
+/// Overlapping accesses of two cores may be torn, as overlapping I/Os on a disk may; each byte is
+/// one that was written.
 #[derive(Clone, Debug)]
 pub struct Memory {
     pub(crate) pages: Arc<Pages>,
 }
 
 impl Memory {
-    /// Maps `len_bytes`, reading as zeroes. Memory is used when it is first touched.
+    /// Maps `len_bytes` that read as zeroes. Pages are allocated when first touched.
     pub fn new(len_bytes: u64) -> io::Result<Memory> {
         let len = usize::try_from(len_bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         Ok(Memory { pages: Arc::new(Pages::new(len)?) })
@@ -33,7 +33,7 @@ impl Memory {
         self.pages.len() as u64
     }
 
-    /// Copies `to.len()` bytes at `offset` out. Panics when they lie outside.
+    /// Copies `to.len()` bytes at `offset` out. Panics if they lie outside.
     pub fn read(&self, offset: u64, to: &mut [u8]) {
         let from = self.at(offset, to.len());
         // SAFETY: `at` checked that the range is mapped; `to` is exclusive and outside of it,
@@ -41,21 +41,21 @@ impl Memory {
         unsafe { copy::copy_out(from, to.as_mut_ptr(), to.len()) }
     }
 
-    /// Copies `from` in at `offset`. Panics when it lies outside.
+    /// Copies `from` in at `offset`. Panics if it lies outside.
     pub fn write(&self, offset: u64, from: &[u8]) {
         let to = self.at(offset, from.len());
         // SAFETY: as in `read`, with the directions exchanged.
         unsafe { copy::copy_in(from.as_ptr(), to, from.len()) }
     }
 
-    /// The address of a place, as a hint. It may lie outside.
+    /// The address of an offset, as a hint. It may lie outside.
     #[inline]
     pub fn ahead(&self, offset: u64) -> Ahead {
         Ahead(self.pages.base().as_ptr().wrapping_add(offset as usize))
     }
 
-    /// Copies `to.len()` bytes at `offset` out, and asks meanwhile for the lines at `next`, where
-    /// the next I/O goes. Panics when the range lies outside.
+    /// Copies `to.len()` bytes at `offset` out, and meanwhile prefetches the lines at `next`, the
+    /// target of the next I/O. Panics if the range lies outside.
     #[inline]
     pub fn read_ahead(&self, offset: u64, to: &mut [u8], next: Ahead) {
         let from = self.at(offset, to.len()).cast_const();
@@ -64,8 +64,8 @@ impl Memory {
         unsafe { copy::copy_out_ahead(from, to.as_mut_ptr(), to.len(), next) }
     }
 
-    /// Copies `from` in at `offset`, and asks meanwhile for the lines at `next`, where the next
-    /// I/O goes. Panics when the range lies outside.
+    /// Copies `from` in at `offset`, and meanwhile prefetches the lines at `next`, the target of
+    /// the next I/O. Panics if the range lies outside.
     #[inline]
     pub fn write_ahead(&self, offset: u64, from: &[u8], next: Ahead) {
         let to = self.at(offset, from.len());
@@ -74,20 +74,20 @@ impl Memory {
         unsafe { copy::copy_in_ahead(from.as_ptr(), to, from.len(), next) }
     }
 
-    /// The same past the cache: no lines are fetched only to be overwritten. Other cores see it
-    /// after [`end_stream`](copy::end_stream).
+    /// The same with non-temporal stores: no lines are fetched only to be overwritten. Other cores
+    /// see them after [`end_stream`](copy::end_stream).
     pub(crate) fn write_past_cache(&self, offset: u64, from: &[u8]) {
         let to = self.at(offset, from.len());
         // SAFETY: as in `write`; a hint may be any address.
         unsafe { copy::copy_in_past_cache(from.as_ptr(), to, from.len(), from.as_ptr()) }
     }
 
-    /// Asks for the first lines of a range, which will soon be copied out or written to. Panics
-    /// when it lies outside.
+    /// Prefetches the first lines of a range that will soon be copied out or written. Panics if it
+    /// lies outside.
     ///
-    /// A random place misses the cache and the TLB. The processor overlaps such misses only as
-    /// far as it can look ahead, so ask for a whole batch in one short loop, before anything else
-    /// is done for its first member. One by one they took 165 ns of each 512 B read in a race.
+    /// A random offset misses the cache and the TLB. The CPU overlaps such misses only within its
+    /// reorder window, so prefetch a whole batch in one short loop before anything else. One by one
+    /// they took 165 ns of each 512 B read in a race.
     #[inline]
     pub fn prefetch(&self, offset: u64, len_bytes: usize) {
         let from = self.at(offset, len_bytes).cast_const();
@@ -96,18 +96,18 @@ impl Memory {
         }
     }
 
-    /// Makes a range read as zeroes. Panics when it lies outside.
+    /// Zeroes a range. Panics if it lies outside.
     pub fn zero(&self, offset: u64, len_bytes: u64) {
         let to = self.at(offset, len_bytes as usize);
         // SAFETY: as in `write`.
         unsafe { copy::zero(to, len_bytes as usize) }
     }
 
-    /// Makes a range read as zeroes, and gives the memory of its whole pages back to the system if
-    /// it is long. Panics when it lies outside.
+    /// Zeroes a range, and returns its whole pages to the kernel if it is long. Panics if it lies
+    /// outside.
     ///
-    /// What is short is only cleared: giving a page back and getting it again costs more than
-    /// that, and takes a huge page apart.
+    /// Short ranges are only cleared: returning a page and allocating it again costs more, and
+    /// splits a huge page.
     pub fn discard(&self, offset: u64, len_bytes: u64) {
         if len_bytes < GIVEN_BACK_BYTES {
             return self.zero(offset, len_bytes);
@@ -119,9 +119,9 @@ impl Memory {
         self.zero(given.end as u64, end - given.end as u64);
     }
 
-    /// Address of a range, for the kernel to send from. Panics when it lies outside.
+    /// Address of a range, for the kernel to send from. Panics if it lies outside.
     ///
-    /// Whoever holds it must hold this `Memory` too.
+    /// The caller must keep this `Memory` alive with it.
     pub fn at(&self, offset: u64, len_bytes: usize) -> *mut u8 {
         let end = offset.checked_add(len_bytes as u64).expect("range overflows");
         assert!(end <= self.len_bytes(), "range ends at {end} beyond {}", self.len_bytes());
@@ -132,13 +132,13 @@ impl Memory {
 
 /// A queue of copies out of memory that hides the cache misses of each behind its predecessor.
 ///
-/// Random reads of a large volume miss every cache, and a plain copy waits for each line. While
-/// one range is copied, the lines of the next are asked for: a cold 4 KiB copy takes 178 ns
-/// instead of 288 ns.
+/// Random reads of a large volume miss every cache, and a plain copy waits for each line. While one
+/// range is copied, the lines of the next are prefetched: a cold 4 KiB copy takes 178 ns instead of
+/// 288 ns.
 #[derive(Debug, Default)]
 pub struct CopyAhead {
     jobs: Vec<Job>,
-    /// What the addresses in `jobs` point into.
+    /// The memories that the addresses in `jobs` point into.
     keep: Memories,
 }
 
@@ -154,7 +154,7 @@ unsafe impl Send for CopyAhead {}
 
 impl CopyAhead {
     /// Queues a copy of `len` bytes at `offset` of `memory` to position `to` of the later target.
-    /// Panics when the range lies outside.
+    /// Panics if the range lies outside.
     pub fn push(&mut self, memory: &Memory, offset: u64, len: usize, to: usize) {
         let from = memory.at(offset, len).cast_const();
         self.keep.keep(memory);
@@ -166,15 +166,15 @@ impl CopyAhead {
         self.jobs.is_empty()
     }
 
-    /// Does the queued copies. Panics when one does not fit into `target`.
+    /// Executes the queued copies. Panics if one does not fit into `target`.
     ///
     /// `past_cache` is for bytes that only another core will read, such as those of a
-    /// [`Lap`](crate::Lap): they go to memory without their lines being fetched first. Where the
-    /// cores share no cache, that is 1.06M instead of 0.45M reads of 4 KiB a second by loopback
-    /// TCP; where they do, it costs 7 %.
+    /// [`Lap`](crate::Lap): non-temporal stores fetch no lines. Between cores without a shared
+    /// cache that is 1.06M instead of 0.45M reads of 4 KiB a second by loopback TCP; with a shared
+    /// cache it costs 7 %.
     pub fn run(&mut self, target: &mut [u8], past_cache: bool) {
-        // The processor overlaps misses only as far as it can look ahead, so all are asked for in
-        // one short loop: 1.13 times as many 512 B reads a second as asking when each is queued.
+        // The CPU overlaps misses only within its reorder window, so all are prefetched in one
+        // short loop: 1.13 times as many 512 B reads a second as prefetching when each is queued.
         for job in &self.jobs {
             for line in 0..job.len.div_ceil(LINE).min(EARLY_LINES) {
                 copy::prefetch(job.from.wrapping_add(line * LINE));
@@ -205,7 +205,7 @@ impl CopyAhead {
 mod test {
     use super::*;
 
-    /// Miri takes a thousand times as long.
+    /// Miri is a thousand times slower.
     const SOME: usize = if cfg!(miri) { 2048 } else { 1 << 16 };
 
     #[test]
@@ -218,7 +218,7 @@ mod test {
         assert_eq!(back, [0, 1, 0, 3, 4, 0]);
     }
 
-    /// Under Miri nothing is given back, and so much takes an hour.
+    /// Under Miri nothing is returned, and this much takes an hour.
     #[cfg(not(miri))]
     #[test]
     fn what_is_discarded_reads_as_zeroes() {

@@ -1,20 +1,20 @@
-//! Anonymous pages from the kernel: the one place where memory is mapped.
+//! Anonymous pages: the only place that maps memory.
 
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Huge pages need this alignment; it also serves every direct I/O.
+/// Alignment of huge pages; it also serves every direct I/O.
 const ALIGN: usize = 2 << 20;
-/// Alignment of mappings that are shorter than a huge page: one of them would have to be cleared
-/// whole for a part. A thousand workers with 128 KiB each start in 0.2 s instead of 3.
+/// Alignment of mappings below a huge page, which would be cleared whole for a part. A thousand
+/// workers with 128 KiB each start in 0.2 s instead of 3.
 const SMALL_ALIGN: usize = 4096;
 
-/// What the system takes back one by one.
+/// The unit of MADV_DONTNEED.
 const PAGE: usize = 4096;
 
-/// A private anonymous mapping, zeroed. From 2 MiB on it is aligned to them and in huge pages where
-/// the system gives them, below it is aligned to 4096 bytes.
+/// A private anonymous mapping, zeroed. From 2 MiB on it is aligned for huge pages and uses them
+/// where available; below it is aligned to 4096 bytes.
 #[derive(Debug)]
 pub(crate) struct Pages {
     base: NonNull<u8>,
@@ -30,7 +30,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Maps `len` bytes. Nothing is touched, so no memory is used until then.
+    /// Maps `len` bytes. Pages are allocated when first touched.
     pub(crate) fn new(len: usize) -> io::Result<Pages> {
         let len = len.max(1);
         let align = if len < ALIGN { SMALL_ALIGN } else { ALIGN };
@@ -58,9 +58,9 @@ impl Pages {
         self.len
     }
 
-    /// Gives the memory of the whole pages within a range back to the system, which read as zeroes
-    /// from then on; the range of these pages, in bytes from the first. Empty where there are none
-    /// or the system takes none. Whoever reads meanwhile sees what was there or zeroes.
+    /// Returns the whole pages within a range to the kernel; they read as zeroes from then on.
+    /// Returns their range in bytes, empty if there are none or the kernel refuses. A concurrent
+    /// reader sees old data or zeroes.
     pub(crate) fn give_back(&self, range: Range<usize>) -> Range<usize> {
         assert!(range.end <= self.len);
         let begin = range.start.next_multiple_of(PAGE);
@@ -93,7 +93,7 @@ use self::miri::{advise_huge, forget, map, unmap};
 mod kernel {
     use super::*;
 
-    /// `len` zeroed bytes from a page on.
+    /// `len` zeroed bytes, page-aligned.
     pub(super) fn map(len: usize) -> io::Result<NonNull<u8>> {
         // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice touches
         // no memory of ours; the result is checked.
@@ -119,7 +119,7 @@ mod kernel {
         unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
     }
 
-    /// Frees the memory of pages of a mapping of ours; whether the system did.
+    /// Frees pages of a mapping of ours; returns whether the kernel did.
     pub(super) fn forget(base: NonNull<u8>, len: usize) -> bool {
         // SAFETY: the range lies in a private anonymous mapping of ours, to which no references
         // exist: its pages read as zeroes afterwards, as if they had been overwritten.
@@ -134,7 +134,7 @@ mod kernel {
     }
 }
 
-/// Miri knows no flags of mappings and no advice, so it gets the same from the allocator.
+/// Miri supports neither mmap flags nor madvise, so it gets the same from the allocator.
 #[cfg(miri)]
 mod miri {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -152,7 +152,7 @@ mod miri {
 
     pub(super) fn advise_huge(_: NonNull<u8>, _: usize) {}
 
-    /// The allocator takes nothing back.
+    /// The allocator takes no pages back.
     pub(super) fn forget(_: NonNull<u8>, _: usize) -> bool {
         false
     }

@@ -1,53 +1,53 @@
-//! Faults that are planted on purpose, to prove that the simulation finds them.
+//! Planted faults, to prove that the simulation finds them (mutation testing).
 //!
-//! Each is a mistake that was once made. Without the feature `plant` the question is answered no
-//! at compile time, so the code of a mistake is in no program.
+//! Each is a mistake that was once made. Without the feature `plant`, [`planted`] is false at
+//! compile time, so the code of a mistake is in no program.
 
 /// A mistake that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
-    /// Of the units with I/Os in flight only the first and the last are polled.
+    /// Only the first and the last of the units with I/Os in flight are polled.
     PollFirstAndLast,
-    /// Of the sockets that wait for a receive buffer the first and the last are served again and
+    /// Of the sockets that wait for a receive buffer, the first and the last are served again and
     /// again.
     RefillLastFirst,
-    /// A core waits in its loop until a volume's other end has let it in.
+    /// A core blocks in its loop until a volume's login is complete.
     OpenInLoop,
-    /// A volume that could not be opened is tried anew by each request.
+    /// Each request retries to open a volume that failed to open.
     ForgetFailure,
-    /// After an accept that failed the core does not wake to accept again.
+    /// After a failed accept the core does not wake to accept again.
     StayDeaf,
-    /// A receive takes its buffer before there are data.
+    /// A receive takes its buffer before data arrives.
     PinBuffers,
-    /// A connection is served until nothing more has come.
+    /// A connection is served until it has no more data.
     ServeWhole,
-    /// What a server needed once, it keeps.
+    /// A server never returns memory.
     KeepMemory,
-    /// A lane whose way is lost is kept for ever.
+    /// A lane that lost its connection is kept for ever.
     KeepBroken,
-    /// The bytes that connections hold are not limited.
+    /// The memory of connections is not limited.
     HoldAll,
-    /// One host may take all places.
+    /// One host may take all connections.
     OneHostTakesAll,
-    /// What is in flight when the window ends is in no figure.
+    /// I/Os in flight at the end of the window are in no figure.
     DropUnderWay,
-    /// A latency counts from the actual start where the planned one was before it.
+    /// Latency counts from the actual start even if the planned one was earlier.
     WrongStart,
-    /// A worker that finished nothing in a second is in none of its sums.
+    /// A worker without a completion in a second is left out of its sums.
     LeaveOutStarved,
-    /// The median of a window is the mean of those of its workers.
+    /// The median of a window is the mean of its workers' medians.
     AveragePercentiles,
-    /// An I/O that failed has a latency as well.
+    /// Failed I/Os have latencies, too.
     ErrorsHaveLatencies,
-    /// What was done in a second that is no whole one is in no total.
+    /// I/Os of a partial second are in no total.
     LoseSecond,
-    /// What a read returned is not held against what was written.
+    /// Read data is not compared with written data.
     BelieveReads,
-    /// Data are written before the map of an array is durable.
+    /// Data is written before the map of an array is durable.
     MapAfterData,
-    /// A write to an array is told as done while a leg that missed it is still recorded as in.
+    /// A write is acknowledged while a leg that missed it is still recorded as in.
     AckEarly,
-    /// A leg that is being made equal is read.
+    /// A syncing leg is read.
     ReadStale,
     /// A leg leaves an array in memory only.
     KeepGeneration,
@@ -55,26 +55,26 @@ pub enum Plant {
     FlushOneLeg,
     /// A region becomes clean without a flush.
     CleanUnflushed,
-    /// Regions are copied while they are written.
+    /// The resync copies regions without claiming them.
     CopyUnclaimed,
-    /// What a leg missed is not copied to it.
+    /// A returning leg is not sent what it missed.
     JoinUnmapped,
-    /// What was copied to a leg is not flushed before it is in.
+    /// A returning leg is recorded as in before the copied data is flushed.
     JoinUnflushed,
     /// Pages of the map are written to one leg only.
     MapOnOneLeg,
-    /// The leg that is named first counts as the newest.
+    /// The first leg in the list counts as the newest.
     TrustFirst,
-    /// A leg that dies while it is recorded as in is not waited for until it is recorded as out.
+    /// A leg that dies while being recorded as in is not waited for until it is recorded as out.
     EnterUnseen,
-    /// What comes to an array that grows is not made zero.
+    /// The new part of a growing array is not zeroed.
     GrowUnzeroed,
-    /// An array that grows says so before it has its new part.
+    /// A growing array records its new size before the new part is ready.
     GrowEarly,
 }
 
 impl Plant {
-    /// Those of what is measured.
+    /// Mistakes of measurements.
     pub const MEASURED: [Plant; 7] = [
         Plant::DropUnderWay,
         Plant::WrongStart,
@@ -85,7 +85,7 @@ impl Plant {
         Plant::BelieveReads,
     ];
 
-    /// Those of arrays.
+    /// Mistakes of arrays.
     pub const KEPT: [Plant; 14] = [
         Plant::MapAfterData,
         Plant::AckEarly,
@@ -103,7 +103,7 @@ impl Plant {
         Plant::GrowEarly,
     ];
 
-    /// Those of servers.
+    /// Mistakes of servers.
     pub const SERVED: [Plant; 11] = [
         Plant::PollFirstAndLast,
         Plant::RefillLastFirst,
@@ -129,7 +129,7 @@ mod switch {
         static PLANTED: Cell<Option<Plant>> = const { Cell::new(None) };
     }
 
-    /// Plants a mistake in what this thread does from now on, or none.
+    /// Plants a mistake on this thread from now on, or none.
     pub fn plant(plant: Option<Plant>) {
         PLANTED.set(plant);
     }

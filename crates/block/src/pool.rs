@@ -1,4 +1,4 @@
-//! One core's stock of buffers, and who holds how many of them.
+//! One core's pool of buffers, with accounts of the buffers lent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,27 +8,27 @@ use crate::buf::NOBODY;
 use crate::plant::{Plant, planted};
 use crate::{Arena, Budget, Buf, Nanos};
 
-/// One core's stock of buffers in three sizes, last in first out, so the warm one is lent next.
+/// One core's buffers in three sizes, last in first out, so that warm ones are lent first.
 ///
-/// A handle: clones share the stock. Everything on one core draws from one pool, and each
-/// connection from its [`Account`] with it. Memory is mapped by the huge page, as far as the
-/// [`Budget`] goes, and goes back when it was not needed for a while.
+/// A handle: clones share the pool. All code on a core draws from one pool, each connection through
+/// its [`Account`]. Memory is mapped by the huge page, as far as the [`Budget`] goes, and returned
+/// when unused for a while.
 #[derive(Clone, Debug)]
 pub struct Pool(pub(crate) Rc<RefCell<Stock>>);
 
-/// What the handles of a pool share.
+/// The state shared by a pool's handles.
 #[derive(Debug)]
 pub(crate) struct Stock {
     shelves: [Shelf; SIZES],
     pub(crate) ledger: Ledger,
     budget: Budget,
-    /// Bytes that are no buffers of ours but count, and what the budget covers of them.
+    /// Charged bytes that are no buffers of ours, and what the budget covers of them.
     charged_bytes: u64,
     charge_covered_bytes: u64,
     next_review: Nanos,
-    /// Those of the budget when it was last looked at.
+    /// [`Budget::refusals`] at the last look.
     refusals: u32,
-    /// What was lent and covered when it was looked at last, and how many reviews that is so.
+    /// Buffers lent and covered at the last review, and the number of reviews without a change.
     reviewed_buffers: usize,
     quiet_reviews: u32,
 }
@@ -38,43 +38,43 @@ pub(crate) struct Stock {
 struct Shelf {
     free: Vec<Buf>,
     len_bytes: usize,
-    /// The maximum.
+    /// The maximum number.
     limit: usize,
     /// Mapped buffers, and buffers covered by the budget: mapped or to be mapped.
     made: usize,
     covered: usize,
-    /// Free buffers that are promised to accounts.
+    /// Free buffers promised to accounts.
     promised: usize,
-    /// So many were free all the time since the last review.
+    /// The fewest free since the last review.
     least_free: usize,
 }
 
-/// How many sizes there are.
+/// Number of sizes.
 pub(crate) const SIZES: usize = 3;
 const STEP_BYTES: usize = Budget::STEP_BYTES as usize;
 
-/// An account holds at most this part of what is free. So many who take all that they can get and
-/// keep it leave a third of the budget to the next, and twice as many an eighth.
+/// An account may hold this part of the free memory. Eight accounts that take all they can get
+/// leave a third of the budget to others, sixteen leave an eighth.
 const SHARE: u64 = 8;
 
 /// Buffers free for this long are unmapped.
 const QUIET: Nanos = Nanos::from_secs(2);
 
 impl Pool {
-    /// Length of a small buffer: a database page and its header fit.
+    /// Length of a small buffer: a database page with its header.
     pub const SMALL_BYTES: usize = 16 << 10;
-    /// Length of a medium buffer: what initiators send unasked with a write.
+    /// Length of a medium buffer: unsolicited data of a write.
     pub const MEDIUM_BYTES: usize = 64 << 10;
-    /// Length of a large buffer: the longest single I/O, and a batch of 64 answers of 4 KiB.
+    /// Length of a large buffer: the longest single I/O, or a batch of 64 responses of 4 KiB.
     pub const LARGE_BYTES: usize = 256 << 10;
 
-    /// A pool of at most this many small and large buffers, and no medium ones. Memory is mapped as
+    /// A pool of up to this many small and large buffers, without medium ones. Memory is mapped as
     /// needed.
     pub fn new(small_limit: usize, large_limit: usize) -> Pool {
         Pool::limited([small_limit, 0, large_limit], Budget::unlimited())
     }
 
-    /// A pool that draws on a budget which it shares with other pools.
+    /// A pool that shares a budget with other pools.
     pub fn within(budget: Budget) -> Pool {
         Pool::limited([usize::MAX; SIZES], budget)
     }
@@ -95,18 +95,17 @@ impl Pool {
         })))
     }
 
-    /// Takes a buffer of at least `len_bytes`; `None` when all are lent, when the budget or the
-    /// system has no memory, or when more than [`LARGE_BYTES`](Self::LARGE_BYTES) are asked for.
+    /// Takes a buffer of at least `len_bytes`; `None` if all are lent, if the budget or the kernel
+    /// has no memory, or for more than [`LARGE_BYTES`](Self::LARGE_BYTES).
     ///
-    /// What a buffer held before is still in it.
+    /// Its old content is not cleared.
     pub fn take(&self, len_bytes: usize) -> Option<Buf> {
         self.0.borrow_mut().take(Ledger::CORE, len_bytes, Claim::Receive)
     }
 
-    /// Takes a buffer as [`take`](Self::take) does, but makes a new one where all are lent: for
-    /// callers whose number is bounded elsewhere and who cannot wait. It is freed when it comes
-    /// back, as is one that is longer than [`LARGE_BYTES`](Self::LARGE_BYTES). `None` when the
-    /// system has no memory.
+    /// Like [`take`](Self::take), but allocates a new buffer if all are lent, for callers that are
+    /// limited elsewhere and cannot wait. Such a buffer, or one longer than
+    /// [`LARGE_BYTES`](Self::LARGE_BYTES), is freed on return. `None` if the kernel has no memory.
     pub fn take_beyond(&self, len_bytes: usize) -> Option<Buf> {
         if len_bytes > Pool::LARGE_BYTES {
             return Buf::new(len_bytes).ok();
@@ -114,46 +113,45 @@ impl Pool {
         self.0.borrow_mut().take_beyond(Ledger::CORE, len_bytes, Claim::Receive)
     }
 
-    /// Gives a buffer back. One that is not of this pool's stock is freed.
+    /// Returns a buffer. One that is not of this pool is freed.
     pub fn give(&self, buf: Buf) {
         self.0.borrow_mut().give(buf);
     }
 
-    /// How many small and larger buffers are lent now. Zero when everything came back.
+    /// Numbers of small and of larger buffers lent. Zero once all are back.
     pub fn lent(&self) -> [usize; 2] {
         let [small, medium, large] = self.0.borrow().shelves.each_ref().map(Shelf::lent);
         [small, medium + large]
     }
 
-    /// Bytes of memory that are mapped for buffers.
+    /// Bytes mapped for buffers.
     pub fn mapped_bytes(&self) -> usize {
         self.0.borrow().shelves.iter().map(|shelf| shelf.made * shelf.len_bytes).sum()
     }
 
-    /// An account of somebody whose holdings are bounded elsewhere, such as by its own commands.
+    /// An account that is limited elsewhere, such as by its commands.
     pub fn account(&self) -> Account {
         let index = self.0.borrow_mut().ledger.open(false, 0);
         Account::new(self.clone(), index)
     }
 
-    /// An account of a peer: it gets a fair share of what is there, and less than
-    /// [`PROMISED_BYTES`](Account::PROMISED_BYTES) only by its own doing. `fixed_bytes` are what
-    /// it costs besides. `None` when the budget has no room for another one.
+    /// An account of a peer, with a fair share; it gets less than
+    /// [`PROMISED_BYTES`](Account::PROMISED_BYTES) only by what it holds itself. `fixed_bytes` is
+    /// its cost beside buffers. `None` if the budget has no room for it.
     pub fn fair_account(&self, fixed_bytes: u64) -> Option<Account> {
         let index = self.0.borrow_mut().open_fair(fixed_bytes)?;
         Some(Account::new(self.clone(), index))
     }
 
-    /// Gives memory back that was not needed for a while, or at once where another pool was
-    /// refused. To be called every second or so; returns whether there is more to be given back
-    /// in some time.
+    /// Returns memory unused for a while, or at once if another pool was refused. To be called
+    /// every second or so; returns whether to call again.
     pub fn review(&self, now: Nanos) -> bool {
         self.0.borrow_mut().review(now)
     }
 }
 
 impl Stock {
-    /// The shelf for this length.
+    /// The shelf of this length.
     #[inline]
     fn shelf_for(&self, len_bytes: usize) -> Option<usize> {
         if len_bytes <= Pool::SMALL_BYTES {
@@ -189,7 +187,7 @@ impl Stock {
         Some(buf)
     }
 
-    /// Sees to it that a row can be promised beside a buffer of a shelf. False where it cannot.
+    /// Covers the row promised with a buffer of a shelf. False if that is impossible.
     #[inline]
     fn prepay(&mut self, at: usize, promised: bool) -> bool {
         let wanted = 1 + usize::from(at == 0 && !promised);
@@ -212,19 +210,19 @@ impl Stock {
         Some(buf)
     }
 
-    /// Whether an account may hold one more buffer for `len_bytes`.
+    /// Whether an account may hold one more buffer of `len_bytes`.
     pub(crate) fn has_share(&self, account: u32, len_bytes: usize) -> bool {
         let bytes = self.shelf_for(len_bytes).map_or(len_bytes, |at| self.shelves[at].len_bytes);
         !self.ledger.is_fair(account) || self.is_within_share(account, bytes, Claim::Receive)
     }
 
-    /// Whether an account may hold so many large rows and small ones more, and they are there: what
-    /// they need of the budget is taken.
+    /// Whether an account may hold this many more large and small rows, and they are available;
+    /// takes what they need from the budget.
     pub(crate) fn has_rows(&mut self, account: u32, large: usize, small: usize) -> bool {
         if !self.ledger.is_fair(account) {
             return true;
         }
-        // The share shrinks with each that is taken. One small row more is for short answers.
+        // The share shrinks with each row. One more small row is for short responses.
         let bytes = large * Pool::LARGE_BYTES + (small + 1) * Pool::SMALL_BYTES;
         let held = self.ledger.held_bytes(account) + bytes;
         let within = held as u64 <= self.free_bytes().saturating_sub(bytes as u64) / SHARE;
@@ -252,13 +250,13 @@ impl Stock {
             || planted(Plant::HoldAll)
     }
 
-    /// What a fair account may hold: a part of what is free now.
+    /// The share of a fair account: a part of the free memory.
     #[inline]
     pub(crate) fn share_bytes(&self) -> u64 {
         self.free_bytes() / SHARE
     }
 
-    /// What is neither lent nor promised, and what the budget has left.
+    /// Memory neither lent nor promised, and what is left of the budget.
     fn free_bytes(&self) -> u64 {
         let shelves = self.shelves.iter().map(|shelf| (shelf.room() * shelf.len_bytes) as u64);
         self.budget.shared_left_bytes().saturating_add(shelves.sum())
@@ -311,7 +309,7 @@ impl Stock {
         count
     }
 
-    /// Ends an account. What it holds comes back later.
+    /// Closes an account. Its buffers return later.
     pub(crate) fn close(&mut self, account: u32) {
         for (at, count) in self.ledger.unkept_promises(account) {
             self.shelves[at].promised = less(self.shelves[at].promised, count);
@@ -320,7 +318,7 @@ impl Stock {
         self.uncharge(charged);
     }
 
-    /// Counts bytes that are no buffers of this pool. False where the budget has no room for them.
+    /// Charges bytes that are no buffers of this pool. False if the budget has no room.
     pub(crate) fn charge(&mut self, bytes: u64, newcomer: bool) -> bool {
         let Some(sum) = self.charged_bytes.checked_add(bytes) else { return false };
         let more = sum.saturating_sub(self.charge_covered_bytes);
@@ -354,11 +352,11 @@ impl Stock {
         }
         let count = |shelf: &Shelf| shelf.made + shelf.covered + shelf.lent();
         let buffers = self.shelves.iter().map(count).sum();
-        // Also if it is not time to review yet: nobody may ask again who is told not to.
+        // Even before the next review is due: a caller told to stop may never call again.
         if std::mem::replace(&mut self.reviewed_buffers, buffers) != buffers {
             self.quiet_reviews = 0;
         }
-        // What the kernel knows, or is in use in part, stays.
+        // Arenas that the kernel knows, or that are partly in use, stay.
         self.quiet_reviews < 2 && self.shelves.iter().any(Shelf::has_spare)
     }
 }
@@ -378,7 +376,7 @@ impl Shelf {
         self.made - self.free.len()
     }
 
-    /// How many may be lent that are promised to nobody.
+    /// Buffers that may be lent beyond the promises.
     #[inline]
     fn room(&self) -> usize {
         less(self.covered, self.lent() + self.promised)
@@ -389,7 +387,7 @@ impl Shelf {
         STEP_BYTES / self.len_bytes
     }
 
-    /// Takes a step of the budget, for a newcomer or to share. False where that is not to be had.
+    /// Takes a step of the budget, for a new connection or to share. False if there is none.
     #[cold]
     fn grow(&mut self, budget: &Budget, newcomer: bool) -> bool {
         let count = self.step().min(self.limit - self.covered);
@@ -402,7 +400,7 @@ impl Shelf {
         grown
     }
 
-    /// A buffer, one of those that are covered; `None` where the system has no memory.
+    /// One of the covered buffers; `None` if the kernel has no memory.
     #[inline]
     fn pop(&mut self) -> Option<Buf> {
         if self.free.is_empty() {
@@ -424,20 +422,20 @@ impl Shelf {
         Some(())
     }
 
-    /// Whether more is free than is kept for the next one who comes.
+    /// Whether more is free than is kept for the next connection.
     fn has_spare(&self) -> bool {
         self.free.len() >= 2 * self.step() || self.room() >= 2 * self.step()
     }
 
-    /// Unmaps what was not used since the last review, or is free now if it is `wanted` elsewhere,
-    /// but for one step, and gives it back to the budget.
+    /// Unmaps buffers unused since the last review, or all free ones if the budget is `wanted`
+    /// elsewhere, except for one step, and returns them to the budget.
     #[cold]
     fn release(&mut self, wanted: bool, budget: &Budget) {
         let unused = if wanted { self.free.len() } else { self.least_free };
         let floor = if wanted { 0 } else { self.step() };
         self.unmap(unused.saturating_sub(floor));
         self.least_free = self.free.len();
-        // Covered in steps; the last may be short where there is a limit.
+        // Covered in steps; with a limit the last may be short.
         while self.covered > floor
             && let step = (self.covered - 1) % self.step() + 1
             && self.covered - step >= self.made.max(self.lent() + self.promised)
@@ -447,13 +445,13 @@ impl Shelf {
         }
     }
 
-    /// Unmaps arenas that are free as a whole and known to nobody else, such as the kernel, of at
-    /// most `most` buffers in all.
+    /// Unmaps free arenas without other references, such as the kernel's, of at most `most` buffers
+    /// in all.
     fn unmap(&mut self, mut most: usize) {
         if most < self.step() {
             return;
         }
-        // In this order the lower ones fall free, as the highest are lent next.
+        // In this order low arenas become free, as the highest buffers are lent first.
         self.free.sort_unstable_by_key(|buf| buf.as_ptr() as usize);
         let (mut from, before) = (0, self.free.len());
         while from < self.free.len() {
@@ -469,7 +467,7 @@ impl Shelf {
             }
         }
         self.made -= before - self.free.len();
-        // The list is no longer than what may come back to it.
+        // No longer than what may still return to it.
         self.free.shrink_to(self.made.max(self.step()));
     }
 }

@@ -1,15 +1,15 @@
-//! Numbers by chance, the same on every machine: places and contents of I/Os, arrivals, simulation.
+//! Random numbers, identical on every machine: offsets and contents of I/Os, arrivals, simulation.
 //!
-//! Whole numbers come from shifts and rotations, fractions from an exact scaling, and the logarithm
-//! from additions, multiplications and one division, whose results IEEE 754 prescribes to the last
-//! bit. The system's own `ln` differs between machines, so it is not used.
+//! Integers come from shifts and rotations, fractions from exact scaling, and the logarithm from
+//! additions, multiplications and one division, which IEEE 754 defines to the last bit. The `ln` of
+//! the C library differs between machines.
 
 /// xoshiro256++ by Blackman and Vigna, 2019: 0.6 ns a number, period 2²⁵⁶−1.
 #[derive(Clone, Debug)]
 pub struct Rng([u64; 4]);
 
 impl Rng {
-    /// The stream number `stream` of `seed`. Streams of one seed do not resemble each other.
+    /// Stream number `stream` of `seed`. Streams of one seed are independent.
     pub fn new(seed: u64, stream: u64) -> Rng {
         // splitmix64 fills the state, as the authors advise; mixing the stream first keeps it away
         // from neighbouring seeds.
@@ -34,14 +34,14 @@ impl Rng {
         (self.next_u64() >> 11) as f64 * UNIT
     }
 
-    /// A number in (0, 1], a multiple of 2⁻⁵³: one that has a logarithm.
+    /// A number in (0, 1], a multiple of 2⁻⁵³: it has a logarithm.
     #[inline]
     fn positive(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 * UNIT
     }
 
-    /// A whole number below `limit`, each as likely: the bias is below `limit` / 2⁶⁴. Zero for a
-    /// limit of zero.
+    /// An integer below `limit`, uniformly: the bias is below `limit` / 2⁶⁴. Zero for a limit of
+    /// zero.
     #[inline]
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
@@ -53,14 +53,14 @@ impl Rng {
         self.next_u64() >> 32 < share
     }
 
-    /// An exponential number of mean 1, at most 36.8.
+    /// An exponentially distributed number with mean 1, at most 36.8.
     #[inline]
     pub fn exponential(&mut self) -> f64 {
         -ln(self.positive())
     }
 
-    /// A sum of `stages` exponential numbers of mean 1: the logarithm of a product, taken before
-    /// the product gets too small.
+    /// A sum of `stages` exponential numbers with mean 1: the logarithm of a product, taken before
+    /// the product underflows.
     pub fn erlang(&mut self, stages: u32) -> f64 {
         let (mut sum, mut product) = (0.0, 1.0);
         for _ in 0..stages {
@@ -77,7 +77,7 @@ impl Rng {
 /// 2⁻⁵³
 const UNIT: f64 = 1.0 / (1_u64 << 53) as f64;
 
-/// The next number of splitmix64, which turns a counter into well-mixed words: a bijection of it.
+/// The next number of splitmix64, a bijection of its counter.
 #[inline]
 pub fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -100,7 +100,7 @@ fn ln(x: f64) -> f64 {
     let z = s * s;
     let z2 = z * z;
     let z4 = z2 * z2;
-    // Pairs are independent of each other: the processor adds them at the same time.
+    // Independent pairs, which the CPU adds in parallel.
     let low = (1.0 + z * (1.0 / 3.0)) + z2 * (1.0 / 5.0 + z * (1.0 / 7.0));
     let middle = (1.0 / 9.0 + z * (1.0 / 11.0)) + z2 * (1.0 / 13.0 + z * (1.0 / 15.0));
     let high = 1.0 / 17.0 + z * (1.0 / 19.0);
@@ -130,7 +130,7 @@ mod test {
         }
         assert_eq!(ln(1.0), 0.0);
         assert!((ln(1e-300) + 690.775_527_898_213_7).abs() < 1e-12);
-        // By the same formula in another language. A machine that says otherwise breaks the
+        // Computed by the same formula in another language. A machine with other bits breaks the
         // promise of this module.
         let bits = [0.1, 0.5, 0.7, 3.0, 1e-9].map(|x: f64| ln(x).to_bits());
         assert_eq!(bits, FIXED_BITS);

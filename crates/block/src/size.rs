@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A size that cannot be read.
+/// An invalid size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeError(String);
 
@@ -14,7 +14,7 @@ impl fmt::Display for SizeError {
 
 impl std::error::Error for SizeError {}
 
-/// Reads a size in bytes. Suffixes are binary, in either case, with an optional `b`, `ib` or `B`:
+/// Parses a size in bytes. Suffixes are binary, in either case, with an optional `b`, `ib` or `B`:
 /// `512`, `4k`, `64M`, `1GiB`. Fractions and anything above 2⁶⁴−1 are errors.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let error = || SizeError(text.to_owned());
@@ -33,7 +33,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     number.checked_mul(1 << shift).ok_or_else(error)
 }
 
-/// Writes a size in bytes so that [`parse_size`] reads the same: `4096` is `4k`, `1000` is `1000`.
+/// Prints a size in bytes so that [`parse_size`] reads the same: `4096` is `4k`, `1000` is `1000`.
 pub fn print_size(bytes: u64) -> String {
     let suffixes = [(50, "p"), (40, "t"), (30, "g"), (20, "m"), (10, "k")];
     for (shift, suffix) in suffixes {
@@ -44,14 +44,14 @@ pub fn print_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// A rate per second, printed in three or four figures with a decimal suffix: `2.71M`, `85.3k`.
+/// A rate per second, printed with three or four digits and a decimal suffix: `2.71M`, `85.3k`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(pub f64);
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scale = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-        // 999.95 is where one decimal would round up to the next suffix.
+        // From 999.95 on one decimal would round up to the next suffix.
         let found = scale.into_iter().find(|(unit, _)| self.0.abs() >= unit * 0.999_95);
         let (value, suffix) = found.map_or((self.0, ""), |(unit, s)| (self.0 / unit, s));
         let decimals = match value.abs() {

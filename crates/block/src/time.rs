@@ -1,30 +1,30 @@
-//! Time as an argument: the instant that a loop hands to everything below it.
+//! Time as an argument: a loop passes it to everything below.
 
 use std::ops::{Add, Sub};
 
-/// Nanoseconds since an arbitrary start: a point in time, or the length of a span.
+/// Nanoseconds since an arbitrary start: a point in time, or a duration.
 ///
-/// Real loops take it from the core's clock, simulations count it themselves.
+/// Real loops read the core's clock, simulations count it themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// A span of whole milliseconds.
+    /// A duration of whole milliseconds.
     pub const fn from_millis(ms: u64) -> Nanos {
         Nanos(ms * 1_000_000)
     }
 
-    /// A span of whole seconds.
+    /// A duration of whole seconds.
     pub const fn from_secs(s: u64) -> Nanos {
         Nanos(s * 1_000_000_000)
     }
 
-    /// This span in seconds.
+    /// In seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span from `earlier` to here; zero when `earlier` is later.
+    /// The time from `earlier` to here; zero if `earlier` is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,19 +1,19 @@
-//! Zones of a device that is written from a write pointer on.
+//! Zones of a zoned device.
 
-/// One of them, in bytes.
+/// A zone; units are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Where it begins.
+    /// Its start.
     pub start: u64,
-    /// From there to the next one.
+    /// Distance to the next zone.
     pub bytes: u64,
-    /// What of it can be written.
+    /// Its writable capacity.
     pub capacity: u64,
-    /// From its beginning to the write pointer.
+    /// Distance from its start to the write pointer.
     pub written: u64,
-    /// It is written from the write pointer on; otherwise anywhere.
+    /// It must be written at the write pointer; otherwise anywhere.
     pub sequential: bool,
-    /// It was begun to be written, and is kept open for that.
+    /// It is open.
     pub open: bool,
     /// It is neither offline nor read-only.
     pub usable: bool,
@@ -22,8 +22,8 @@ pub struct Zone {
 /// All zones of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zones {
-    /// In the order of their places.
+    /// In order of their starts.
     pub zones: Vec<Zone>,
-    /// How many may be open at once; 0 for any number.
+    /// Maximum number of open zones; 0 for no limit.
     pub max_open: u32,
 }

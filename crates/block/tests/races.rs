@@ -1,9 +1,9 @@
-//! Cores that meet in shared memory.
+//! Cores that access the same memory at once.
 #![forbid(unsafe_code)]
 
 use block::{Ahead, Memory};
 
-/// Miri calls plain accesses here a data race.
+/// Miri reports plain accesses here as a data race.
 #[test]
 fn cores_that_meet_see_bytes_that_were_written() {
     const LEN: usize = if cfg!(miri) { 70 } else { 700 };
@@ -14,7 +14,7 @@ fn cores_that_meet_see_bytes_that_were_written() {
             let memory = memory.clone();
             scope.spawn(move || {
                 for round in 0..rounds {
-                    // Overlapping, at places that share words, lines and neither.
+                    // Overlapping, at offsets that share words, lines and neither.
                     let at = round % 97 + u64::from(value);
                     match round % 4 {
                         0 => memory.zero(at, LEN as u64),

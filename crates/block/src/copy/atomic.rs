@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORD: usize = size_of::<u64>();
 
-/// The words that hold `len` bytes from `at` on: for each, its address, which of its bytes are
-/// meant, and how many came before.
+/// The words that hold `len` bytes from `at` on: address of the word, bytes of it that are meant,
+/// and number of bytes before.
 fn words(at: *const u8, len: usize) -> impl Iterator<Item = (*const u8, Range<usize>, usize)> {
     let mut before = 0;
     std::iter::from_fn(move || {
@@ -64,7 +64,7 @@ pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
     }
 }
 
-/// Puts some bytes of `new` into a word, and leaves the others to whoever writes them.
+/// Stores some bytes of `new` into a word without changing the others.
 fn put(word: &AtomicU64, new: [u8; WORD], bytes: Range<usize>) {
     if bytes.len() == WORD {
         return word.store(u64::from_ne_bytes(new), Ordering::Relaxed);
@@ -76,7 +76,7 @@ fn put(word: &AtomicU64, new: [u8; WORD], bytes: Range<usize>) {
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
 }
 
-/// [`copy_out`]: nothing is asked for ahead.
+/// [`copy_out`]: no prefetch.
 ///
 /// # Safety
 /// As there.
@@ -85,7 +85,7 @@ pub(crate) unsafe fn copy_out_ahead(from: *const u8, to: *mut u8, len: usize, _:
     unsafe { copy_out(from, to, len) }
 }
 
-/// [`copy_out`]: there are no stores past the cache.
+/// [`copy_out`]: no non-temporal stores.
 ///
 /// # Safety
 /// As there.
@@ -94,7 +94,7 @@ pub(crate) unsafe fn copy_out_past_cache(from: *const u8, to: *mut u8, len: usiz
     unsafe { copy_out(from, to, len) }
 }
 
-/// [`copy_in`]: nothing is asked for ahead.
+/// [`copy_in`]: no prefetch.
 ///
 /// # Safety
 /// As there.
@@ -103,7 +103,7 @@ pub(crate) unsafe fn copy_in_ahead(from: *const u8, to: *mut u8, len: usize, _: 
     unsafe { copy_in(from, to, len) }
 }
 
-/// [`copy_in`]: there are no stores past the cache.
+/// [`copy_in`]: no non-temporal stores.
 ///
 /// # Safety
 /// As there.
@@ -115,5 +115,5 @@ pub(crate) unsafe fn copy_in_past_cache(from: *const u8, to: *mut u8, len: usize
 /// Nothing to wait for.
 pub(crate) fn end_stream() {}
 
-/// Nothing is asked for.
+/// No prefetch.
 pub(crate) fn prefetch(_: *const u8) {}

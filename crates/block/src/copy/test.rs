@@ -1,5 +1,5 @@
-//! Every way against plain slices: all short lengths, others around the limits, all places in a
-//! line.
+//! Every routine against plain slices: all short lengths, others around the limits, at all offsets
+//! in a line.
 
 use super::*;
 use crate::{Memory, Rng};
@@ -28,10 +28,10 @@ unsafe fn past_cache_out(from: *const u8, to: *mut u8, len: usize) {
 
 const OUT: [Copy; 3] = [copy_out, no_next_out, past_cache_out];
 const IN: [Copy; 3] = [copy_in, no_next_in, past_cache_in];
-/// Miri takes a thousand times as long, and knows no lengths that are treated differently.
+/// Miri is a thousand times slower, and treats no length differently.
 const ROOM: usize = if cfg!(miri) { 512 } else { 12 << 10 };
 
-/// Lengths and places of both sides.
+/// Lengths, and offsets of both sides.
 fn shapes() -> Vec<(usize, usize, usize)> {
     let mut rng = Rng::new(9, 0);
     let (shorts, others) = if cfg!(miri) { (18, 2) } else { (200, 300) };
@@ -42,7 +42,7 @@ fn shapes() -> Vec<(usize, usize, usize)> {
         let len = [511, 512, 513, 1000, 4095, 4096, 4097, 8192][rng.below(8) as usize];
         let len = len.min(ROOM - 256);
         let from = place(&mut rng);
-        // Often at the same place in a line, as whole blocks are.
+        // Often at equal offsets in a line, as whole blocks are.
         let to = if rng.below(2) == 0 { from + 64 } else { place(&mut rng) };
         (len, from, to)
     }));

@@ -1,4 +1,4 @@
-//! Copies in machine code.
+//! Copies in x86-64 assembly.
 //!
 //! The last step of each overlaps the one before, so that no length needs a loop of bytes; a byte
 //! that is copied twice is still one of those written.
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::{EARLY_LINES, LINE};
 
-/// From here on `rep movsb` and `rep stosb` are faster than loops, where they are made for that:
-/// 16 KiB in the first level cache are copied in 160 instead of 195 ns.
+/// From this length on `rep movsb` and `rep stosb` beat loops on CPUs with ERMS: 16 KiB in the L1
+/// cache take 160 instead of 195 ns.
 const STRING_BYTES: usize = 8192;
 
-/// What the processor has, as bits. Nothing until [`find_features`] was called.
+/// CPU features, as bits. None until [`find_features`] is called.
 static FEATURES: AtomicU8 = AtomicU8::new(0);
-/// Registers of 32 bytes.
+/// AVX: registers of 32 bytes.
 const WIDE: u8 = 1;
 /// Fast `rep movsb`.
 const STRING: u8 = 2;
-/// Registers of 64 bytes: a cold copy of 512 bytes takes 52 instead of 64 ns.
+/// AVX-512: registers of 64 bytes. A cold copy of 512 bytes takes 52 instead of 64 ns.
 const WIDEST: u8 = 4;
 
-/// The library's own look-up would cost 0.5 ns of the 5 that a copy of 512 bytes takes.
+/// The standard library's check would cost 0.5 ns of the 5 that a copy of 512 bytes takes.
 #[inline(always)]
 fn has(feature: u8) -> bool {
     FEATURES.load(Ordering::Relaxed) & feature != 0
@@ -57,7 +57,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies `len` bytes and, for more than the early lines, asks for the lines of `next` meanwhile.
+/// Copies `len` bytes; beyond the early lines it prefetches the lines of `next` meanwhile.
 ///
 /// # Safety
 /// As for [`copy`]; `next` may be any address.
@@ -77,8 +77,8 @@ pub(crate) unsafe fn copy_ahead(from: *const u8, to: *mut u8, len: usize, next: 
     }
 }
 
-/// The same past the cache, but for the lines at both ends, which are not ours alone. Others see it
-/// after [`end_stream`].
+/// The same with non-temporal stores, except for the lines at both ends, which may be shared. Other
+/// cores see them after [`end_stream`].
 ///
 /// # Safety
 /// As for [`copy_ahead`].
@@ -117,24 +117,24 @@ pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
     }
 }
 
-/// Lets what went past the cache be seen before anything that is stored from now on.
+/// Orders non-temporal stores before all later stores.
 #[inline]
 pub(crate) fn end_stream() {
     // SAFETY: a fence has no conditions; every x86-64 has SSE.
     unsafe { _mm_sfence() }
 }
 
-/// Asks for a line.
+/// Prefetches a line.
 #[inline]
 pub(crate) fn prefetch(line: *const u8) {
-    // SAFETY: a prefetch is a hint: it never faults, whatever the address. Into the second level:
-    // it has more fill buffers than the first, which alone would be the limit (512 B: 32 ns a
-    // copy instead of 71 ns, 4 KiB: 278 ns instead of 350 ns).
+    // SAFETY: a prefetch is a hint: it never faults, whatever the address. Into the L2 cache: it
+    // has more fill buffers than L1, which alone would be the limit (512 B: 32 ns a copy instead of
+    // 71 ns, 4 KiB: 278 ns instead of 350 ns).
     unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
 }
 
-/// Whether a copy by `rep movsb` is fast: not where both sides lie differently in their lines,
-/// which some processors copy byte by byte, 25 times as slowly.
+/// Whether `rep movsb` is fast: not for different offsets in a line, which some CPUs copy byte by
+/// byte, 25 times as slowly.
 #[inline]
 fn suits_string(from: *const u8, to: *mut u8) -> bool {
     (to.addr() ^ from.addr()).is_multiple_of(LINE) && has(STRING)
@@ -151,8 +151,8 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// A function that copies with wide registers, `step` bytes at a time, and does something beside
-/// and at the end.
+/// A function that copies with wide registers, `step` bytes at a time, with optional instructions
+/// in the loop and at the end.
 macro_rules! wide {
     (
         $name:ident($($next:ident)?), $step:literal, $([$register:literal $place:literal])*,
@@ -186,7 +186,7 @@ macro_rules! wide {
             }
         }
     };
-    // Of 32 bytes. All registers are used, because the last instruction clears their upper halves.
+    // 32 bytes. All registers are used, because the final vzeroupper clears their upper halves.
     (32: $name:ident($($next:ident)?), $step:literal, $([$register:literal $place:literal])*,
         $($beside:literal)?
     ) => {
@@ -194,7 +194,7 @@ macro_rules! wide {
             end ["vzeroupper"], uses ["xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7"
                 "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13" "xmm14" "xmm15"]);
     };
-    // Of 64 bytes. The upper ones of the 32 registers need no clearing.
+    // 64 bytes. The upper 16 of the 32 registers need no clearing.
     (64: $name:ident($($next:ident)?), $step:literal, $([$register:literal $place:literal])*,
         $($beside:literal)?
     ) => {
@@ -237,8 +237,8 @@ unsafe fn zero_wide(to: *mut u8, len: usize) {
     }
 }
 
-/// Copies line by line with what every x86-64 has, and asks for the lines of `next` meanwhile. On a
-/// processor that has more, that is found here at the first call.
+/// Copies line by line with SSE, and prefetches the lines of `next` meanwhile. The first call
+/// detects what else the CPU has.
 ///
 /// # Safety
 /// As for [`copy_ahead`]; `len` is at least a line.
@@ -324,7 +324,7 @@ unsafe fn copy_line(from: *const u8, to: *mut u8) {
     }
 }
 
-/// Copies one line past the cache.
+/// Copies one line with non-temporal stores.
 ///
 /// # Safety
 /// As for [`copy_line`]; `to` is a multiple of 64.

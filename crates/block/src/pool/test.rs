@@ -29,7 +29,7 @@ fn what_is_taken_beyond_is_freed_and_not_kept() {
     assert!(pool.take(512).is_none());
     pool.give(one);
     assert_eq!((pool.lent(), pool.mapped_bytes()), ([0, 0], Pool::SMALL_BYTES));
-    // What is longer than any of its sizes has nothing to do with it.
+    // A longer buffer is none of the pool's.
     let long = pool.take_beyond(Pool::LARGE_BYTES + 1).unwrap();
     assert!(long.len() > Pool::LARGE_BYTES && pool.take(Pool::LARGE_BYTES + 1).is_none());
     pool.give(long);
@@ -41,7 +41,7 @@ fn an_exhausted_pool_asks_the_system_for_nothing() {
     let budget = Budget::new(0);
     let mut shelf = Shelf::new(Pool::SMALL_BYTES, 3);
     assert!(!shelf.grow(&budget, false) && shelf.map().is_none());
-    // A limit that is reached is not the budget's affair: nobody else has to give anything back.
+    // A shelf's own limit does not concern the budget: no other pool has to return memory.
     let mut shelf = Shelf { limit: 0, ..shelf };
     assert!(!shelf.grow(&Budget::unlimited(), true) && shelf.map().is_none());
     assert_eq!((budget.refusals(), shelf.made), (1, 0));
@@ -57,8 +57,8 @@ fn a_share_leaves_as_much_for_others() {
     let accounts = [(); 8].map(|()| pool.fair_account(0).unwrap());
     let held: Vec<_> = accounts.iter().map(take_all).collect();
     let left = pool.0.borrow().free_bytes() as usize;
-    // Eight who take all that they can get leave a third of what is shared, and a share is an
-    // eighth of what is left.
+    // Eight accounts that take all they can get leave a third of the shared memory, and a share is
+    // an eighth of what is left.
     assert!((4 << 20..=6 << 20).contains(&held[0]), "{held:?}");
     assert!(held.is_sorted_by(|one, next| next <= one), "{held:?}");
     assert!(left > (48 << 20) / 4, "{held:?} {left}");
@@ -83,12 +83,12 @@ fn however_many_take_all_they_can_each_has_what_is_promised() {
             all.extend(std::iter::from_fn(|| hog.take_row(len)));
         }
     }
-    // The core itself takes what is left.
+    // The core itself takes the rest.
     all.extend(std::iter::from_fn(|| pool.take(512)));
     all.extend(std::iter::from_fn(|| pool.take(Pool::MEDIUM_BYTES)));
     all.extend(std::iter::from_fn(|| pool.take(Pool::LARGE_BYTES)));
     assert_eq!(budget.shared_left_bytes(), 0);
-    // There is room for a newcomer nevertheless.
+    // There is still room for a new connection.
     let good = pool.fair_account(32 << 10).unwrap();
     for _ in 0..10 {
         let mut mine = vec![good.take_part(Pool::LARGE_BYTES).unwrap()];
@@ -114,7 +114,7 @@ fn memory_goes_back_when_it_was_not_used_for_a_while() {
     let reviews = seconds.take_while(|now| pool.review(*now)).count();
     assert!(reviews < 8, "{reviews} reviews until nothing was to be given back");
     assert!(pool.mapped_bytes() <= 2 * STEP as usize && budget.held_bytes() <= 3 * STEP);
-    // And it is still good for use.
+    // And it is still usable.
     assert!(pool.take(Pool::LARGE_BYTES).is_some());
 }
 
@@ -122,11 +122,11 @@ fn memory_goes_back_when_it_was_not_used_for_a_while() {
 fn memory_that_was_held_for_long_goes_back_too() {
     let pool = Pool::within(Budget::new(2 << 30));
     let all: Vec<_> = (0..100).map_while(|_| pool.take(Pool::LARGE_BYTES)).collect();
-    // Held in quiet, until nobody needs to look again.
+    // Held idle, until no further review is asked for.
     (0..40).for_each(|half| _ = pool.review(Nanos::from_millis(500 * half)));
     assert!(!pool.review(Nanos::from_secs(20)));
     all.into_iter().for_each(|buf| pool.give(buf));
-    // Whoever gave it back looks once, and goes on for as long as it is told to.
+    // The returning caller reviews once, and goes on as long as it is told to.
     let times = (0..100).map(|half| Nanos::from_millis(20_500 + 500 * half));
     let reviews = times.take_while(|now| pool.review(*now)).count();
     assert!(reviews < 20, "{reviews} reviews until nothing was to be given back");
@@ -158,7 +158,7 @@ fn what_the_kernel_knows_is_not_unmapped() {
     assert_eq!(inside.count(), 8);
 }
 
-/// Everything that the accounts of a pool may do, in any order.
+/// All operations on the accounts of a pool, in any order.
 struct Chance {
     budget: Budget,
     pools: [Pool; 2],
@@ -231,7 +231,7 @@ impl Chance {
             }
         }
         for (_, account) in &self.accounts {
-            // Rows that are there can be taken.
+            // Available rows can be taken.
             for (large, small) in [(1, 0), (3, 0), (1, 5)] {
                 if account.has_rows(large, small) {
                     let lens = [Pool::LARGE_BYTES].repeat(large).into_iter();
@@ -240,11 +240,11 @@ impl Chance {
                     rows.into_iter().for_each(|buf| account.pool().give(buf));
                 }
             }
-            // Whoever has data in buffers has rows for their headers.
+            // Data in buffers has rows for its headers.
             let rows: Vec<_> =
                 (0..account.promised_rows()).map(|_| account.take_row(9).unwrap()).collect();
             rows.into_iter().for_each(|buf| account.pool().give(buf));
-            // Only its own holdings keep anybody from what is promised.
+            // Only its own holdings keep an account from its promises.
             if account.held_bytes() == 0 {
                 let taken = [
                     account.take_part(Pool::LARGE_BYTES).expect("data"),
