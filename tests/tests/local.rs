@@ -87,7 +87,7 @@ fn what_cannot_be_polled_says_why() {
         eprintln!("the disk of {} has poll queues", folder.path().display());
         return;
     }
-    let says = ["poll queues", "direct I/O", "lies on none"];
+    let says = ["poll queues", "direct I/O", "is on none"];
     assert!(says.iter().any(|why| finished.stderr.contains(why)), "{finished:?}");
 }
 

@@ -17,7 +17,7 @@ pub fn main(discover: &Discover) -> Result<Exit> {
         return Err(UsageError(message).into());
     }
     if portal.starts_with('[') && !portal.contains(']') {
-        return Err(UsageError(format!("']' is missing behind the address {portal}")).into());
+        return Err(UsageError(format!("']' is missing after the address {portal}")).into());
     }
     let port = portal.rsplit(']').next().unwrap_or_default().split_once(':');
     if let Some((_, port)) = port

@@ -1,4 +1,4 @@
-//! Coming back: what a lane does about a connection that broke, when it was asked to.
+//! Reconnecting: keeps a lane's I/Os when its connection breaks, and connects again.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -8,44 +8,44 @@ use block::{Cause, Done, Fault, Io, Nanos, Op, Tag};
 use crate::attempt::Attempt;
 use crate::dial::Dial;
 
-/// The pause before the second attempt; each is twice as long as the one before.
+/// Delay before the second attempt; doubles with each attempt.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(50);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
-/// How long the other end has to let us in.
+/// Time limit of a login.
 const OPENING: Nanos = Nanos::from_secs(20);
 
-/// How far a lane is that comes back.
+/// State of a lane's connection.
 enum LinkState {
     /// The connection works.
     Up,
-    /// The next attempt is due then.
+    /// Waiting for the time of the next attempt.
     Pausing(Nanos),
-    /// A connection is being made.
+    /// Connecting.
     Dialling(Attempt),
-    /// The other end is to let us in by then.
+    /// Logging in; the time limit.
     Opening(Nanos),
 }
 
-/// What to do next.
+/// The next step of a reconnection.
 pub(crate) enum Step {
     /// Nothing.
     None,
-    /// A connection is there: begin anew on it.
+    /// Connected: log in on this stream.
     Begin(TcpStream),
     /// An attempt failed.
     Failed(String),
 }
 
-/// Keeps I/Os for the next connection, and makes it.
+/// Keeps I/Os for the next connection, and opens it.
 pub(crate) struct Again {
-    /// After so long the lane gives up.
+    /// Time after which the lane gives up.
     patience: Nanos,
     state: LinkState,
-    /// When the connection broke, and the pause after the next failure.
+    /// When the connection broke, and the delay after the next failure.
     since: Nanos,
     pause: Nanos,
     ledger: Ledger,
-    /// I/Os that are to be sent, first or again.
+    /// I/Os to be sent, for the first time or again.
     pub(crate) waiting: VecDeque<Io>,
 }
 
@@ -55,22 +55,22 @@ impl Again {
         Again { patience, state, since: Nanos(0), pause: FIRST_PAUSE, ledger, waiting }
     }
 
-    /// Whether I/Os flow.
+    /// Whether the connection works.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.state, LinkState::Up)
     }
 
-    /// Whether the other end is about to let us in.
+    /// Whether a login is in progress.
     pub(crate) fn is_opening(&self) -> bool {
         matches!(self.state, LinkState::Opening(_))
     }
 
-    /// The other end let us in.
+    /// The login succeeded.
     pub(crate) fn opened(&mut self) {
         self.state = LinkState::Up;
     }
 
-    /// Takes I/Os, to be sent when that is possible.
+    /// Queues I/Os until they can be sent.
     pub(crate) fn take(&mut self, ios: &mut VecDeque<Io>) {
         for mut io in ios.drain(..) {
             io.tag = self.ledger.enter(&io);
@@ -78,7 +78,7 @@ impl Again {
         }
     }
 
-    /// What came back: an answer for the caller, or an I/O that has to be sent again.
+    /// Handles a completion: the caller's, or `None` if the I/O will be sent again.
     pub(crate) fn settle(&mut self, done: Done) -> Option<Done> {
         if done.result.is_err_and(Fault::is_lost) {
             self.waiting.push_back(self.ledger.io(done));
@@ -87,11 +87,11 @@ impl Again {
         Some(self.ledger.leave(done))
     }
 
-    /// The connection broke, or an attempt to make one did. False when it is time to give up.
+    /// The connection or an attempt failed. False when it is time to give up.
     pub(crate) fn failed(&mut self, now: Nanos) -> bool {
         if self.is_up() {
             (self.since, self.pause) = (now, FIRST_PAUSE);
-            // At once: the other end may be there, and only the connection gone.
+            // At once: often only the connection is gone.
             self.state = LinkState::Pausing(now);
             return true;
         }
@@ -100,7 +100,7 @@ impl Again {
         now.since(self.since) < self.patience
     }
 
-    /// Does what is due.
+    /// Does the work that is due.
     pub(crate) fn step<D: Dial>(&mut self, now: Nanos, dial: &D) -> Step {
         match &mut self.state {
             LinkState::Pausing(until) if now >= *until => {
@@ -131,7 +131,7 @@ impl Again {
         }
     }
 
-    /// Every I/O that waits, answered: there will be no connection.
+    /// Fails every queued I/O: there will be no connection.
     pub(crate) fn give_up(&mut self) -> Vec<Done> {
         let lost = |Io { tag, buf, .. }: Io| {
             let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
@@ -141,7 +141,7 @@ impl Again {
     }
 }
 
-/// I/Os between the caller and the initiator, so that they can be sent again.
+/// I/Os in flight, kept so that they can be sent again.
 #[derive(Default)]
 struct Ledger {
     entries: Vec<Entry>,
@@ -169,7 +169,7 @@ impl Ledger {
         Tag(u64::from(index))
     }
 
-    /// The answer under the name that the caller knows.
+    /// The completion with the caller's tag.
     fn leave(&mut self, mut done: Done) -> Done {
         let index = done.tag.0 as u32;
         done.tag = self.entries[index as usize].tag;
@@ -177,7 +177,7 @@ impl Ledger {
         done
     }
 
-    /// The I/O that an answer was for, to be sent again.
+    /// The I/O of a completion, to be sent again.
     fn io(&self, done: Done) -> Io {
         let Entry { op, offset, len, fua, .. } = self.entries[done.tag.0 as usize];
         Io { tag: done.tag, op, offset, len, fua, buf: done.buf }

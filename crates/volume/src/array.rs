@@ -1,10 +1,10 @@
-//! An array: a mirror that remembers. Each leg carries a superblock that says who is in, and a map
-//! of where the legs may differ, so that after a crash, and when a leg comes back, no stale leg is
-//! read, and what may differ is made equal, and nothing else.
+//! An array: a mirror with persistent metadata. Each leg carries a superblock, which lists the legs
+//! in sync, and a write-intent map of the regions where legs may differ. So no stale leg is ever
+//! read, and a resync after a crash or a leg's return copies only those regions.
 //!
-//! Lanes are those of a mirror, under the rules of [`Shared`]. What must be durable before an I/O
-//! may begin or be told is done by the [`Keeper`], which is one for each array. Neither knows a
-//! clock nor a thread: whole arrays run in virtual time.
+//! Lanes are those of a mirror, under the rules of [`Shared`]. The one [`Keeper`] of an array makes
+//! metadata durable before an I/O that depends on it begins or completes. Both get the time as an
+//! argument and start no threads: whole arrays run in virtual time.
 
 mod admin;
 mod assemble;
@@ -44,24 +44,24 @@ pub(crate) use self::volume::ArrayVolume;
 pub use crate::mirror::Ways;
 use crate::mirror::{Claims, MirrorLane, Rules};
 
-/// An array that is open: what its lanes and its keeper share.
+/// An open array: state that its lanes and its keeper share.
 #[derive(Clone)]
 pub struct Array {
     shared: Arc<Shared>,
     geometry: Geometry,
 }
 
-/// How many pages the map of an array of so many bytes has.
+/// Pages of the map of an array of `bytes` bytes.
 pub fn page_count(bytes: u64) -> usize {
     Map::new(bytes).pages()
 }
 
-/// The pages of an array's map as they are before anything is written.
+/// The pages of an array's map before anything is written.
 pub fn blank_pages(array: u128, bytes: u64) -> Vec<[u8; PAGE_BYTES]> {
     pages_of(&Map::new(bytes), array)
 }
 
-/// The pages of a map as they are to stand on the legs now.
+/// The pages of a map as the legs should hold them now.
 fn pages_of(map: &Map, array: u128) -> Vec<[u8; PAGE_BYTES]> {
     let page = |page| {
         let mut bytes = [0; PAGE_BYTES];
@@ -71,14 +71,14 @@ fn pages_of(map: &Map, array: u128) -> Vec<[u8; PAGE_BYTES]> {
     (0..map.pages()).map(page).collect()
 }
 
-/// Bytes of a region of an array of so many bytes.
+/// Bytes of a region of an array of `bytes` bytes.
 pub fn region_bytes(bytes: u64) -> u64 {
     map::region_bytes(bytes)
 }
 
 impl Array {
-    /// Opens what was assembled. `names` are those of the members, `maps` what was read of the map
-    /// of each leg that is in: by leg, then by page.
+    /// Opens an assembled array. `names` are those of the members, `maps` the map pages read from
+    /// each leg that is in: by leg, then by page.
     pub fn new(
         assembly: &Assembly,
         names: Vec<String>,
@@ -94,7 +94,7 @@ impl Array {
         Array { shared: Arc::new(shared), geometry }
     }
 
-    /// Its keeper; there is one. `lanes` are ways to the legs that are here.
+    /// The array's only keeper. `lanes` lead to the legs that are present.
     pub fn keeper(
         &self,
         assembly: &Assembly,
@@ -113,7 +113,7 @@ impl Array {
         Keeper::new(shared, block, places, pool, rng, ways)
     }
 
-    /// A lane, by a number of its own from 1 to 65,534.
+    /// A lane with a number of its own, from 1 to 65,534.
     pub fn lane(
         &self,
         number: u16,
@@ -126,17 +126,17 @@ impl Array {
         Box::new(lane.based(DATA_OFFSET, source))
     }
 
-    /// A bit for each leg that is read.
+    /// A bit for each leg that is in.
     pub fn in_it(&self) -> u32 {
         self.shared.in_it()
     }
 
-    /// What happened to its legs so far, in a sentence.
+    /// Events of its legs so far, in a sentence.
     pub fn words(&self) -> Option<String> {
         self.shared.words()
     }
 
-    /// What happened since this was last asked, a line each.
+    /// Events since the last call, a line each.
     pub fn news(&self) -> Vec<String> {
         self.shared.news()
     }
@@ -147,7 +147,7 @@ impl Array {
         (0..map.len()).any(|region| map.get(region) != Region::Unwritten)
     }
 
-    /// How many regions are still to be copied.
+    /// Regions still to be resynced.
     pub fn behind(&self) -> usize {
         self.shared.map.behind()
     }

@@ -1,4 +1,4 @@
-//! An attempt to connect that no core waits for.
+//! A connection attempt that blocks no core.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -8,16 +8,16 @@ use os::Connecting;
 
 use crate::dial::{self, Dial};
 
-/// An attempt is looked at so soon, and after pauses twice as long each, up to the longest: within
-/// a host connections are made in microseconds.
+/// First and longest delay between checks of an attempt, doubling from the first: within a host
+/// connections take microseconds.
 const FIRST_PAUSE: Nanos = Nanos(100_000);
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
-/// How long an address has to answer, as for those who wait.
+/// Time limit of an address, as for blocking callers.
 const ANSWERING: Nanos = Nanos(dial::CONNECT_TIMEOUT.as_nanos() as u64);
-/// How long a thread may take to find the host's addresses, and a way to one of them.
+/// Time limit of a thread that resolves the host's name and connects.
 const FINDING: Nanos = Nanos::from_secs(20);
 
-/// An attempt to connect.
+/// A connection attempt.
 pub(crate) struct Attempt {
     way: Way,
     look: Nanos,
@@ -26,16 +26,16 @@ pub(crate) struct Attempt {
 }
 
 enum Way {
-    /// To an address in numbers: the kernel does it meanwhile.
+    /// To a numeric address: the kernel connects in the background.
     Kernel(Connecting),
-    /// Names take a while to be found, and so does a new association: a thread does it.
+    /// Resolving names takes time, and so does a new association: a thread does it.
     Thread(Receiver<Result<TcpStream, String>>),
     /// It failed at once.
     None(String),
 }
 
 impl Attempt {
-    /// Begins to connect, and returns at once.
+    /// Starts to connect, and returns at once.
     pub(crate) fn begin<D: Dial>(dial: &D, now: Nanos) -> Attempt {
         let numbers = dial.address().parse::<SocketAddr>().ok();
         let (way, most) = match numbers.filter(|_| dial.stale().is_none()) {
@@ -48,8 +48,8 @@ impl Attempt {
         Attempt { way, look: now, pause: FIRST_PAUSE, until: now + most }
     }
 
-    /// What came of it, as soon as that is known: a connection, or why there is none, in words for
-    /// the user. To be asked at [`wake`](Self::wake); not again after the answer.
+    /// The result, once known: a connection, or why there is none. To be called at
+    /// [`wake`](Self::wake); not again after a result.
     pub(crate) fn look<D: Dial>(
         &mut self,
         now: Nanos,
@@ -76,13 +76,13 @@ impl Attempt {
         outcome
     }
 
-    /// When to look.
+    /// When to check.
     pub(crate) fn wake(&self) -> Nanos {
         self.look
     }
 }
 
-/// Connects in a thread of its own: that may take seconds, and the core has other lanes.
+/// Connects in a thread: it may take seconds, and the core has other lanes.
 fn in_thread<D: Dial>(dial: D) -> std::io::Result<Receiver<Result<TcpStream, String>>> {
     let (sender, receiver) = channel();
     let body = move || {

@@ -1,4 +1,4 @@
-//! A volume in a file, on a block device, or in an NVMe namespace past the block layer.
+//! A volume in a file, on a block device, or on an NVMe namespace by passthrough.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -15,31 +15,31 @@ use proto::nvme::{status_told, status_words};
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard};
 
-/// I/Os that one lane gives to the kernel at once.
+/// Maximum I/Os of a lane in the kernel.
 const MAX_IN_FLIGHT: usize = 1024;
 
-/// A file or block device, around the page cache where that works.
+/// A file or block device, with direct I/O where that works.
 pub(crate) struct FileVolume {
     uri: FileUri,
     geometry: Geometry,
     purpose: Purpose,
     direct: bool,
-    /// As it was opened: all lanes are ways to this file, whatever its path leads to later.
+    /// The open file: all lanes use it, whatever its path leads to later.
     opened: Arc<OpenFile>,
-    /// It had a name then, on a file system that counts them.
+    /// It had a name when opened, on a file system that counts links.
     named: bool,
     /// It is a device, and nobody was promised that trimmed blocks read as zeroes.
     discards: bool,
-    /// Keeps others from a device that is written.
+    /// Keeps other processes from a device that is written.
     _claim: Option<std::fs::File>,
     sync: Arc<Writeback>,
 }
 
-/// Whether what was written can still be made durable.
+/// Whether written data can still be made durable.
 ///
-/// The kernel tells once that it could not write something back, and forgets it: the next sync of
-/// the same data succeeds, and they are lost. So after one that failed all fail, by whichever lane,
-/// until the volume is opened anew.
+/// The kernel reports a failed writeback once and forgets it: the next sync succeeds although the
+/// data is lost. So after a failed sync all syncs fail, on every lane, until the volume is
+/// reopened.
 #[derive(Debug, Default)]
 struct Writeback(Mutex<Option<(Fault, Cause)>>);
 
@@ -48,7 +48,7 @@ impl Writeback {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is said of a flush that ended so.
+    /// The result to report for a flush.
     fn after_flush(&self, told: Result<(), (Fault, Cause)>) -> Result<(), (Fault, Cause)> {
         if let Err(why) = told {
             self.failed(why);
@@ -56,7 +56,7 @@ impl Writeback {
         self.told().map_or(Ok(()), Err)
     }
 
-    /// A sync has failed; the first one stands.
+    /// A sync failed; the first failure stands.
     #[cold]
     fn failed(&self, why: (Fault, Cause)) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
@@ -69,7 +69,7 @@ impl FileVolume {
         if let (Some(bytes), true) = (uri.size_bytes, purpose.writes()) {
             OpenFile::create(&uri.path, bytes).map_err(fail)?;
         }
-        // Before the device is opened for writing: that alone wakes some who watch devices.
+        // Before the device is opened for writing: that alone triggers udev.
         let claim = guard::claim(&uri.path, purpose)?;
         let found = OpenFile::open(&uri.path, purpose.writes(), uri.direct).map_err(fail)?;
         if uri.iopoll {
@@ -82,9 +82,9 @@ impl FileVolume {
         if found.bytes < u64::from(block_bytes) {
             return Err(OpenError::TooSmall(uri.path.display().to_string(), block_bytes));
         }
-        // Whoever stores data for others promises them zeroes.
+        // A served volume promises that trimmed blocks read as zeroes.
         let discards = found.device && purpose != Purpose::Store;
-        // What was written may still stand in the page cache or the drive's own until a flush.
+        // Until a flush, written data may be in the page cache or the drive's volatile cache.
         let geometry = Geometry {
             read_only: !purpose.writes(),
             volatile: found.namespace.is_none_or(|namespace| namespace.volatile_cache),
@@ -126,7 +126,7 @@ impl Volume for FileVolume {
         let fail = |error| OpenError::File { path: self.path().to_owned(), error };
         let writes = self.purpose.writes();
         let opened = match self.opened.again(writes) {
-            // Without /proc only the path leads there.
+            // Without /proc, reopen it by its path.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 OpenFile::open(self.path(), writes, Some(self.direct))
             }
@@ -190,15 +190,15 @@ impl Volume for FileVolume {
     }
 }
 
-/// Whether the device can be polled for completions.
+/// Whether the device supports polled completions.
 fn check_polls(uri: &FileUri, found: &OpenFile) -> Result<(), OpenError> {
     let no = |why: String| Err(OpenError::Polling { path: uri.path.clone(), why });
     if !found.direct {
-        return no("iopoll wants direct I/O, which its file system does not have".to_owned());
+        return no("iopoll needs direct I/O, which the file system does not support".to_owned());
     }
     let twin = os::block_twin(&uri.path).and_then(|path| std::fs::File::open(path).ok());
     let Some(device) = Device::under(twin.as_ref().unwrap_or(&found.file)) else {
-        return no("iopoll polls a device, and this file lies on none".to_owned());
+        return no("iopoll polls a block device, and this file is on none".to_owned());
     };
     match device.settings().polls {
         Some(true) => Ok(()),
@@ -214,15 +214,15 @@ struct FileLane {
     geometry: Geometry,
     file: File,
     watch: Watch,
-    /// For calls that are no I/Os.
+    /// For operations that are no I/Os.
     opened: Arc<OpenFile>,
-    /// How ranges are freed.
+    /// How ranges are deallocated.
     trim: FileOpKind,
     /// It goes through the page cache.
     cached: bool,
     sync: Arc<Writeback>,
     in_flight: usize,
-    /// Answers to I/Os that never reached the file.
+    /// Completions of I/Os that never reached the file.
     refused: Vec<Done>,
     done: Vec<FileDone>,
 }
@@ -288,7 +288,7 @@ impl Lane for FileLane {
                 (kind, cached, told)
                 && why.0 == Fault::Medium
             {
-                // It has written back what others wrote, and heard of that.
+                // It has written back other callers' data, and consumed their error.
                 sync.failed(why);
             }
             let cause = told.map_or_else(|(_, cause)| cause, |()| Cause::NONE);
@@ -322,23 +322,23 @@ impl Lane for FileLane {
 
 /// The file ended before the data did.
 const END: Cause = Cause(u32::MAX);
-/// The file has no name any more. Every other cause is an errno, or the status of a command.
+/// The file has no name any more. All other causes are errnos, or NVMe statuses.
 const REMOVED: Cause = Cause(u32::MAX - 1);
 
-/// How long a lane believes what it knows of its file.
+/// How long a lane trusts the file's last known size.
 const BELIEVED: Nanos = Nanos::from_millis(1);
 
-/// Up to where a file may be written.
+/// The size up to which a file may be written.
 ///
-/// A write behind the end of a file makes it longer. Of one that was cut short that would hide the
-/// loss: what was there would read as zeroes. So a file is looked at before it is written, unless
-/// that was less than a millisecond ago: 1 to 2 µs each time, however fast it is written.
+/// A write beyond the end would extend a truncated file and hide the loss: the lost part would read
+/// as zeroes. So a lane checks the file's size before a write, at most once a millisecond; a check
+/// takes 1 to 2 µs.
 struct Watch {
     /// `None` for a device, which cannot grow.
     file: Option<Arc<OpenFile>>,
     named: bool,
     look: Nanos,
-    /// No write may go beyond, and why.
+    /// No write may go beyond this, and why.
     end: u64,
     cause: Cause,
 }
@@ -378,7 +378,7 @@ fn cause_of(error: &std::io::Error) -> Cause {
 fn fault_of(error: &std::io::Error) -> Fault {
     match error.kind() {
         ErrorKind::Unsupported => Fault::Unsupported,
-        // A device that was set read-only under us says EPERM.
+        // A device set read-only after the open reports EPERM.
         _ if error.raw_os_error().is_some_and(os::is_protected) => Fault::ReadOnly,
         _ if error.raw_os_error().is_some_and(os::is_full) => Fault::NoSpace,
         _ => Fault::Medium,

@@ -1,5 +1,5 @@
-//! What a volume's data rest on: what can be known of it without driving it, and again while it is
-//! driven.
+//! What a volume's data rests on: facts about files, devices and targets that need no I/O on the
+//! volume.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use block::{Nanos, Rng};
 use os::{Clock, Device, Extents, Stack};
 
-/// What a volume's data rest on.
+/// What a volume's data rests on.
 #[derive(Debug)]
 pub enum Ground {
     /// Nothing is stored.
@@ -18,11 +18,11 @@ pub enum Ground {
     Memory,
     /// A file or device of this host.
     File(FileGround),
-    /// A target, which calls the volume so: vendor and product of INQUIRY, model of Identify.
+    /// A target, by its product name: vendor and product of INQUIRY, model of Identify.
     Target(String),
     /// Several volumes as one.
     Several(Several),
-    /// Another host, or several places.
+    /// On another host, or in several places.
     Elsewhere,
 }
 
@@ -31,30 +31,30 @@ pub enum Ground {
 pub struct Several {
     /// Each with its length in bytes.
     pub parts: Vec<(Ground, u64)>,
-    /// Bytes that go to one before the next one has its turn; `None` where each has all of it.
+    /// Bytes on one part before the next has its turn; `None` if each has all the data.
     pub stripe_bytes: Option<u64>,
 }
 
-/// A volume, or a part of one, that is no several.
+/// A single volume, or a part of one.
 #[derive(Debug)]
 pub struct Leaf {
     /// What it rests on.
     pub ground: Ground,
     /// Its length in bytes.
     pub bytes: u64,
-    /// What of it is used, as start and length.
+    /// The used ranges: offset and length.
     pub ranges: Vec<(u64, u64)>,
-    /// Its share of what is read from the whole and written to it, 0 to 1, if places are even.
+    /// Its share of the whole's reads and writes, 0 to 1, if offsets are uniform.
     pub shares: [f64; 2],
     /// It is a part of a volume.
     pub is_part: bool,
 }
 
-/// More parts than this are not looked at: each is a file that is open.
+/// Further parts are not looked at: each is an open file.
 const PARTS_MAX: usize = 256;
 
 impl Ground {
-    /// What of a volume of so many bytes rests where, if these ranges of it are used.
+    /// The leaves of a volume of `bytes` bytes, if these ranges of it are used.
     pub fn leaves(self, bytes: u64, ranges: Vec<(u64, u64)>) -> Vec<Leaf> {
         let mut leaves = Vec::new();
         let whole = Leaf { ground: self, bytes, ranges, shares: [1.0; 2], is_part: false };
@@ -71,7 +71,7 @@ impl Leaf {
             return into.push(Leaf { ground: Ground::Elsewhere, ..self });
         }
         let (count, stripe) = (parts.len() as u64, stripe_bytes.unwrap_or(0));
-        // Bytes of a part before a place of the whole.
+        // Bytes of a part before an offset of the whole.
         let before = |index: u64, place: u64| {
             let (round, within) = (place / (stripe * count), place % (stripe * count));
             round * stripe + within.saturating_sub(index * stripe).min(stripe)
@@ -101,39 +101,39 @@ impl Leaf {
     }
 }
 
-/// A file or device of this host that a volume is kept in.
+/// A file or device of this host that holds a volume.
 #[derive(Debug)]
 pub struct FileGround {
     /// Its path.
     pub path: PathBuf,
-    /// It was to go around the page cache.
+    /// Direct I/O was requested.
     pub asked_direct: bool,
-    /// It does.
+    /// Direct I/O is used.
     pub direct: bool,
-    /// The device that it is or lies on; `None` for file systems in memory or elsewhere.
+    /// The device that it is or is on; `None` on tmpfs or a network file system.
     pub device: Option<Device>,
-    /// All that lies below it.
+    /// All block devices below it.
     pub stack: Box<Stack>,
-    /// It is that device.
+    /// It is that device itself.
     pub is_device: bool,
-    /// I/Os go as commands past the block layer, which counts them neither for the device nor for
-    /// this process.
+    /// I/Os are NVMe passthrough commands, which neither the device's nor the process's I/O
+    /// statistics count.
     pub passthrough: bool,
-    /// The file system that it lies on, as `ext4`.
+    /// Its file system, such as `ext4`.
     pub file_system: Option<String>,
     file: File,
-    /// By which it is opened to be looked at.
+    /// The path to open it by for inspection.
     shown: PathBuf,
 }
 
-/// Blocks that were looked at.
+/// Sampled blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
-    /// All of them.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Of them those that hold only zeroes.
+    /// Blocks of zeroes only.
     pub zero: u32,
-    /// Of the others those that equal another one, or repeat a few bytes from end to end.
+    /// Other blocks that equal another one, or repeat a few bytes from end to end.
     pub alike: u32,
 }
 
@@ -145,11 +145,11 @@ impl Looked {
             return;
         }
         let repeats = block[..block.len() - PERIOD] == block[PERIOD..];
-        // The first of equal blocks is not like another, so far.
+        // The first of equal blocks does not count.
         self.alike += u32::from(repeats || !seen.insert(block.to_vec()));
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Looked) -> Looked {
         Looked {
@@ -160,14 +160,14 @@ impl Looked {
     }
 }
 
-/// What repeats after 1, 2, 4 … bytes repeats after so many, too.
+/// A pattern with a period of 1, 2, 4 … bytes also has this one.
 const PERIOD: usize = 512;
 
-/// Blocks of a volume that are looked at, unless there are many volumes.
+/// Blocks sampled per volume, unless there are many volumes.
 pub const SAMPLES: u32 = 64;
-/// Bytes of each.
+/// Bytes of a sample.
 const SAMPLE_BYTES: usize = 4096;
-/// A slow disk is asked no longer than this.
+/// Time limit for a slow disk.
 const PATIENCE: Nanos = Nanos::from_millis(2_000);
 
 impl FileGround {
@@ -200,14 +200,14 @@ impl FileGround {
         })
     }
 
-    /// What tells it from every other file and device of this host, whatever name it is opened by:
-    /// device and inode, or 0 and the number of a device.
+    /// Identifies the file or device on this host, by whatever name it is opened: device and inode,
+    /// or 0 and the device number.
     pub fn identity(&self) -> Option<[u64; 2]> {
         let found = self.file.metadata().ok()?;
         Some(if self.is_device { [0, found.rdev()] } else { [found.dev(), found.ino()] })
     }
 
-    /// What of a range was ever written. A block device has no map: it is an error to ask for one.
+    /// The allocated extents of a range. A block device has no map of them.
     pub fn extents(&self, start: u64, length: u64) -> std::io::Result<Extents> {
         if self.is_device {
             return Err(std::io::Error::other("a block device has no map of extents"));
@@ -215,18 +215,18 @@ impl FileGround {
         Extents::of(&self.file, start, length)
     }
 
-    /// Bytes of it that stand in the page cache; `None` before Linux 6.5.
+    /// Bytes of it in the page cache; `None` before Linux 6.5.
     pub fn cached_bytes(&self) -> Option<u64> {
         os::cached_bytes(&self.file)
     }
 
-    /// Looks at up to `most` blocks spread over a range, around the page cache. Nobody knows which
-    /// ones before: none can be prepared. A disk that is too slow is asked for fewer.
+    /// Samples up to `most` random blocks of a range with direct I/O, so that none can be prepared.
+    /// Fewer on a slow disk.
     pub fn sample(&self, start: u64, length: u64, most: u32) -> std::io::Result<Looked> {
         let direct =
             std::fs::OpenOptions::new().read(true).custom_flags(os::O_DIRECT).open(&self.shown);
         let file = direct.or_else(|_| self.file.try_clone())?;
-        // Direct reads want memory at a multiple of the device's block.
+        // Direct reads need memory aligned to the device's block.
         let mut memory = vec![0_u8; 2 * SAMPLE_BYTES];
         let at = memory.as_ptr().align_offset(SAMPLE_BYTES);
         let block = &mut memory[at..at + SAMPLE_BYTES];
@@ -237,7 +237,7 @@ impl FileGround {
         let blocks = length / SAMPLE_BYTES as u64;
         let mut rng = Rng::new(os::random(), 0);
         for index in 0..u64::from(most).min(blocks) {
-            // Anywhere in equal parts: a table at the beginning does not stand for all.
+            // One at random in each of equal parts: a table at the beginning is not representative.
             let parts = u128::from(most).min(u128::from(blocks));
             let begins = |index: u64| (u128::from(blocks) * u128::from(index) / parts) as u64;
             let place = begins(index) + rng.below(begins(index + 1) - begins(index));
@@ -286,7 +286,7 @@ mod test {
         assert_eq!(used(striped(), 40, (0, 40)), [[(0, 20)], [(0, 20)]]);
         assert_eq!(used(striped(), 40, (6, 12)), [[(4, 6)], [(2, 6)]]);
         assert_eq!(used(striped(), 40, (8, 4)), [vec![(4, 4)], vec![]]);
-        // One behind the other, the second shorter than a stripe.
+        // Concatenated, the second shorter than a stripe.
         assert_eq!(used(several(Some(16), &[16, 10]), 32, (8, 24)), [[(8, 8)], [(0, 10)]]);
         assert_eq!(used(several(None, &[20, 24]), 20, (4, 8)), [[(4, 8)], [(4, 8)]]);
         let alone = Ground::Memory.leaves(20, vec![(4, 8)]);

@@ -1,5 +1,5 @@
-//! What keeps a device of this host from being overwritten by mistake. Files are kept by the rule
-//! that one with data wants a word; here are devices, where a slip costs a system.
+//! Protects this host's devices from being overwritten by mistake. For files `--destroy` is enough;
+//! on a device a slip costs a system.
 
 mod signature;
 
@@ -12,9 +12,8 @@ use os::{Device, OpenFile};
 
 use crate::{OpenError, Purpose, Uri};
 
-/// Refuses a device that is in use, and one that a job would overwrite without having been told to.
-/// What it returns keeps others from mounting the device; `None` for what is no device or will not
-/// be written.
+/// Refuses a device that is in use, or that a job would overwrite without permission. The returned
+/// file keeps others from mounting the device; `None` for anything else, and for reading.
 pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<Option<File>, OpenError> {
     let fail = |error| OpenError::File { path: path.to_owned(), error };
     let kind = std::fs::metadata(path).map(|about| about.file_type());
@@ -22,7 +21,7 @@ pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<Option<File>, OpenE
     if !purpose.writes() || !is(is_device) {
         return Ok(None);
     }
-    // Commands past the block layer do not ask who uses the block device.
+    // NVMe passthrough does not check for users of the block device.
     let shown = os::block_twin(path);
     if shown.is_none() && is(FileTypeExt::is_char_device) {
         return Ok(None);
@@ -57,8 +56,8 @@ fn holds(device: &File) -> std::io::Result<String> {
     })
 }
 
-/// Whether `named` allows the volume's data to be lost. An empty name stands for every volume but
-/// devices; a device must be named by its path, by whichever link, or by its serial number.
+/// Whether `named` allows the volume's data to be lost. An empty name allows every volume except
+/// devices; a device must be named by its path, through whichever link, or its serial number.
 pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
     let path = match uri {
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return may_destroy(inner, named),
@@ -78,8 +77,8 @@ pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
     names.any(|name| Some(name) == serial.as_ref() || same(Path::new(name), path))
 }
 
-/// Whether a name is that of a volume: the path or the serial number of a file or device, the URI
-/// of anything else.
+/// Whether a name means this volume: path or serial number of a file or device, the URI of anything
+/// else.
 pub fn is_named(uri: &Uri, name: &str) -> bool {
     match uri {
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => is_named(inner, name),
@@ -91,7 +90,7 @@ pub fn is_named(uri: &Uri, name: &str) -> bool {
     }
 }
 
-/// A device is one of blocks, or the character device of an NVMe namespace.
+/// A block device, or the character device of an NVMe namespace.
 fn is_device(kind: &FileType) -> bool {
     kind.is_block_device() || kind.is_char_device()
 }

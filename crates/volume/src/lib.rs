@@ -1,5 +1,4 @@
-//! Things that store. [`open`] is the only way to one; a [`Volume`] then gives each core that
-//! uses it a [`Lane`](block::Lane).
+//! Volumes. [`open`] opens one; a [`Volume`] then gives each core a [`Lane`].
 #![forbid(unsafe_code)]
 
 mod again;
@@ -40,42 +39,39 @@ pub use crate::lifetime::{DataLocation, Lifetime};
 pub use crate::many::{await_open, open_all};
 pub use crate::uri::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri, UriError};
 
-/// Says whether writes to a volume are to be asked for their data.
+/// Decides whether targets solicit the data of a volume's writes.
 pub trait Gate: Send + Sync {
-    /// Whether none is at this time.
+    /// Whether none is solicited at this time.
     fn is_shut(&self, now: Nanos) -> bool;
 }
 
-/// Something that stores.
+/// A volume: block storage of some kind.
 pub trait Volume: Send + Sync {
-    /// Its shape.
+    /// Its geometry.
     fn geometry(&self) -> Geometry;
 
-    /// A core's way to it. May wait, for a login at most as long as its time-out.
+    /// A core's lane to it. May block, at most for the time-out of a login.
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError>;
 
-    /// Begins such a way without waiting for anything elsewhere, not for names nor connections: it
-    /// may be used when it is [open](Lane::is_open), and is [broken](Lane::broken) if it will never
-    /// be. Until then it is to be polled when it [wakes](Lane::wake). [`await_open`] waits for many
-    /// together.
+    /// Starts to open a lane, without blocking on name resolution or connections. It can be used
+    /// when it is [open](Lane::is_open), and is [broken](Lane::broken) if the opening failed; until
+    /// then poll it when it [wakes](Lane::wake). [`await_open`] waits for many lanes.
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         self.lane(core)
     }
 
-    /// What makes targets withhold their requests for the data of writes; most volumes have none.
+    /// Withholds the targets' R2Ts; most volumes have none.
     fn gate(&self) -> Option<Arc<dyn Gate>> {
         None
     }
 
-    /// The same, with what the kernel is told of it where it is a file or device that goes through
-    /// the page cache.
+    /// The same with hints for the kernel, for a file or device in the page cache.
     fn hinted_lane(&self, core: &Core, _: Hints) -> Result<Box<dyn Lane>, OpenError> {
         self.begin_lane(core)
     }
 
-    /// Reads the bytes of a part of it into the page cache, where it goes through that; anything
-    /// else is left as it is. Ends early when `goes_on` says no. Returns how many were read.
-    ///
+    /// Reads a range of it into the page cache, if it uses that. Ends early when `goes_on` says no.
+    /// Returns the bytes read.
     /// # Errors
     ///
     /// Those of the file.
@@ -89,68 +85,66 @@ pub trait Volume: Send + Sync {
         true
     }
 
-    /// What kind it is, in one or two words for people: "RAM", "file".
+    /// Its kind in one or two words: "RAM", "file".
     fn kind(&self) -> &'static str;
 
-    /// How I/Os get there: "local", "iSCSI", "NVMe/TCP".
+    /// The transport of its I/Os: "local", "iSCSI", "NVMe/TCP".
     fn transport(&self) -> &'static str {
         "local"
     }
 
-    /// Which drive it emulates, and how well that is known, in a sentence; `None` for a volume that
-    /// is what it seems.
+    /// The drive that it emulates and how well that is calibrated, in a sentence; `None` without
+    /// emulation.
     fn emulates(&self) -> Option<&str> {
         None
     }
 
-    /// What faults it has put into I/Os so far, in a sentence; `None` for a volume that puts none.
+    /// Faults injected so far, in a sentence; `None` without injection.
     fn incidents(&self) -> Option<String> {
         None
     }
 
-    /// What happened to its legs since this was last asked, a line each; for whoever serves it, to
-    /// be told at once.
+    /// Events of its legs since the last call, a line each, for the server's log.
     fn news(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// How long its lanes wait for the answer to an I/O before they give up; `None` where the
-    /// system below decides.
+    /// Time-out of an I/O on its lanes; `None` if the system below decides.
     fn io_timeout(&self) -> Option<Nanos> {
         None
     }
 
-    /// What its data rest on.
+    /// What its data rests on.
     fn ground(&self) -> Ground {
         Ground::Elsewhere
     }
 
-    /// Its bytes, if they are memory of this process and nothing else is between: whoever serves
-    /// it may read and write there without a lane.
+    /// Its bytes, if they are memory of this process and nothing is in between: a server may access
+    /// them without a lane.
     fn memory(&self) -> Option<Memory> {
         None
     }
 }
 
-/// What the kernel is told when a lane of a file is opened.
+/// Hints for the kernel when a lane of a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// Drop its cached pages first.
     pub drop_cached: bool,
-    /// It will be used at random (true), or forward (false).
+    /// Access is random (true) or sequential (false).
     pub random: Option<bool>,
 }
 
-/// What a volume is opened for.
+/// The purpose of opening a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To be read.
     Read,
-    /// To be overwritten, if there is nothing to lose.
+    /// To be overwritten, if it holds no data.
     Write,
     /// To be overwritten, whatever it holds.
     Destroy,
-    /// To keep what others write.
+    /// To keep clients' data.
     Store,
 }
 
@@ -198,7 +192,7 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
     })
 }
 
-/// Refuses the same data twice in one volume: what is written to one part would be in the other.
+/// Refuses the same data twice in one volume: a write to one part would appear in the other.
 fn all_differ(parts: &[Uri]) -> Result<(), OpenError> {
     let places: Vec<_> = parts.iter().map(|part| (part, DataLocation::of(part))).collect();
     for (index, (part, place)) in places.iter().enumerate() {
@@ -213,12 +207,12 @@ fn all_differ(parts: &[Uri]) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Several volumes as one, in stripes of `stripe_bytes` over the first `share_bytes` of each, or
-/// over as much of each as the smallest of them has.
+/// Several volumes striped (RAID-0): stripes of `stripe_bytes` over the first `share_bytes` of
+/// each, or over as much as the smallest of them has.
 ///
 /// # Errors
 ///
-/// When no stripe fits on each of them, or a stripe is no whole number of their blocks.
+/// No stripe fits on each of them, or a stripe is not a whole number of their blocks.
 pub fn striped(
     parts: Vec<Arc<dyn Volume>>,
     stripe_bytes: u64,
@@ -227,12 +221,12 @@ pub fn striped(
     Ok(Arc::new(striped::Striped::new(parts, stripe_bytes, share_bytes)?))
 }
 
-/// Several volumes as one, one behind the other. Each begins at a multiple of the whole's bytes by
-/// their number, and what is behind the end of one is nowhere.
+/// Several concatenated volumes. Each begins at a multiple of the whole's bytes by their number;
+/// offsets beyond the end of a shorter one are invalid.
 ///
 /// # Errors
 ///
-/// When one of them has no blocks.
+/// One of them has no blocks.
 pub fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Arc<dyn Volume>, OpenError> {
     Ok(Arc::new(striped::Striped::joined(parts)?))
 }
@@ -240,10 +234,10 @@ pub fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Arc<dyn Volume>, OpenError>
 /// Why a volume could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system refused a file.
+    /// The kernel refused a file.
     #[error("{path}: {error}", path = path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         error: io::Error,
@@ -254,7 +248,7 @@ pub enum OpenError {
         path = .0.display()
     )]
     HoldsData(PathBuf),
-    /// The device holds something that the job would overwrite, or might.
+    /// The device holds data that the job would overwrite, or might.
     #[error(
         "{path} is a device that holds {what}: give --destroy={path} to overwrite it{serial}",
         path = path.display(),
@@ -263,12 +257,12 @@ pub enum OpenError {
     Precious {
         /// The device.
         path: PathBuf,
-        /// As "a GPT partition table".
+        /// What it holds, such as "a GPT partition table".
         what: String,
         /// Its serial number.
         serial: Option<String>,
     },
-    /// Somebody uses the device.
+    /// Another process uses the device.
     #[error(
         "{path} is in use and will not be written: {by}; unmount it or end what has it open",
         path = path.display()
@@ -276,39 +270,39 @@ pub enum OpenError {
     InUse {
         /// The device.
         path: PathBuf,
-        /// Who uses it.
+        /// Its user.
         by: String,
     },
-    /// The profile of an emulated drive cannot be read.
+    /// The profile of an emulated drive cannot be used.
     #[error(transparent)]
     Profile(delay::ProfileError),
-    /// A leg of a mirror by name outlives it.
+    /// A leg of a plain mirror outlives the mirror.
     #[error(
         "mirror: {0} keeps its data when the mirror is gone, and a mirror by name remembers \
          nothing: opened anew it would read from a leg that was left behind. Serve a mirror of \
          ram: volumes, or drive this one with `drumfire run`"
     )]
     Forgets(String),
-    /// Legs make no array.
+    /// The legs make no array.
     #[error(transparent)]
     Array(#[from] array::ArrayError),
     /// A leg of an array cannot be used.
     #[error("{leg}: {why}")]
     Leg {
-        /// Which.
+        /// The leg.
         leg: String,
         /// Why.
         why: String,
     },
-    /// The schedule of faults cannot be read.
+    /// The fault schedule cannot be used.
     #[error("fault schedule {name}: {reason}")]
     Schedule {
-        /// As it was named.
+        /// The name as given.
         name: String,
         /// What is wrong, and what would be right.
         reason: String,
     },
-    /// Its I/O cannot be polled for.
+    /// It does not support polled I/O.
     #[error("{path}: {why}", path = path.display())]
     Polling {
         /// The file or device.
@@ -330,7 +324,7 @@ pub enum OpenError {
         why = room.limit.as_ref().map_or(String::new(), |limit| format!(" ({limit})"))
     )]
     NoMemory {
-        /// By the volume, and by all others in memory that this process has opened.
+        /// By the volume, and by all other RAM volumes of this process.
         wanted: u64,
         /// On this host, or in this cgroup.
         room: MemoryRoom,
@@ -338,18 +332,18 @@ pub enum OpenError {
     /// The system refused memory.
     #[error("no memory: {0}")]
     Memory(io::Error),
-    /// The other host could not be reached.
+    /// The connection failed.
     #[error("cannot connect to {address}: {error}{remedy}", remedy = os::files_remedy(error))]
     Connect {
-        /// Where.
+        /// The address.
         address: String,
         /// Why.
         error: io::Error,
     },
-    /// The other end refused us, or does not speak the protocol.
+    /// The target refused the connection, or speaks another protocol.
     #[error("{uri}: {ending}")]
     Refused {
-        /// Which volume.
+        /// The volume.
         uri: String,
         /// Why.
         ending: String,

@@ -1,5 +1,5 @@
-//! What a volume's data are: what tells them from those of other volumes, today and after a
-//! restart. `serve` names disks by it, and refuses to serve the same data under two names.
+//! Identity of a volume's data, across restarts. `serve` derives disk identities from it, and
+//! refuses to serve the same data under two names.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -9,18 +9,18 @@ use os::Device;
 
 use crate::{ArrayUri, Ground, Uri, Volume};
 
-/// How long a volume's data live, and by what they are known.
+/// How long a volume's data lives, and its identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// No longer than this process: whoever opens the same URI again gets other data.
+    /// No longer than this process: opening the same URI again gives other data.
     Process,
-    /// Longer, under a name that stays the same on this host.
+    /// Longer, with an identity that is stable on this host.
     Lasting(Vec<u8>),
 }
 
 impl Lifetime {
-    /// Of the volume that was opened by `uri`. A file or device is looked at once more, and one
-    /// that is gone meanwhile counts by the path that was given.
+    /// Of the volume opened from `uri`. Looks at a file or device once more; one that is gone
+    /// counts by its path.
     pub fn of(uri: &Uri, volume: &dyn Volume) -> Lifetime {
         let name = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return Lifetime::Process,
@@ -39,7 +39,7 @@ impl Lifetime {
             }
             // Its legs may be replaced one by one.
             Uri::Array(array) => [b"array ", array.name.as_bytes()].concat(),
-            // Nobody knows which of its legs is the right one.
+            // No metadata says which leg is in sync.
             Uri::Mirror { .. } => return Lifetime::Process,
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
@@ -47,7 +47,7 @@ impl Lifetime {
             Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),
         };
         match volume.ground() {
-            // Memory of the kernel is another after each start of the system.
+            // Kernel memory (brd, zram) is another disk after each boot.
             Ground::File(ground) if ground.stack.memory().is_some() => {
                 let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
                 Lifetime::Lasting([name, boot].concat())
@@ -57,8 +57,8 @@ impl Lifetime {
     }
 }
 
-/// A device is known by what it says of itself, for its path may be another disk's after the next
-/// start of the system; a file by its path, whatever its links are called.
+/// A device is identified by its serial number or WWN, as its path may be another disk's after a
+/// reboot; a file by its resolved path.
 fn name_of(path: &Path) -> Vec<u8> {
     let device = block_device(path).and_then(|device| device.lasting_name());
     match device {
@@ -78,25 +78,24 @@ fn block_device(path: &Path) -> Option<Device> {
     if is_device { Device::under(&File::open(path).ok()?) } else { None }
 }
 
-/// Where a volume's data lie, to find out whether two volumes have the same.
+/// Where a volume's data is, to find volumes with the same data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataLocation {
-    /// In a file of this device and number, or on a device, or both: a loop device is its file.
+    /// In a file (by file system and inode), on a device, or both: a loop device is its file.
     Here {
-        /// Numbers of file system and file.
+        /// Device number and inode of the file.
         file: Option<(u64, u64)>,
-        /// The kernel's names of the device and of its whole disk.
+        /// Kernel names of the device and of its whole disk.
         device: Option<(String, String)>,
     },
-    /// On another host, by how it is reached.
+    /// On another host, by its address.
     There(String),
     /// In several places.
     Several(Vec<DataLocation>),
 }
 
 impl DataLocation {
-    /// Of the volume that `uri` names; `None` for memory of this process, and for a file that is
-    /// not there.
+    /// Of the volume that `uri` names; `None` for memory of this process, and for a missing file.
     pub fn of(uri: &Uri) -> Option<DataLocation> {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,
@@ -141,7 +140,7 @@ impl DataLocation {
         Some(DataLocation::Here { file, device: Some(device) })
     }
 
-    /// Whether what is written to one of them is, or may be, in the other.
+    /// Whether a write to one of them may appear in the other.
     pub fn overlaps(&self, other: &DataLocation) -> bool {
         if let (DataLocation::Several(parts), one) | (one, DataLocation::Several(parts)) =
             (self, other)
@@ -244,7 +243,7 @@ mod test {
         assert!(disk.overlaps(&disk) && disk.overlaps(&one) && one.overlaps(&disk));
         assert!(one.overlaps(&one) && !one.overlaps(&two));
         assert!(!disk.overlaps(&device("sdb", "sdb", None)));
-        // Loop devices are their files; partitions of one still lie side by side.
+        // Loop devices are their files; their partitions still lie side by side.
         let file = Some((1, 2));
         let image = DataLocation::Here { file, device: None };
         let (loop0, loop1) = (device("loop0", "loop0", file), device("loop1", "loop1", file));

@@ -1,4 +1,4 @@
-//! Many volumes and many ways at once: what waits for another host waits for all of them together.
+//! Opens many volumes or lanes at once, waiting for remote ones in parallel.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use os::Core;
 
 use crate::{OpenError, Purpose, Uri, Volume, open};
 
-/// Volumes that are opened at once. Each spends its time in round trips of a login; more than this
-/// would only queue up in the target.
+/// Volumes opened at once. Each takes round trips of a login; more would only queue up in the
+/// target.
 const AT_ONCE: usize = 32;
-/// How long a core waits for other ends to let new connections in.
+/// Time limit of the logins.
 const OPENING: Nanos = Nanos::from_secs(20);
 
-/// Opens volumes as [`open`] does, several at a time, and returns them in the order of `wanted`.
+/// Opens volumes as [`open`] does, several at once, in the order of `wanted`.
 ///
 /// # Errors
 ///
-/// That of the first volume that cannot be opened; those behind it may not have been tried.
+/// The first volume in order that cannot be opened; those after it may not have been tried.
 pub fn open_all(wanted: &[(Uri, Purpose)]) -> Result<Vec<Arc<dyn Volume>>, OpenError> {
     let next = AtomicUsize::new(0);
     let found: Vec<_> = wanted.iter().map(|_| Mutex::new(None)).collect();
@@ -30,14 +30,14 @@ pub fn open_all(wanted: &[(Uri, Purpose)]) -> Result<Vec<Arc<dyn Volume>>, OpenE
             let Some((uri, purpose)) = wanted.get(index) else { return };
             let opened = open(uri, *purpose);
             if opened.is_err() {
-                // Those before it have been begun, so the first error is among what is found.
+                // Those before it have been begun, so the first error is among the results.
                 next.store(wanted.len(), Ordering::Relaxed);
             }
             *found[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
         }
     };
     std::thread::scope(|scope| {
-        // Where a thread cannot be started, the others do the work.
+        // If a thread cannot be started, the others do the work.
         for _ in 1..AT_ONCE.min(wanted.len()) {
             let _ = std::thread::Builder::new().name("open".to_owned()).spawn_scoped(scope, work);
         }
@@ -45,15 +45,15 @@ pub fn open_all(wanted: &[(Uri, Purpose)]) -> Result<Vec<Arc<dyn Volume>>, OpenE
     });
     let found =
         found.into_iter().map(|one| one.into_inner().unwrap_or_else(PoisonError::into_inner));
-    // Behind an error there may be volumes that nobody has looked at.
+    // After an error there may be volumes that were not tried.
     found.map_while(|one| one).collect()
 }
 
-/// Waits until lanes that were begun with [`Volume::begin_lane`] are open, all of a core together.
+/// Waits until all lanes begun with [`Volume::begin_lane`] on a core are open.
 ///
 /// # Errors
 ///
-/// Which of them will never be, and why, in words for the user.
+/// The lane that failed to open, and why.
 pub fn await_open(core: &Core, lanes: &mut [Box<dyn Lane>]) -> Result<(), (usize, String)> {
     let give_up = core.now() + OPENING;
     let (mut done, mut ios, mut ready) = (Vec::new(), VecDeque::new(), Vec::new());

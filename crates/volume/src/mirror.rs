@@ -1,8 +1,8 @@
-//! The same data on several volumes: a write goes to all, a read to one, and what one cannot do
-//! another does.
+//! The same data on several volumes (RAID-1): a write goes to all legs, a read to one. Where one
+//! leg fails, another one serves the I/O.
 //!
-//! A mirror by name alone has no memory of its own: opened anew, it would read from a leg that was
-//! left behind. So it keeps what others write only on legs that do not outlive it.
+//! A plain mirror keeps no metadata: after a reopening it could read from a stale leg. So it takes
+//! other peoples' data only on volatile legs.
 
 mod claims;
 mod immediate;
@@ -36,11 +36,11 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    /// Of these volumes, named so, as large as the smallest.
+    /// A mirror of these volumes, as large as the smallest.
     ///
     /// # Errors
     ///
-    /// Where it is to keep data on legs that outlive it, and where a leg has not even one block.
+    /// A leg outlives the mirror though data is to be kept, or a leg is shorter than one block.
     pub(crate) fn open(
         volumes: Vec<Arc<dyn Volume>>,
         names: Vec<String>,
@@ -62,7 +62,7 @@ impl Mirror {
         }
         let geometry = Geometry {
             read_only: shapes.iter().any(|shape| shape.read_only),
-            // Nobody remembers which leg is the right one.
+            // No metadata says which leg is in sync.
             volatile: true,
             trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
             ..Geometry::new(bytes, block_bytes)
@@ -84,7 +84,7 @@ impl Volume for Mirror {
     fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
         let lanes: Result<Vec<_>, _> =
             self.volumes.iter().map(|volume| volume.hinted_lane(core, hints).map(Some)).collect();
-        // 0 is nobody, also after 65,535 lanes.
+        // 0 means unowned, also after 65,535 lanes.
         let number = loop {
             match self.lanes.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
                 0 => {}
@@ -112,12 +112,12 @@ impl Volume for Mirror {
         self.volumes.iter().find_map(|volume| volume.emulates())
     }
 
-    /// The longest of its volumes, as soon as one has any.
+    /// The longest of its legs'.
     fn io_timeout(&self) -> Option<Nanos> {
         self.volumes.iter().filter_map(|volume| volume.io_timeout()).max()
     }
 
-    /// What became of its legs, and what they tell.
+    /// Events of the mirror, and those of its legs.
     fn incidents(&self) -> Option<String> {
         let each = self.volumes.iter().filter_map(|volume| volume.incidents());
         let all: Vec<String> = self.legs.words().into_iter().chain(each).collect();
@@ -129,7 +129,7 @@ impl Volume for Mirror {
         self.legs.news().into_iter().chain(each).collect()
     }
 
-    /// Several are one where all are memory.
+    /// Memory if all legs are memory.
     fn ground(&self) -> Ground {
         let legs = self.volumes.iter().map(|volume| (volume.ground(), volume.geometry().bytes()));
         let parts: Vec<(Ground, u64)> = legs.collect();

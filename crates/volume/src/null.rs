@@ -1,4 +1,4 @@
-//! A volume that keeps nothing and answers at once: the ceiling of everything above it.
+//! A null volume stores nothing and completes at once: the upper bound of everything above it.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use os::Core;
 
 use crate::{Ground, OpenError, Volume};
 
-/// Takes every write and forgets it; a read returns its buffer untouched.
+/// Discards writes; a read returns its buffer unchanged.
 pub(crate) struct Null {
     geometry: Geometry,
 }
@@ -36,7 +36,7 @@ impl Volume for Null {
     }
 }
 
-/// A way to nothing.
+/// A lane to a null volume.
 pub(crate) fn lane(geometry: Geometry) -> Box<dyn Lane> {
     Box::new(NullLane { geometry, ready: Vec::with_capacity(1024) })
 }

@@ -11,28 +11,28 @@ use os::cgroup::MemoryRoom;
 
 use crate::{Ground, OpenError, Volume};
 
-/// Bytes in the memory of this process, shared by all cores without locks.
+/// Memory of this process, shared by all cores without locks.
 pub(crate) struct Ram {
     geometry: Geometry,
     memory: Memory,
     _share: Share,
 }
 
-/// What the volumes in memory of this process want in all. Memory is used when it is touched, so
-/// what is available tells nothing of those that were just opened.
+/// Memory of all RAM volumes of this process. Pages are allocated when touched, so the available
+/// memory does not count volumes that were just opened.
 static WANTED: Mutex<Wanted> = Mutex::new(Wanted { bytes: 0, available_bytes: 0 });
 
 struct Wanted {
     bytes: u64,
-    /// When nothing was wanted yet, or later if it was more then.
+    /// Available when the first was opened, or more if that was more later.
     available_bytes: u64,
 }
 
-/// A volume's part of it.
+/// A volume's reservation.
 struct Share(u64);
 
 impl Share {
-    /// Errors when there is not so much memory.
+    /// Fails if there is not enough memory.
     fn take(bytes: u64) -> Result<Share, OpenError> {
         let mut wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = wanted.bytes.saturating_add(bytes);
@@ -71,9 +71,9 @@ impl Ram {
     }
 }
 
-/// Fills the memory with data that nothing can compress or share.
+/// Fills the memory with data that cannot be compressed or deduplicated.
 fn fill_with_random(memory: &Memory, seed: u64) {
-    // A counter through a bijection: each word differs from all others.
+    // A counter through a bijection: all words differ.
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut block = [0_u8; 4096];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! A volume elsewhere, through our own initiator. Written once for all protocols.
+//! A remote volume through our initiator, for all protocols.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -13,17 +13,17 @@ use crate::dial::{Dial, Learned};
 use crate::link::Link;
 use crate::{Ground, OpenError, Volume, await_open};
 
-/// A volume behind a connection. Each lane is a connection of its own.
+/// A remote volume. Each lane is a connection of its own.
 pub(crate) struct Remote<D> {
     dial: D,
     geometry: Geometry,
-    /// What the target calls it.
+    /// The target's product name.
     product: Option<String>,
     flushes_all: bool,
 }
 
 impl<D: Dial> Remote<D> {
-    /// Connects once, to learn what it is and to fail early.
+    /// Connects once, to query its geometry and to fail early.
     pub(crate) fn open(dial: D) -> Result<Remote<D>, OpenError> {
         let Learned { geometry, product, flushes_all } = dial.learn()?;
         Ok(Remote { dial, geometry, product, flushes_all })
@@ -47,7 +47,7 @@ impl<D: Dial> Volume for Remote<D> {
         Ok(lane)
     }
 
-    /// Connects while the lane is polled; whatever goes wrong breaks the lane.
+    /// Connects while the lane is polled; any failure breaks the lane.
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         Ok(Box::new(RemoteLane {
             opening: Some(Opening::Connecting(Attempt::begin(&self.dial, core.now()))),
@@ -82,10 +82,10 @@ impl<D: Dial> Volume for Remote<D> {
     }
 }
 
-/// A connection and our end of it.
+/// A connection with our endpoint.
 struct Line<D: Dial> {
     link: Link<D::End>,
-    /// Given back behind the link, when the connection is closed.
+    /// Released after the link, when the connection is closed.
     _place: D::Place,
 }
 
@@ -96,37 +96,37 @@ impl<D: Dial> Line<D> {
     }
 }
 
-/// How far a lane is that has not been open yet.
+/// State of a lane that has not been open yet.
 enum Opening {
     Connecting(Attempt),
-    /// The other end is to let us in.
+    /// Logging in.
     Joining,
 }
 
 struct RemoteLane<D: Dial> {
     dial: D,
-    /// `None` until there is a first connection.
+    /// `None` before the first connection.
     line: Option<Line<D>>,
     core: Core,
     geometry: Geometry,
-    /// Answers that no peer gave: the connection is gone.
+    /// Completions of I/Os lost with the connection.
     finished: Vec<Done>,
-    /// The other end has not let us in yet.
+    /// The first login is not complete.
     opening: Option<Opening>,
-    /// The end was asked for from here.
+    /// The lane is being closed.
     closing: bool,
-    /// When to ask whether a connection without I/Os is still good for any.
+    /// When to check whether an idle connection is still usable.
     look: Nanos,
     broken: Option<String>,
-    /// What became of the connection, but for the time since it was last lost, if it is.
+    /// Connection counters, without the time since a loss that lasts.
     counted: Connection,
     lost: Option<Nanos>,
-    /// For lanes that come back when their connection breaks, once they were open.
+    /// Reconnects a lane that was open.
     again: Option<Box<Again>>,
 }
 
 impl<D: Dial> RemoteLane<D> {
-    /// Goes on with the first connection.
+    /// Continues to open the first connection.
     #[cold]
     fn open(&mut self, now: Nanos) {
         match &mut self.opening {
@@ -150,18 +150,18 @@ impl<D: Dial> RemoteLane<D> {
         }
     }
 
-    /// Whether the other end is ready for I/Os, and why it will never be.
+    /// Whether the target is ready for I/Os; an error if it never will be.
     fn is_let_in(&self) -> Result<bool, String> {
         let Some(line) = &self.line else { return Ok(false) };
         match line.link.end.phase() {
             Phase::Ready(geometry) if geometry == self.geometry => Ok(true),
             Phase::Ready(_) => Err(CHANGED.to_owned()),
-            Phase::Closing | Phase::Closed => Err("closed by the other end".to_owned()),
+            Phase::Closing | Phase::Closed => Err("closed by the target".to_owned()),
             Phase::Opening => Ok(false),
         }
     }
 
-    /// The connection is of no more use.
+    /// The connection is unusable.
     #[cold]
     fn lose(&mut self, now: Nanos, why: String) {
         self.abandon();
@@ -171,11 +171,11 @@ impl<D: Dial> RemoteLane<D> {
         if goes_on { self.collect() } else { self.break_off(why) }
     }
 
-    /// The connection broke, or an attempt to make it again did.
+    /// Counts a lost connection or a failed reconnection.
     fn count_loss(&mut self, now: Nanos) {
         match self.lost {
             Some(_) => self.counted.failed_attempts += 1,
-            // One that was never open, or was to end, is not lost.
+            // A connection that was never open, or being closed, is not lost.
             None if self.opening.is_some() || self.closing => {}
             None => {
                 self.counted.lost += 1;
@@ -184,7 +184,7 @@ impl<D: Dial> RemoteLane<D> {
         }
     }
 
-    /// There is a connection again.
+    /// Counts a reconnection.
     fn count_return(&mut self, now: Nanos) {
         let since = self.lost.take().unwrap_or(now);
         self.counted.reconnects += 1;
@@ -207,7 +207,7 @@ impl<D: Dial> RemoteLane<D> {
         }
     }
 
-    /// Takes what is finished from our end of the connection.
+    /// Collects completions from our endpoint.
     #[inline]
     fn collect(&mut self) {
         let Some(Line { link, .. }) = &mut self.line else { return };
@@ -221,7 +221,7 @@ impl<D: Dial> RemoteLane<D> {
         }
     }
 
-    /// Takes what came on the connection, if there is one to be worked on.
+    /// Receives data, if the connection is usable.
     #[inline]
     fn take(&mut self, now: Nanos) {
         if !self.is_linked() {
@@ -233,7 +233,7 @@ impl<D: Dial> RemoteLane<D> {
             self.lose(now, ending.to_string());
         } else if link.end.phase() == Phase::Closed {
             if !self.closing {
-                self.lose(now, "the other end asked us to leave".to_owned());
+                self.lose(now, "the target asked for a logout".to_owned());
             }
         } else if let Some(end) = link.socket.ended() {
             self.lose(now, end.to_string());
@@ -242,7 +242,7 @@ impl<D: Dial> RemoteLane<D> {
         }
     }
 
-    /// Where nothing is in flight, no time-out of an I/O tells that the other end is gone.
+    /// An idle connection has no I/O time-out that would notice a dead target.
     #[cold]
     fn look(&mut self, now: Nanos) {
         self.look = now + LOOK;
@@ -252,7 +252,7 @@ impl<D: Dial> RemoteLane<D> {
         }
     }
 
-    /// Works on a new connection.
+    /// Continues to reconnect.
     #[cold]
     fn come_back(&mut self, now: Nanos) {
         let let_in = self.is_let_in();
@@ -277,16 +277,16 @@ impl<D: Dial> RemoteLane<D> {
         }
     }
 
-    /// Whether the connection may be worked on.
+    /// Whether the connection is usable.
     fn is_linked(&self) -> bool {
         self.again.as_ref().is_none_or(|again| again.is_up() || again.is_opening())
     }
 }
 
-/// Lanes without I/Os are looked at so often.
+/// How often lanes without I/Os are checked.
 const LOOK: Nanos = Nanos::from_secs(1);
 
-/// Reconnecting helps no more.
+/// Reconnecting does not help.
 const CHANGED: &str = "capacity or block size of the volume changed";
 
 impl<D: Dial> Lane for RemoteLane<D> {
@@ -303,14 +303,14 @@ impl<D: Dial> Lane for RemoteLane<D> {
             self.finished.extend(ios.drain(..).map(lost));
             return;
         }
-        // Those of a lane that is not open yet wait where they are.
+        // I/Os for a lane that is not open yet stay with the caller.
         let Some(Line { link, .. }) = &mut self.line else { return };
         let queue = match &mut self.again {
             None => ios,
             Some(again) => {
                 again.take(ios);
                 if !again.is_up() {
-                    // A login has words to send, too.
+                    // A login has PDUs to send, too.
                     if again.is_opening() {
                         link.flush();
                     }
@@ -321,7 +321,7 @@ impl<D: Dial> Lane for RemoteLane<D> {
         };
         let room = link.end.room().min(queue.len());
         link.submit(now, queue.drain(..room));
-        // What was refused at once must not wait for an event.
+        // I/Os refused at once must not wait for an event.
         self.collect();
     }
 

@@ -1,8 +1,8 @@
-//! Several volumes as one: in stripes, so that a worker that goes forward gets to each of them in
-//! turn, or one behind the other.
+//! Several volumes as one: striped (RAID-0), so that sequential I/O visits each of them in turn, or
+//! concatenated.
 //!
-//! They are driven by one lane each. A flush goes to those that hold writes which no flush has made
-//! durable yet, whichever lane they came by.
+//! Each volume has a lane of its own. A flush goes to the volumes with unflushed writes, whichever
+//! lane wrote them.
 
 mod immediate;
 mod lane;
@@ -20,20 +20,20 @@ use self::lane::StripedLane;
 use self::written::Written;
 use crate::{Ground, Hints, OpenError, Several, Volume};
 
-/// Several volumes, of each of which the same part is used.
+/// Several volumes, all used up to the same length.
 pub(crate) struct Striped {
     parts: Vec<Arc<dyn Volume>>,
     stripe_bytes: u64,
     geometry: Geometry,
-    /// Of each part; all lanes share it.
+    /// Unflushed writes of each part, shared by all lanes.
     written: Arc<[Written]>,
-    /// I/Os may cross from one stripe into the next.
+    /// I/Os may cross stripe boundaries.
     splits: bool,
 }
 
 impl Striped {
-    /// Stripes of `stripe_bytes` over the first `share_bytes` of each volume, or over all that the
-    /// smallest of them has.
+    /// Stripes of `stripe_bytes` over the first `share_bytes` of each volume, or over as much as
+    /// the smallest of them has.
     pub(crate) fn new(
         parts: Vec<Arc<dyn Volume>>,
         stripe_bytes: u64,
@@ -53,7 +53,7 @@ impl Striped {
         Ok(Striped::of(parts, stripe_bytes, geometry))
     }
 
-    /// Stripes over all that the smallest volume has, for I/Os of any place and length.
+    /// Stripes over as much as the smallest volume has, for I/Os of any offset and length.
     pub(crate) fn whole(
         parts: Vec<Arc<dyn Volume>>,
         stripe_bytes: u64,
@@ -61,11 +61,11 @@ impl Striped {
         Ok(Striped { splits: true, ..Striped::new(parts, stripe_bytes, None)? })
     }
 
-    /// All of each volume, in one stripe that is as long as the longest of them. The lane of a
-    /// shorter one refuses what is behind its end.
+    /// Concatenated volumes: one stripe each, as long as the longest of them. The lane of a shorter
+    /// volume refuses I/Os beyond its end.
     pub(crate) fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Striped, OpenError> {
         let shapes: Vec<Geometry> = parts.iter().map(|part| part.geometry()).collect();
-        // Each part has its own check of whole blocks.
+        // Each part checks its own block size.
         let block_bytes = shapes.iter().map(|shape| shape.block_bytes).min().unwrap_or(512);
         let most = shapes.iter().map(Geometry::bytes).max().unwrap_or(0);
         let stripe_bytes = most.checked_next_multiple_of(u64::from(block_bytes.max(1)));
@@ -94,7 +94,7 @@ impl Striped {
     }
 }
 
-/// The shape of so many bytes of all.
+/// The geometry of the whole.
 fn whole(shapes: &[Geometry], bytes: u64, block_bytes: u32) -> Geometry {
     Geometry {
         read_only: shapes.iter().any(|shape| shape.read_only),
@@ -119,7 +119,7 @@ impl Volume for Striped {
         Ok(self.around(lanes?, core.pool()))
     }
 
-    /// The part of each that is used: an owner that goes through all of them uses no less.
+    /// Reads in the used part of each: a sequential pass covers all of it.
     fn read_in(&self, _: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
         let share = self.geometry.bytes() / self.parts.len().max(1) as u64;
         let read = self.parts.iter().map(|part| part.read_in(0..share, goes_on));
@@ -142,7 +142,7 @@ impl Volume for Striped {
         self.parts.iter().find_map(|part| part.emulates())
     }
 
-    /// The longest of its volumes, as soon as one has any.
+    /// The longest of its parts'.
     fn io_timeout(&self) -> Option<Nanos> {
         self.parts.iter().filter_map(|part| part.io_timeout()).max()
     }

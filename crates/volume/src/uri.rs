@@ -1,4 +1,4 @@
-//! Names of volumes: `ram:64m`, `file:/tmp/x.img?size=1g`, `iscsi://host/iqn.2026-11.org:disk/1`.
+//! URIs of volumes: `ram:64m`, `file:/tmp/x.img?size=1g`, `iscsi://host/iqn.2026-11.org:disk/1`.
 
 mod parse;
 
@@ -11,7 +11,7 @@ use block::{Nanos, print_size};
 /// Names a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uri {
-    /// `null:SIZE`: keeps nothing, answers at once.
+    /// `null:SIZE`: stores nothing, completes at once.
     Null {
         /// Capacity.
         bytes: u64,
@@ -24,10 +24,10 @@ pub enum Uri {
         bytes: u64,
         /// Size of a block.
         block_bytes: u32,
-        /// Filled with random data from this seed before use; untouched memory reads as zeroes
-        /// from one shared page, faster than any data would.
+        /// Fill with random data from this seed before use; untouched memory reads as zeroes from
+        /// one shared page, faster than real data would.
         fill: Option<u64>,
-        /// Tells apart volumes that are alike: one by one name is the same.
+        /// Tells equal volumes apart: the same name is the same volume.
         name: Option<String>,
     },
     /// `file:PATH`: a file or block device.
@@ -38,32 +38,32 @@ pub enum Uri {
     Nvme(NvmeUri),
     /// `nbd://HOST[:PORT]/EXPORT`.
     Nbd(NbdUri),
-    /// `delay:PROFILE(URI)`: another volume, as slow as a drive: a profile or a part.
+    /// `delay:PROFILE(URI)`: another volume, as slow as a drive of this profile or catalogue name.
     Delay {
-        /// A profile that comes along, or the file of one.
+        /// A shipped profile, a file of one, or a drive of the catalogue.
         profile: String,
-        /// Where the data are.
+        /// The volume with the data.
         inner: Box<Uri>,
     },
-    /// `stripe:CHUNK(URI,URI,…)`: several volumes as one, in chunks that go to each in turn.
+    /// `stripe:CHUNK(URI,URI,…)`: several volumes striped (RAID-0).
     Stripe {
         /// Bytes of a chunk: a power of two from 4096 to 1 GiB.
         chunk_bytes: u64,
         /// Two or more.
         parts: Vec<Uri>,
     },
-    /// `mirror(URI,URI,…)`: the same data on several volumes.
+    /// `mirror(URI,URI,…)`: a mirror (RAID-1) without metadata.
     Mirror {
         /// Two to 16.
         legs: Vec<Uri>,
     },
-    /// `array:NAME?leg=URI&leg=URI…`: the same data on several volumes, which remember it.
+    /// `array:NAME?leg=URI&leg=URI…`: a mirror with persistent metadata.
     Array(ArrayUri),
-    /// `fault:SCHEDULE(URI)`: another volume, whose I/Os meet faults.
+    /// `fault:SCHEDULE(URI)`: another volume, with injected faults.
     Fault {
-        /// A schedule that comes along, or the file of one.
+        /// A shipped schedule, or the file of one.
         schedule: String,
-        /// Where the data are.
+        /// The volume with the data.
         inner: Box<Uri>,
     },
 }
@@ -71,93 +71,93 @@ pub enum Uri {
 /// Names an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayUri {
-    /// As it was called when it was made: 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`.
+    /// Its name when created: 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`.
     pub name: String,
-    /// The legs that are here, in any order: 1 to 16.
+    /// The legs that are present, in any order: 1 to 16.
     pub legs: Vec<Uri>,
-    /// Members that are not here are given up.
+    /// Open it without missing members.
     pub degraded: bool,
 }
 
 /// Names a file or block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileUri {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Size of a block; that of the device by default, 512 for a file. 1, for any length and place,
-    /// goes through the page cache.
+    /// Size of a block; by default that of the device, or 512 for a file. 1 allows any offset and
+    /// length, through the page cache.
     pub block_bytes: Option<u32>,
-    /// Make the file with this size if there is none.
+    /// Create the file with this size if it does not exist.
     pub size_bytes: Option<u64>,
-    /// Go around the page cache: yes, no, or where it works.
+    /// Direct I/O: yes, no, or where it works.
     pub direct: Option<bool>,
-    /// Poll the device for completions: `iopoll=yes`. Direct I/O on a device with poll queues.
+    /// `iopoll=yes`: poll for completions. Direct I/O on a device with poll queues.
     pub iopoll: bool,
-    /// A thread of the kernel polls for submissions: `sqpoll=yes`.
+    /// `sqpoll=yes`: a kernel thread polls for submissions.
     pub sqpoll: bool,
 }
 
 /// Names a logical unit of an iSCSI target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IscsiUri {
-    /// Host and port, ready to be resolved.
+    /// Host and port, to be resolved.
     pub address: String,
     /// Name of the target.
     pub target: String,
     /// Logical unit number.
     pub lun: u16,
-    /// What the session with it is like.
+    /// Session options.
     pub session: Session,
 }
 
 /// Names a namespace of an NVMe subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvmeUri {
-    /// Host and port, ready to be resolved.
+    /// Host and port, to be resolved.
     pub address: String,
     /// Name of the subsystem, or [`NvmeUri::ONLY_SUBSYSTEM`].
     pub subsystem: String,
     /// Namespace identifier, from 1.
     pub nsid: u32,
-    /// What the session with it is like.
+    /// Session options.
     pub session: Session,
 }
 
 /// Names an export of an NBD server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NbdUri {
-    /// Host and port, ready to be resolved.
+    /// Host and port, to be resolved.
     pub address: String,
     /// Name of the export; empty for the default one.
     pub export: String,
-    /// What the session with it is like: it has neither digests nor a name of ours.
+    /// Session options; NBD has neither digests nor an initiator name.
     pub session: Session,
 }
 
-/// What a session with a volume's host is like, whatever it speaks.
+/// Options of a session with a target, whatever the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
-    /// CRC-32C over headers.
+    /// CRC-32C header digests.
     pub header_digest: bool,
-    /// CRC-32C over data.
+    /// CRC-32C data digests.
     pub data_digest: bool,
-    /// Try so long to come back when a connection breaks.
+    /// Reconnect for this long when a connection breaks.
     pub reconnect_seconds: Option<u32>,
-    /// How long an I/O may take, 1 to 86400 s, before its connection counts as lost; 30 s if not
-    /// said.
+    /// Time-out of an I/O, 1 to 86400 s, after which its connection counts as lost; 30 s by
+    /// default.
     pub io_timeout_seconds: Option<u32>,
-    /// What we are called there: `initiator=NAME`; by our own name if not said.
+    /// `initiator=NAME`: the initiator name or host NQN to use instead of our own.
     pub initiator: Option<String>,
 }
 
 impl Session {
-    /// How long an I/O may take.
+    /// Time-out of an I/O.
     pub(crate) fn io_timeout(&self) -> Nanos {
         self.io_timeout_seconds
             .map_or(proto::IO_TIMEOUT, |seconds| Nanos::from_secs(seconds.into()))
     }
 
-    /// How long to try to come back; `None`: not at all.
+    /// Time limit of reconnecting; `None`: no reconnection.
     pub(crate) fn patience(&self) -> Option<Nanos> {
         self.reconnect_seconds.map(|seconds| Nanos::from_secs(seconds.into()))
     }
@@ -177,11 +177,11 @@ impl Session {
 }
 
 impl NvmeUri {
-    /// The name of discovery services: it stands for the only subsystem that the portal shows us.
+    /// The discovery NQN: it stands for the only subsystem that the portal lists.
     pub const ONLY_SUBSYSTEM: &str = proto::nvme::DISCOVERY_NQN;
 }
 
-/// A name that cannot be read.
+/// An invalid URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{uri}' is not a volume: {reason}")]
 pub struct UriError {
@@ -190,7 +190,7 @@ pub struct UriError {
 }
 
 impl Uri {
-    /// Host and port of a volume elsewhere.
+    /// Host and port of a remote volume.
     pub fn address(&self) -> Option<&str> {
         match self {
             Uri::Iscsi(iscsi) => Some(&iscsi.address),
@@ -204,7 +204,7 @@ impl Uri {
         }
     }
 
-    /// Name of the target that serves a volume elsewhere.
+    /// Target or subsystem name of a remote volume.
     pub fn target(&self) -> Option<&str> {
         match self {
             Uri::Iscsi(iscsi) => Some(&iscsi.target),
@@ -363,13 +363,13 @@ mod test {
             ("ram:", "not a size"),
             ("ram:1g?block=1000", "512 or 4096"),
             ("ram:1g?colour=red", "unknown option 'colour'"),
-            ("file:", "wants a path"),
+            ("file:", "needs a path"),
             ("iscsi://h/iqn.2026-11.x:d", "/IQN/LUN"),
             ("iscsi://h/d/1", "target name"),
             ("iscsi://h/iqn.2026-11.x:d/99999", "LUN"),
             ("iscsi:///iqn.2026-11.x:d/1", "host is missing"),
-            ("nvme+tcp://[::1]x:5/nqn.2026-11.x:d/1", "behind ] stands a port"),
-            ("nvme+tcp://[::1]é/nqn.2026-11.x:d/1", "behind ] stands a port"),
+            ("nvme+tcp://[::1]x:5/nqn.2026-11.x:d/1", "only :PORT may follow ]"),
+            ("nvme+tcp://[::1]é/nqn.2026-11.x:d/1", "only :PORT may follow ]"),
             ("iscsi://h:x/iqn.2026-11.x:d/1", "not a port"),
             ("nvme+tcp://h/nqn.2026-11.x:d/0", "1 or more"),
             (&format!("nvme+tcp://h/{}/1", "x".repeat(224)), "subsystem name"),
@@ -391,14 +391,14 @@ mod test {
             ("array:a?leg=tape:1g", "unknown kind 'tape'"),
             ("array:a?colour=red", "array:NAME?leg=URI&leg=URI"),
             ("stripe:64k", "stripe:CHUNK(URI,URI,…)"),
-            ("stripe:64k(ram:1g)", "two volumes at least"),
+            ("stripe:64k(ram:1g)", "at least two volumes"),
             ("stripe:60k(ram:1g,ram:1g)", "a power of two"),
             ("stripe:512(ram:1g,ram:1g)", "a power of two"),
             ("stripe:64k(ram:1g,,ram:1g)", "write null:SIZE"),
             ("stripe:64k(ram:1g,tape:1g)", "unknown kind 'tape'"),
-            ("iscsi://h/iqn.2026-11.x:d/1?io_timeout=0", "io_timeout= wants 1 to 86400 seconds"),
+            ("iscsi://h/iqn.2026-11.x:d/1?io_timeout=0", "io_timeout= needs 1 to 86400 seconds"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1?io_timeout=1.5", "not '1.5'"),
-            ("nvme+tcp://h/nqn.2026-11.x:d/1?reconnect", "reconnect= wants 1 to 86400"),
+            ("nvme+tcp://h/nqn.2026-11.x:d/1?reconnect", "reconnect= needs 1 to 86400"),
             ("ram:1g?io_timeout=3", "unknown option 'io_timeout'"),
             ("nbd:h/x", "nbd://HOST[:PORT]/EXPORT"),
             ("nbd://h/x?header-digest=1", "unknown option 'header-digest'"),

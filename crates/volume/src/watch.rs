@@ -1,4 +1,4 @@
-//! Files of parameters that may be changed while a volume is used.
+//! Watches parameter files that may change while a volume is used.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,11 +8,11 @@ use std::sync::Weak;
 use std::thread;
 use std::time::Duration;
 
-/// How often a file is looked at.
+/// How often a file is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Gives `take` the text of a file whenever that changes, as long as there is somebody who uses
-/// it; of a longer text the first `bytes_max`. Without a thread, what was read first holds.
+/// Passes the text of a file to `take` whenever it changes, at most `bytes_max` of it, while the
+/// other end exists. If no thread can be started, changes are not seen.
 pub(crate) fn watch<T: Send + Sync + 'static>(
     path: PathBuf,
     bytes_max: u64,
@@ -38,14 +38,14 @@ pub(crate) fn watch<T: Send + Sync + 'static>(
 ///
 /// # Errors
 ///
-/// Those of the file, and `InvalidData` where it is no text.
+/// Errors of the file, and `InvalidData` if it is not UTF-8.
 pub(crate) fn read_short(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(bytes_max).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// What changes with a file: its number, time in nanoseconds and length.
+/// Identifies a version of a file: inode, time in nanoseconds and length.
 fn state(path: &Path) -> Option<(u64, i64, i64, u64)> {
     let about = std::fs::metadata(path).ok()?;
     Some((about.ino(), about.mtime(), about.mtime_nsec(), about.len()))

@@ -1,5 +1,5 @@
-//! How threads may meet at the orders to another, and lanes at what is known of a part's writes:
-//! every order, with loads that see older stores.
+//! Threads meet at a queue of orders, and lanes at a part's flush state: every interleaving, with
+//! loads that see older stores.
 #![forbid(unsafe_code)]
 
 #[path = "../src/dial/orders.rs"]
@@ -15,7 +15,7 @@ use crate::orders::{Next, Taker};
 use crate::sync::{Mutex, Waker};
 use crate::written::Written;
 
-/// Loom's in place of those of the standard library and of `os`.
+/// Loom's primitives in place of those of the standard library and of `os`.
 mod sync {
     pub(crate) use std::sync::PoisonError;
 
@@ -41,14 +41,14 @@ mod sync {
     }
 }
 
-/// Tries every order with at most so many changes of thread that no thread asked for.
+/// Tries every interleaving with at most `changes` preemptions.
 fn model(changes: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(changes);
     builder.check(test);
 }
 
-/// An order, and the number of those that are neither carried out nor dropped.
+/// An order, and the number of orders neither carried out nor dropped.
 struct Errand(usize, Arc<AtomicUsize>);
 
 impl Errand {
@@ -64,8 +64,8 @@ impl Drop for Errand {
     }
 }
 
-/// What the thread does: it waits, and takes all that is there. It ends after `most` orders.
-/// Where a wake-up is lost, it waits for ever, and loom says so.
+/// What the thread does: it waits, and takes all orders. It ends after `most`. On a lost wake-up it
+/// waits for ever, which loom reports.
 fn obey(taker: Taker<Errand>, waker: &Waker, most: usize) -> Vec<usize> {
     let mut taken = Vec::new();
     loop {
@@ -111,13 +111,13 @@ fn nobody_waits_for_a_thread_that_ended_before_its_time() {
         let thread = thread::spawn(move || obey(taker, &waker, 1));
         (0..3).for_each(|number| giver.give(Errand::new(number, &open)));
         assert_eq!(thread.join().expect("it ends"), [0]);
-        // What it did not carry out was dropped, although the giver is still there.
+        // Orders not carried out were dropped, although the sender still exists.
         assert_eq!(open.load(Ordering::Relaxed), 0);
         drop(giver);
     });
 }
 
-/// A part: how many writes it has done, and how many of them are durable.
+/// A part: writes completed, and how many of them are durable.
 type Part = Mutex<(u32, u32)>;
 
 fn write(part: &Part, written: &Written) {

@@ -1,4 +1,4 @@
-//! Arrays are made, shown and changed while nobody has them open.
+//! //! Creates, shows and changes arrays that nobody has open.
 
 use super::assemble::copies_of;
 use super::desk::{Desk, lock};
@@ -12,35 +12,35 @@ use super::{ArrayError, blank_pages};
 use crate::uri::ArrayUri;
 use crate::{OpenError, Purpose, Uri, all_differ, may_destroy};
 
-/// What is done to an array.
+/// A change of an array's legs.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// One more leg, which gets all data; or one that waits to take another's place.
+    /// Adds a leg: an active one, to which all data is copied, or a hot spare.
     Add {
-        /// Which.
+        /// The leg.
         leg: Uri,
-        /// It waits.
+        /// Whether it is a spare.
         spare: bool,
     },
-    /// A leg goes, and so many fewer are wanted.
+    /// Removes a leg; the array then wants one leg less.
     Remove {
         /// Its number, from 1.
         number: usize,
     },
-    /// Another leg takes the place of one.
+    /// Replaces a leg by another one.
     Replace {
-        /// The number of the one that goes, from 1.
+        /// The leg to replace, from 1.
         number: usize,
-        /// The one that comes.
+        /// The new leg.
         leg: Uri,
     },
 }
 
-/// Makes an array of these legs, all zero. What they hold is lost, where `destroy` names them.
+/// Creates an array of these legs, all zero. Data on a leg that `destroy` names is lost.
 ///
 /// # Errors
 ///
-/// Where a leg holds anything and is not named, is too small, or cannot be written.
+/// A leg holds data and is not named, is too small, or cannot be written.
 pub fn create(
     name: &str,
     legs: &[Uri],
@@ -69,7 +69,7 @@ pub fn create(
     let block_bytes = desks.iter().map(|desk| desk.volume.geometry().block_bytes).max();
     let block_bytes = block_bytes.unwrap_or(512).max(512);
     if bytes == 0 || block_bytes > 4096 {
-        let why = "each leg wants 2112 KiB at least, and blocks of at most 4096 bytes";
+        let why = "each leg needs at least 2112 KiB and blocks of at most 4096 bytes";
         return Err(wrong(why.to_owned()).into());
     }
     let member = |index: usize| Member {
@@ -101,11 +101,11 @@ pub fn create(
     Ok(ArrayUri { name: name.to_owned(), legs: all, degraded: false })
 }
 
-/// What an array says of itself, a line for each fact and leg.
+/// Describes an array: a line for each property and leg.
 ///
 /// # Errors
 ///
-/// Why it cannot be opened.
+/// Why the array cannot be opened.
 pub fn show(uri: &ArrayUri) -> Result<Vec<String>, OpenError> {
     let Opened { found, assembly, .. } = look(uri, false)?;
     let block = &assembly.newest;
@@ -124,11 +124,11 @@ pub fn show(uri: &ArrayUri) -> Result<Vec<String>, OpenError> {
     Ok(lines)
 }
 
-/// Changes the legs of an array that nobody has open; its name from then on.
+/// Changes the legs of an array that nobody has open; returns its new name.
 ///
 /// # Errors
 ///
-/// Why it is refused; nothing was written then.
+/// Why the change is refused; nothing was written then.
 pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<ArrayUri, OpenError> {
     let Opened { mut desks, assembly, locks, .. } = look(uri, true)?;
     let mut block = assembly.newest;
@@ -145,7 +145,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
             *member = Member { state: LegState::Out, left, ..*member };
         }
     }
-    // A leg that takes another's place has its number.
+    // A replacement takes over the number of the old leg.
     let mut seat = legs.len();
     if let Some(number) = gone {
         let at = number.checked_sub(1).filter(|at| *at < legs.len());
@@ -183,7 +183,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
         .zip(&block.members)
         .filter_map(|(place, member)| Some(((*place)?, member.uuid)))
         .collect();
-    // Those that stay first: a new one alone makes no array.
+    // Existing legs first: a new leg alone does not make the array.
     for (place, leg) in &here {
         if block.members.iter().any(|one| one.uuid == *leg && one.state != LegState::Out) {
             write(&mut desks[*place], &block, *leg)?;
@@ -200,12 +200,12 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
     Ok(ArrayUri { name: uri.name.clone(), legs, degraded: false })
 }
 
-/// Makes an array that nobody has open larger: as large as its legs allow, or as `bytes` says. Its
-/// bytes from then on.
+/// Grows an array that nobody has open, to `bytes` or as far as its legs allow. Returns the new
+/// capacity.
 ///
 /// # Errors
 ///
-/// Why it is refused; its size is as it was then.
+/// Why it is refused; the capacity is unchanged then.
 pub fn grow(uri: &ArrayUri, bytes: Option<u64>) -> Result<u64, OpenError> {
     let Opened { mut desks, found, assembly, locks } = look(uri, true)?;
     let maps = read_maps(&mut desks, &assembly);
@@ -220,13 +220,13 @@ pub fn grow(uri: &ArrayUri, bytes: Option<u64>) -> Result<u64, OpenError> {
     Ok(growth.bytes())
 }
 
-/// Whether an array may be called so.
+/// Whether this is a valid array name.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-/// Refuses a leg that is empty when its process is gone: nobody could take it in again.
+/// Refuses a volatile leg: no later process could take it in again.
 pub(super) fn keeps(array: &str, leg: &Uri) -> Result<(), ArrayError> {
     let forgets = match leg {
         Uri::Ram { .. } | Uri::Null { .. } => true,
@@ -247,7 +247,7 @@ fn uuid() -> u128 {
     u128::from(os::random()) << 64 | u128::from(os::random())
 }
 
-/// A leg that may be overwritten.
+/// A leg that may be overwritten: blank, or named in `destroy`.
 fn blank(leg: &Uri, destroy: &[String]) -> Result<Desk, OpenError> {
     let allowed = may_destroy(leg, destroy);
     let mut desk = Desk::open(leg, if allowed { Purpose::Destroy } else { Purpose::Write })?;

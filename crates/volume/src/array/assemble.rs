@@ -1,5 +1,5 @@
-//! What the legs that are here come to: which of them are in, which were left behind, or why they
-//! make no array. It looks at superblocks only, and changes nothing.
+//! Assembles an array from the legs that are present: which are in, which are stale, or why they
+//! make no array. Reads superblocks only and changes nothing.
 
 use block::{Plant, planted};
 
@@ -8,7 +8,7 @@ use super::superblock::{
     DATA_OFFSET, Damage, Generation, LegState, Superblock, TAIL_BYTES, data_bytes, second_copy,
 };
 
-/// A leg that was looked at.
+/// A leg whose superblocks were read.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its name, for messages.
@@ -17,39 +17,39 @@ pub struct Found {
     pub bytes: u64,
     /// Bytes of its blocks.
     pub block_bytes: u32,
-    /// Its two superblocks, each as it was read; `None` where it could not be.
+    /// Its two superblocks as read; `None` where the read failed.
     pub copies: [Option<Vec<u8>>; 2],
 }
 
-/// An array that can be opened.
+/// An array ready to be opened.
 #[derive(Clone, Debug)]
 pub struct Assembly {
-    /// What the newest leg says.
+    /// The superblock of the newest leg.
     pub newest: Superblock,
-    /// For each member the place among those that were found.
+    /// For each member its index in `found`, if present.
     pub places: Vec<Option<usize>>,
-    /// For each member the generation that stands on it, or is likely to where it is not here.
+    /// For each member the generation it holds; for an absent one, the last it is known to have.
     pub stands: Vec<Generation>,
-    /// For each member the superblock that is written first, 0 or 1: the one that is damaged or
-    /// older, so that the other one stays if that is torn.
+    /// For each member the superblock copy to write first, 0 or 1: the damaged or older one, so
+    /// that a torn write leaves the other intact.
     pub first: Vec<usize>,
-    /// Members that were in and are not here.
+    /// Members that were in and are absent.
     pub missing: u32,
-    /// What is to be told of it, a line each.
+    /// Messages for the user.
     pub notes: Vec<String>,
 }
 
-/// Places on a leg where its superblocks stand.
+/// Offsets of the two superblocks of a leg.
 pub fn copies_of(bytes: u64) -> [u64; 2] {
     [0, second_copy(bytes)]
 }
 
-/// Puts legs together to the array of this name. `lost` are those that could not be opened, in
-/// words; with `degraded` members that are not here may be left behind.
+/// Assembles the array of this name. `lost` lists legs that could not be opened, with reasons;
+/// `degraded` allows to leave absent members behind.
 ///
 /// # Errors
 ///
-/// Why they make no array.
+/// Why these legs make no array.
 pub fn assemble(
     array: &str,
     found: &[Found],
@@ -99,7 +99,7 @@ pub fn assemble(
     Ok(Assembly { newest, places, stands, first, missing, notes })
 }
 
-/// What a leg says of itself: the newer of its copies.
+/// The newer of a leg's two superblocks.
 fn own(array: &str, leg: &Found, notes: &mut Vec<String>) -> Result<Superblock, ArrayError> {
     let read = |copy: &Option<Vec<u8>>| match copy {
         Some(bytes) => Superblock::decode(bytes),
@@ -113,7 +113,7 @@ fn own(array: &str, leg: &Found, notes: &mut Vec<String>) -> Result<Superblock, 
             let newer = one.generation.number >= other.generation.number;
             Ok(if newer { one } else { other })
         }
-        // The second one is left over from an array that was longer or shorter.
+        // The second copy is left over from an array of another size.
         [Ok(one), Ok(_) | Err(Damage::Absent)] => Ok(one),
         [Ok(one), Err(_)] | [Err(_), Ok(one)] => {
             notes.push(format!("{}: one superblock is damaged, the other is used", leg.name));
@@ -127,7 +127,7 @@ fn own(array: &str, leg: &Found, notes: &mut Vec<String>) -> Result<Superblock, 
     }
 }
 
-/// Which of its superblocks is not what a leg says of itself; the first where both are.
+/// The copy that does not hold the leg's superblock; the first where both do.
 fn worse(leg: &Found, own: &Superblock) -> usize {
     let is_own = |copy: &Option<Vec<u8>>| {
         let read = copy.as_ref().and_then(|bytes| Superblock::decode(bytes).ok());
@@ -136,7 +136,7 @@ fn worse(leg: &Found, own: &Superblock) -> usize {
     usize::from(is_own(&leg.copies[0]) && !is_own(&leg.copies[1]))
 }
 
-/// Refuses legs of other arrays, and the same leg twice.
+/// Refuses legs of other arrays, and a leg given twice.
 fn all_of_one(array: &str, found: &[Found], blocks: &[Superblock]) -> Result<(), ArrayError> {
     for (index, (leg, block)) in found.iter().zip(blocks).enumerate() {
         let (array, other) = (array.to_owned(), &found[0].name);
@@ -156,7 +156,7 @@ fn all_of_one(array: &str, found: &[Found], blocks: &[Superblock]) -> Result<(),
     Ok(())
 }
 
-/// The leg that knows what all others did.
+/// The leg that knows of every change the others made.
 fn newest<'a>(
     array: &str,
     found: &[Found],
@@ -173,8 +173,8 @@ fn newest<'a>(
     if let Some(at) = order.iter().find(knows_all) {
         return Ok(&blocks[*at]);
     }
-    // A change that did not come to all legs that it lists as in was told to nobody: a spare may be
-    // the only one that has it.
+    // No change was acknowledged before all legs that it lists as in recorded it: it may stand on a
+    // spare alone.
     let unheard = |other: &Superblock| blocks.iter().any(|leg| other.lacks(leg));
     let knows_heard = |at: &&usize| {
         let knows = |other: &Superblock| blocks[**at].knows(other) || unheard(other);
@@ -199,7 +199,7 @@ fn newest<'a>(
     })
 }
 
-/// Refuses a leg that has become too small, or has other blocks.
+/// Refuses a leg that has shrunk or has larger blocks.
 pub(super) fn fits(array: &str, leg: &Found, newest: &Superblock) -> Result<(), ArrayError> {
     if data_bytes(leg.bytes) < newest.bytes {
         return Err(ArrayError::Small {
@@ -236,7 +236,7 @@ fn none_is_in(
 }
 
 impl LegState {
-    /// The word for it.
+    /// The state as a word.
     pub fn word(self) -> &'static str {
         match self {
             LegState::In => "in",
@@ -309,7 +309,7 @@ mod test {
             assert_eq!(assembly.newest.in_state(LegState::In), 1);
             assert_eq!(assembly.notes, ["leg 2 (b) is stale, resyncing"]);
         }
-        // Nor is it opened alone, without being told to.
+        // Nor is it opened without `degraded`.
         let error = say(&[found("b", &old, 12)]);
         assert!(error.contains("leg 1 is missing, and may have newer data"), "{error}");
         assert!(assemble("disk", &[found("b", &old, 12)], &[], true).is_ok());
@@ -323,14 +323,14 @@ mod test {
         let error = say(&[found("a", &one, 11), found("b", &two, 12)]);
         assert!(error.contains("a was 11.0012 after 10.0011 after 9.2328"), "{error}");
         assert!(error.contains("b was 10.0021 after 9.2328"), "{error}");
-        // The same number is not the same history.
+        // Equal numbers do not make equal histories.
         let (one, two) = (alone(&old, 0, 1), alone(&old, 1, 2));
         assert!(say(&[found("a", &one, 11), found("b", &two, 12)]).contains("split brain"));
     }
 
     #[test]
     fn a_crash_in_the_middle_of_a_generation_is_no_split() {
-        // The first has the next generation, in which both are in; the second went on without it.
+        // The first has the next generation, with both in; the second went on without it.
         let old = pair();
         let mut next = old.clone();
         next.advance(5);
@@ -404,7 +404,7 @@ mod test {
     fn a_change_that_only_a_spare_took_is_no_split() {
         let mut old = pair();
         old.members.push(Member { uuid: 13, state: LegState::Spare, ..old.members[0] });
-        // No leg took what the spare has; the first went on, and the second is left behind.
+        // No active leg took the spare's generation; the first went on, and the second is stale.
         let mut spare = alone(&old, 1, 7);
         spare.members[2].state = LegState::Spare;
         let mut first = alone(&old, 0, 8);
@@ -412,11 +412,11 @@ mod test {
         let legs = [found("a", &first, 11), found("b", &old, 12), found("c", &spare, 13)];
         let assembly = assemble("disk", &legs, &[], false).unwrap();
         assert_eq!(assembly.newest.generation, first.generation);
-        // Where the second leg took it as well, it may have gone on without the first.
+        // If the second leg took it, it may have gone on without the first.
         let mut legs = legs;
         legs[1] = found("b", &spare, 12);
         assert!(say(&legs).contains("split brain"));
-        // Nor is that known where it is not here.
+        // Nor can that be ruled out while the second leg is absent.
         legs[1] = legs[2].clone();
         assert!(say(&legs[..2]).contains("split brain"));
     }

@@ -1,8 +1,8 @@
-//! The keeper's job that makes regions clean which nobody writes any more.
+//! The keeper's job that marks idle regions clean.
 //!
-//! A region that is dirty at one look is cooling at the next. If it still is then, and none of its
-//! granules is claimed, all writes into it are done; after a flush of all legs they are durable on
-//! all of them, and if nobody wrote meanwhile, the legs are the same there for good.
+//! A dirty region starts cooling at one look. If it is still cooling at the next one and none of
+//! its granules is claimed, all writes into it have completed. A flush of all legs makes them
+//! durable, and unless somebody wrote meanwhile, the region is clean.
 
 use block::{Nanos, Op, Plant, planted};
 
@@ -10,18 +10,18 @@ use super::map::{Event, Region};
 use super::port::{Deed, Job, Port, legs};
 use crate::mirror::Rules;
 
-/// From one look to the next.
+/// Time between looks.
 const LOOK: Nanos = Nanos::from_secs(5);
-/// The same while legs are made equal: so much at most is copied again if that is interrupted.
+/// The same during a resync: an interruption then costs at most that much copying.
 const LOOK_COPYING: Nanos = Nanos::from_secs(1);
 
 pub(super) struct Cool {
     job: Job,
-    /// When it looked last.
+    /// Time of the last look.
     looked: Option<Nanos>,
-    /// Regions that become clean when the flush in flight is done.
+    /// Regions that become clean when the flush in flight completes.
     flushing: Option<Vec<usize>>,
-    /// Legs that got writes when it began.
+    /// Legs that got writes when the flush began.
     legs: u32,
 }
 
@@ -43,8 +43,8 @@ impl Cool {
         self.flushing.is_none()
     }
 
-    /// `calm` tells that no leg is out that might miss what becomes clean, and none about to come;
-    /// `at_once` that nobody will write any more.
+    /// `calm`: no leg is out that might miss what becomes clean, and none is joining. `at_once`:
+    /// nobody will write any more.
     pub(super) fn step(&mut self, port: &mut Port, calm: bool, at_once: bool) {
         if let Some(regions) = self.flushing.take() {
             let Some((good, bad)) = port.verdict(self.job) else {
@@ -91,15 +91,15 @@ impl Cool {
     }
 }
 
-/// The regions that nobody has written since the last look. Those that are dirty begin to cool.
+/// Regions not written since the last look. Dirty ones start cooling.
 fn look(port: &Port, at_once: bool) -> Vec<usize> {
     let map = &port.shared.map;
     let mut ripe = Vec::new();
     for region in 0..map.len() {
         let was = map.tell(region, Event::Look);
         let cooled = was == Region::Cooling || (at_once && was == Region::Dirty);
-        // Who writes claims first and looks at the region then: what is free now begins to write
-        // only after it has seen that the region is cooling.
+        // A writer claims first and reads the region's state then: a writer that claims what is
+        // free now will see that the region is cooling.
         if cooled {
             let bytes = map.region_bytes();
             match port.shared.claims.is_free(region as u64 * bytes, bytes) {

@@ -1,9 +1,8 @@
-//! The keeper's jobs that make legs equal: each copies some regions that lie beside each other,
-//! from the leg that is read there to all others, in windows that it claims as a writer does.
+//! The keeper's resync jobs: each copies adjacent regions from the leg that is read there to all
+//! others, in windows that it claims as a writer does.
 //!
-//! While clients have no I/Os, all jobs copy at once, so that each leg always has something to do.
-//! While they have, one window is copied at a time, and after it the legs are left to the clients
-//! for a multiple of what it took: by [`Pace`].
+//! While clients are idle, all jobs copy at once, so that every leg is busy. With client I/O, one
+//! window is copied at a time, followed by a rest of several times its duration: see [`Pace`].
 
 use std::ops::Range;
 
@@ -14,25 +13,25 @@ use super::port::{Deed, Job, Port, legs};
 use super::superblock::DATA_OFFSET;
 use crate::mirror::Rules;
 
-/// The number by which the keeper claims granules. Lanes have others.
+/// The owner number of the keeper's claims; lanes have lower ones.
 pub(super) const KEEPER: u16 = u16::MAX;
-/// Bytes that are copied at a time.
+/// Bytes of a copy window.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// The same where a writer was met.
+/// The same after a conflict with a writer.
 const NARROW_BYTES: u64 = 64 << 10;
-/// While clients have I/Os, copying rests for so many times as long as a window took: a sixth of
-/// the time is copied.
+/// With client I/O, copying rests for this many times the duration of a window: a sixth of the time
+/// goes to the resync.
 const REST: u64 = 5;
-/// How soon a region is tried again that could not be read.
+/// Delay before a region that could not be read is tried again.
 const PAUSE: Nanos = Nanos::from_millis(1000);
-/// How soon granules are asked for again.
+/// Delay before granules are claimed again.
 const AGAIN: Nanos = Nanos(20_000);
 
 /// When windows may be copied.
 #[derive(Default)]
 pub(super) struct Pace {
     under_way: u32,
-    /// Clients had I/Os when a window ended last.
+    /// Clients had I/Os when the last window ended.
     busy: bool,
     rest_until: Nanos,
 }
@@ -44,7 +43,7 @@ impl Pace {
         begins
     }
 
-    /// `busy` tells that clients had I/Os since this was called last.
+    /// `busy`: clients had I/Os since the last call.
     fn ends(&mut self, now: Nanos, begun: Nanos, busy: bool) {
         self.under_way -= 1;
         if busy {
@@ -55,7 +54,8 @@ impl Pace {
         }
     }
 
-    /// When a job that may go on then may begin a window; `None` while it waits for another's.
+    /// When a job that could go on at `from` may begin a window; `None` while it waits for
+    /// another's.
     fn wake(&self, from: Nanos) -> Option<Nanos> {
         match (self.busy, self.under_way) {
             (false, _) => Some(from),
@@ -67,19 +67,19 @@ impl Pace {
 
 pub(super) struct Copy {
     job: Job,
-    /// What is copied, if anything is.
+    /// The regions in progress.
     regions: Option<Range<usize>>,
-    /// The window in it, and its bytes.
+    /// The window in them: offset and bytes.
     at: u64,
     len: u64,
-    /// A writer was met.
+    /// A writer was in the way: windows are narrow.
     narrow: bool,
     phase: Phase,
-    /// Who is read, and who is written.
+    /// The leg that is read, and the legs that are written.
     from: usize,
     to: u32,
     tried: u32,
-    /// How often legs had come to differ when the regions were begun.
+    /// `Map::differences` when the regions were begun.
     differences: usize,
     begun: Nanos,
     wait: Nanos,
@@ -119,7 +119,7 @@ impl Copy {
         if claims { pace.wake(self.wait) } else { None }
     }
 
-    /// Goes on; `next` are regions that nobody copies yet.
+    /// Goes on; `next` are regions that no other job copies.
     pub(super) fn step(
         &mut self,
         port: &mut Port,
@@ -152,7 +152,7 @@ impl Copy {
         let readers = shared.in_it() & !self.tried;
         let from = readers.trailing_zeros() as usize;
         if readers == 0 {
-            // No leg can read it: the regions wait.
+            // No leg can read them: the regions wait.
             (self.tried, self.wait) = (0, port.now + PAUSE);
             return;
         }
@@ -161,7 +161,7 @@ impl Copy {
         let same = (from, to, differences) == (self.from, self.to, self.differences);
         (self.from, self.to, self.differences) = (from, to, differences);
         if self.at > 0 && !same {
-            // Others came or went: what was copied before they did is not on all.
+            // A leg joined or left: what was copied before is not on all legs.
             self.at = 0;
             return;
         }
@@ -189,7 +189,7 @@ impl Copy {
         port.send(self.job, from, Deed { op, offset: DATA_OFFSET + offset, len, fua, buf });
     }
 
-    /// The regions are the same on all legs that get writes.
+    /// The regions are equal on all legs that get writes.
     fn copied(&mut self, port: &Port) {
         for region in self.regions.take().into_iter().flatten() {
             port.shared.map.tell(region, Event::Copied);
@@ -228,7 +228,7 @@ impl Copy {
         }
         (self.phase, self.narrow) = (Phase::Claim, false);
         if bad != 0 {
-            // From the start: who is left may have got less.
+            // From the start: a remaining leg may have got less.
             (self.at, self.tried) = (0, 0);
             return;
         }
@@ -236,7 +236,7 @@ impl Copy {
         if offset + self.len < end {
             return;
         }
-        // One that came meanwhile has not got all of it.
+        // A leg that joined meanwhile has not got all of it.
         let came = shared.writers_now() & !(1 << self.from) & !self.to;
         match came == 0 && shared.map.differences() == self.differences {
             true => self.copied(port),
@@ -251,7 +251,7 @@ impl Copy {
     }
 }
 
-/// Regions beside each other that are behind, from `from` on and around, as many as make a window.
+/// Adjacent regions that are behind, from `from` on with wrap-around, as many as fill a window.
 pub(super) fn next_behind(
     port: &Port,
     from: usize,

@@ -1,4 +1,4 @@
-//! One leg as who opens, makes or changes an array sees it: read and written one I/O at a time.
+//! Synchronous access to one leg, one I/O at a time, to open, create or change an array.
 
 use std::collections::VecDeque;
 use std::fs::TryLockError;
@@ -12,9 +12,9 @@ use super::error::ArrayError;
 use super::superblock::SUPERBLOCK_BYTES;
 use crate::{OpenError, Purpose, Uri, Volume, open};
 
-/// How long an I/O may take.
+/// Time-out of an I/O.
 const PATIENCE: Nanos = Nanos::from_secs(60);
-/// Bytes that are zeroed at a time.
+/// Bytes zeroed at a time.
 const STEP_BYTES: u64 = 1 << 20;
 
 pub(super) struct Desk {
@@ -55,7 +55,7 @@ impl Desk {
                 };
             }
             if now > end {
-                return Err(failed("not answered in time".to_owned()));
+                return Err(failed("no answer within 60 s".to_owned()));
             }
             let wake = self.lane.wake().unwrap_or(end).min(end);
             ready.clear();
@@ -82,12 +82,12 @@ impl Desk {
         self.exchange(Desk::io(Op::Write, offset, bytes.len() as u32, buf)).map(drop)
     }
 
-    /// Makes all of it zero, durably.
+    /// Zeroes the whole leg, durably.
     pub(super) fn clear(&mut self) -> Result<(), OpenError> {
         self.zero(0, self.bytes())
     }
 
-    /// Makes a range zero, durably.
+    /// Zeroes a range, durably.
     pub(super) fn zero(&mut self, offset: u64, len: u64) -> Result<(), OpenError> {
         let (end, mut at) = (offset + len, offset);
         while at < end {
@@ -104,7 +104,7 @@ impl Desk {
         self.exchange(Desk::io(Op::Flush, 0, 0, None)).map(drop)
     }
 
-    /// What stands where superblocks would be.
+    /// Reads both superblocks.
     pub(super) fn found(&mut self) -> Found {
         let bytes = self.bytes();
         let block_bytes = self.volume.geometry().block_bytes;
@@ -117,7 +117,7 @@ fn io_error(uri: &Uri, why: &str) -> OpenError {
     OpenError::Leg { leg: uri.to_string(), why: why.to_owned() }
 }
 
-/// Keeps other processes from a leg that is a file or device; `None` for any other.
+/// Locks a leg that is a file or device against other processes; `None` for any other.
 pub(super) fn lock(
     array: &str,
     uri: &Uri,
@@ -128,7 +128,7 @@ pub(super) fn lock(
         Uri::File(file) => &file.path,
         _ => return Ok(None),
     };
-    // One that cannot be opened is told as missing.
+    // A leg that cannot be opened is reported as missing.
     let Ok(file) = std::fs::File::open(path) else { return Ok(None) };
     let locked = if writes { file.try_lock() } else { file.try_lock_shared() };
     match locked {

@@ -1,11 +1,11 @@
-//! Why an array cannot be opened, made or changed. Nothing was written then.
+//! Why an array cannot be opened, created or changed. Nothing was written then.
 
 use super::superblock::Generation;
 
 /// Why an array is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
-    /// Nothing of an array stands on a leg.
+    /// A leg holds no superblock.
     #[error(
         "array {array}: {leg} is no leg of an array: make one with `drumfire volume create`, or \
          add it with `drumfire volume add`"
@@ -13,7 +13,7 @@ pub enum ArrayError {
     NoLeg {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// The leg.
         leg: String,
     },
     /// Both superblocks of a leg are damaged.
@@ -24,7 +24,7 @@ pub enum ArrayError {
     Damaged {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// The leg.
         leg: String,
     },
     /// A leg was made by another version.
@@ -32,7 +32,7 @@ pub enum ArrayError {
     Version {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// The leg.
         leg: String,
         /// Its version.
         version: u32,
@@ -42,7 +42,7 @@ pub enum ArrayError {
     Foreign {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// The leg.
         leg: String,
         /// Name of its array.
         other: String,
@@ -57,7 +57,7 @@ pub enum ArrayError {
         /// A leg of the other.
         other: String,
     },
-    /// Two legs say that they are the same.
+    /// Two legs have the same identity.
     #[error("array {array}: {one} is a copy of {other}, bit by bit: name one of them only")]
     Twice {
         /// The array's name.
@@ -96,7 +96,7 @@ pub enum ArrayError {
         /// Which leg.
         leg: String,
     },
-    /// A leg that may have newer data is not there.
+    /// A leg that may have newer data is missing.
     #[error(
         "array {array}: leg {number} is missing{why}, and may have newer data: bring it back, or \
          add &degraded=1 to the name if it is lost"
@@ -106,15 +106,15 @@ pub enum ArrayError {
         array: String,
         /// Its number, from 1.
         number: usize,
-        /// In brackets, why it could not be opened; empty where it was not named.
+        /// Why it could not be opened, in brackets; empty where it was not given.
         why: String,
     },
-    /// No leg has all the data.
+    /// No leg is in.
     #[error("array {array}: no leg present has all the data: {legs}")]
     NoneIsIn {
         /// The array's name.
         array: String,
-        /// What each of them is.
+        /// The state of each leg.
         legs: String,
     },
     /// A leg is smaller than its array.
@@ -122,23 +122,23 @@ pub enum ArrayError {
     Small {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// The leg.
         leg: String,
         /// Its bytes.
         bytes: u64,
-        /// The bytes that a leg of this array has at least.
+        /// Bytes that a leg of this array needs.
         wanted: u64,
     },
-    /// The blocks of a leg do not fit.
+    /// A leg's blocks are too large.
     #[error("array {array}: {leg} has blocks of {block_bytes} bytes, and {wanted} is the most")]
     Blocks {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// The leg.
         leg: String,
         /// Bytes of its blocks.
         block_bytes: u32,
-        /// Longest blocks that would do.
+        /// Largest block size allowed.
         wanted: u32,
     },
     /// A leg could not be read or written.
@@ -146,12 +146,12 @@ pub enum ArrayError {
     Io {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// The leg.
         leg: String,
         /// What went wrong.
         why: String,
     },
-    /// A leg holds something that would be overwritten.
+    /// A leg holds data that would be overwritten.
     #[error("{leg} holds {what}: give --destroy={leg} if it may be overwritten")]
     HoldsData {
         /// Which leg.
@@ -159,29 +159,29 @@ pub enum ArrayError {
         /// What it holds.
         what: String,
     },
-    /// Somebody else uses a leg.
+    /// Another process uses a leg.
     #[error("array {array}: {leg} is in use by another process")]
     InUse {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// The leg.
         leg: String,
     },
-    /// The change makes no sense.
+    /// The requested change is impossible.
     #[error("array {array}: {why}")]
     Change {
         /// The array's name.
         array: String,
-        /// What is wrong with it.
+        /// Why.
         why: String,
     },
-    /// A job would overwrite what the array holds.
+    /// A job would overwrite the array's data.
     #[error("array {0} holds data: give --destroy to overwrite it")]
     Written(String),
 }
 
 impl ArrayError {
-    /// Whether what was typed is to blame, and not the state of a leg.
+    /// Whether the user's input is at fault, not the state of a leg.
     pub fn is_usage(&self) -> bool {
         !matches!(
             self,
@@ -194,7 +194,7 @@ impl ArrayError {
     }
 }
 
-/// The newest generations in words.
+/// The newest generations, for messages.
 pub(super) fn history(present: Generation, past: &[Generation]) -> String {
     let shown: Vec<String> = std::iter::once(&present)
         .chain(past)

@@ -1,9 +1,9 @@
-//! How an array grows: the writes to each leg, in an order that a crash may cut anywhere.
+//! Growing an array: its writes to the legs, in an order that a crash may cut anywhere.
 //!
-//! The space behind the data of a leg may hold anything: old data, or the superblock that was the
-//! last 4 KiB of a shorter leg. So the new part is zeroed on all legs first, and the new map calls
-//! it clean. The array keeps its old size until a superblock has the new one: for the old part the
-//! new map says what the old one said, and a map with larger regions is not taken for an old one.
+//! The space behind a leg's data may hold old data, or the superblock of a shorter leg. So the new
+//! part is zeroed on all legs first, and the new map marks it clean. The array keeps its old size
+//! until a superblock has the new one; until then the new map says the same of the old part as the
+//! old map, and a page with larger regions is not taken for an old one.
 
 use block::{Plant, planted};
 
@@ -13,25 +13,25 @@ use super::map::{MAP_OFFSET, Map, PAGE_BYTES, Page, region_bytes};
 use super::pages_of;
 use super::superblock::{DATA_OFFSET, LegState, SUPERBLOCK_BYTES, Superblock, data_bytes};
 
-/// An array that may grow.
+/// A planned growth.
 pub struct Growth {
     old: Superblock,
     bytes: u64,
     map: Map,
-    /// Each member's place among the legs that were found, and its bytes.
+    /// Each member's index among the legs found, and its bytes.
     legs: Vec<(usize, u64)>,
-    /// The superblock of each that is written first.
+    /// The superblock copy of each that is written first.
     first: Vec<usize>,
 }
 
-/// One write. It is durable before the next one begins.
+/// One write, durable before the next one begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The leg, by its place among those that were found.
+    /// The leg, by its index among those found.
     pub leg: usize,
-    /// Where.
+    /// Offset on the leg.
     pub offset: u64,
-    /// What.
+    /// Content.
     pub put: Put,
 }
 
@@ -40,19 +40,19 @@ pub struct Step {
 pub enum Put {
     /// A superblock, or a page of the map.
     Bytes(Box<[u8; PAGE_BYTES]>),
-    /// So many bytes of zeroes.
+    /// This many zero bytes.
     Zeroes(u64),
 }
 
 const _: () = assert!(PAGE_BYTES == SUPERBLOCK_BYTES);
 
 impl Growth {
-    /// To as many bytes as the smallest leg allows, or to `bytes`. `maps` are those of the legs
+    /// Plans growth to `bytes`, or as far as the smallest leg allows. `maps` are those of the legs
     /// that are in, by leg and page.
     ///
     /// # Errors
     ///
-    /// Why it cannot grow.
+    /// Why the array cannot grow.
     pub fn new(
         array: &str,
         found: &[Found],
@@ -108,7 +108,7 @@ impl Growth {
         Ok(Growth { old: old.clone(), bytes: wanted, map, legs, first })
     }
 
-    /// Its bytes from then on.
+    /// The new capacity in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -135,8 +135,8 @@ impl Growth {
             steps.push(Step { leg: *leg, offset: from, put: Put::Zeroes(len) });
         }
         let pages = pages_of(&self.map, self.old.array);
-        // Leg by leg: where the regions became larger, a whole map of the old size stands somewhere
-        // until the last.
+        // Leg by leg: where the region size grows, one leg has a whole map of the old size until
+        // the last leg is written.
         for (leg, _) in &self.legs {
             steps.extend(pages.iter().enumerate().map(|(page, bytes)| Step {
                 leg: *leg,

@@ -1,8 +1,8 @@
-//! The keeper's job that takes a leg in again that left, or a spare in its place.
+//! The keeper's job that takes a leg back that left, or a spare in its place.
 //!
-//! It is looked at first: it must be the leg that left, and must not have gone on alone. Then it is
-//! recorded as being made equal, gets writes, and all that it may have missed is copied to it. When
-//! that is done and flushed and its map is that of the others, it is recorded as in.
+//! First the leg is checked: it must be the one that left and must not have gone on alone. Then it
+//! is recorded as syncing, gets writes, and everything it may have missed is copied to it. When
+//! that is flushed and its map equals the others', it is recorded as in.
 
 use block::{Nanos, Op, Plant, planted};
 
@@ -13,12 +13,13 @@ use super::record::Recorder;
 use super::superblock::{LegState, SUPERBLOCK_BYTES, Superblock};
 use crate::mirror::Rules;
 
-/// How soon a leg that left is looked for, and how much later after each attempt that failed.
+/// First delay before a leg that left is looked for, and the growth of the delay with each failed
+/// attempt.
 const PAUSE: Nanos = Nanos::from_secs(1);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(30);
-/// How long a way to a leg may take to open.
+/// Time-out to open a leg.
 const OPENING: Nanos = Nanos::from_secs(20);
-/// How long a leg that left may stay away before a spare takes its place.
+/// Time after which a spare takes the place of a leg that left.
 pub(super) const SPARE_AFTER: Nanos = Nanos::from_secs(10);
 
 pub(super) struct Join {
@@ -31,7 +32,7 @@ pub(super) struct Join {
     short_since: Option<Nanos>,
     /// The leg that was tried last.
     last: usize,
-    /// Legs that will never be taken in: they are others', or went on alone.
+    /// Legs that are never taken back: they are foreign, or went on alone.
     barred: u32,
     /// Regions that must be dirty before the leg gets writes.
     must: Vec<usize>,
@@ -66,12 +67,12 @@ impl Join {
         }
     }
 
-    /// Whether no leg is coming.
+    /// Whether no leg is joining.
     pub(super) fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
 
-    /// Whether a leg gets writes and what it missed.
+    /// Whether a leg gets writes and the regions that it missed.
     pub(super) fn is_copying(&self) -> bool {
         self.phase == Phase::Copying
     }
@@ -96,7 +97,7 @@ impl Join {
                 | Phase::Recording
         );
         if writes && left {
-            // What it has in flight is answered first.
+            // Its I/Os in flight complete first.
             if self.phase != Phase::Flushing || port.verdict(self.job).is_some() {
                 self.give_up(port);
             }
@@ -119,7 +120,7 @@ impl Join {
                 for leg in legs(bad) {
                     port.shared.leave(leg, &|| "flush failed".to_owned());
                 }
-                // Looked at again in the next step: it may have left.
+                // Checked again in the next step: the leg may have left.
                 self.phase = Phase::Mapping { rounds: pages.write_all() };
             }
             Phase::Mapping { rounds } if pages.rounds() >= rounds => {
@@ -141,14 +142,14 @@ impl Join {
         self.pause = Nanos(self.pause.0 * 2).min(LONGEST_PAUSE);
     }
 
-    /// Finds a leg to be taken in, where one is missing.
+    /// Picks a leg to take back, where one is missing.
     fn begin(&mut self, port: &mut Port, recorder: &Recorder) {
         let block = recorder.block();
         if recorder.is_complete() {
             return self.short_since = None;
         }
         if !recorder.is_durable() {
-            // Looked at again behind that, and not all the time.
+            // The time is checked again later, not on each step.
             if port.now >= self.retry_at {
                 self.retry_at = port.now + PAUSE;
             }
@@ -211,7 +212,7 @@ impl Join {
         });
         if !is_ours {
             self.barred |= 1 << self.leg;
-            let why = "changed while it was out, and stays out";
+            let why = "it changed while it was out: it stays out";
             port.shared.say(format!("{} {why}", port.shared.leg_name(self.leg)));
             return self.give_up(port);
         }
@@ -225,7 +226,7 @@ impl Join {
         self.phase = Phase::Map;
     }
 
-    /// What its own map says is dirty may differ, too.
+    /// Regions that the leg's own map marks dirty may differ, too.
     fn take_map(&mut self, port: &mut Port, recorder: &Recorder) {
         let Some(outcome) = port.outcome(self.job) else { return };
         let pages = port.shared.map.pages();
@@ -243,8 +244,8 @@ impl Join {
         self.begin_marking(port, |_| false, &found);
     }
 
-    /// Begins to make dirty what is to be copied: all that are `wanted`, and what the leg's own
-    /// map says.
+    /// Starts marking the regions to be copied dirty: all that are `wanted`, and those dirty in the
+    /// leg's own map.
     fn begin_marking(
         &mut self,
         port: &Port,
@@ -280,7 +281,7 @@ impl Join {
         self.phase = Phase::Recording;
     }
 
-    /// What was copied is made durable.
+    /// Flushes the copied data.
     fn flush(&mut self, port: &mut Port, pages: &mut Pages) {
         self.phase = Phase::Flushing;
         if planted(Plant::JoinUnflushed) {

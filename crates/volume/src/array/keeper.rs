@@ -1,6 +1,6 @@
-//! What an array does besides its I/Os, in one place: superblocks, map, copying, legs that come
-//! back. It has lanes of its own to all legs, and is told the time; a thread steps it, and the
-//! simulation does.
+//! Everything an array does besides client I/O: superblocks, map, resync, returning legs. The
+//! keeper has lanes of its own to all legs and gets the time as an argument; a thread or the
+//! simulation steps it.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use super::shared::Shared;
 use super::superblock::{Generation, LegState, Superblock};
 use crate::mirror::Ways;
 
-/// Windows that are copied at a time while clients have no I/Os.
+/// Windows copied at a time while clients are idle.
 const COPIES: usize = 8;
-/// Numbers of the jobs; those of the copies follow.
+/// Job numbers; those of the copies follow.
 const RECORD: usize = 0;
 const PAGES: usize = 1;
 const COOL: usize = 2;
 const JOIN: usize = 3;
 const COPY: usize = 4;
 
-/// Keeps an array.
+/// The keeper of an array.
 pub struct Keeper {
     port: Port,
     bytes: u64,
@@ -35,7 +35,7 @@ pub struct Keeper {
     join: Join,
     copies: Vec<Copy>,
     pace: Pace,
-    /// The region after the one that was begun to be copied last.
+    /// The region after the one whose copy was begun last.
     next: usize,
     closing: bool,
 }
@@ -63,7 +63,7 @@ impl Keeper {
         }
     }
 
-    /// Does what is due.
+    /// Does the work that is due.
     pub fn step(&mut self, now: Nanos) {
         self.port.poll(now);
         self.recorder.step(&mut self.port);
@@ -75,22 +75,22 @@ impl Keeper {
         let calm = self.is_calm() || self.is_coming();
         self.cool.step(&mut self.port, calm, self.closing);
         self.copy();
-        // Behind all that it waits for, which then needs no other step to be seen.
+        // After everything it waits for, so that it needs no further step to see it.
         if !self.closing {
             self.join.step(&mut self.port, &mut self.recorder, &mut self.pages);
         }
         self.port.submit(now);
     }
 
-    /// No leg is out, coming or going.
+    /// Whether no leg is out, leaving or joining.
     fn is_calm(&self) -> bool {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.is_complete() && self.join.is_idle();
         settled && self.port.shared.leaving() & recorder.block().in_state(LegState::In) == 0
     }
 
-    /// A leg is being made equal, and none but it lacks anything: what it has been given need not
-    /// be copied again if it is interrupted.
+    /// Whether a leg is syncing and no other one lacks anything: regions already copied to it need
+    /// not be copied again after an interruption.
     fn is_coming(&self) -> bool {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.forgets() && self.join.is_copying();
@@ -98,12 +98,12 @@ impl Keeper {
     }
 
     fn copy(&mut self) {
-        // Before the legs that are missing are out, nobody knows who is to be read.
+        // Until missing legs are recorded as out, the legs to read are not known.
         if !self.port.shared.is_ready() {
             return;
         }
         for slot in 0..self.copies.len() {
-            // One that has come to an end goes on with others at once.
+            // A job that ends goes on with the next regions at once.
             loop {
                 let idle = self.copies[slot].regions().is_none();
                 if idle && (self.closing || self.port.shared.map.behind() == 0) {
@@ -124,7 +124,7 @@ impl Keeper {
         }
     }
 
-    /// When it wants to be stepped without any event.
+    /// When it needs a step without any event.
     pub fn wake(&self) -> Option<Nanos> {
         let shared = &self.port.shared;
         let recorder = self.recorder.wake(shared.leaving());
@@ -138,8 +138,7 @@ impl Keeper {
             .min()
     }
 
-    /// All lanes are gone: what is dirty is made clean, if that can be. True when there is nothing
-    /// more to be done.
+    /// All lanes are gone: marks dirty regions clean if possible. True when nothing is left to do.
     pub fn close(&mut self, now: Nanos) -> bool {
         self.closing = true;
         self.step(now);
@@ -148,17 +147,17 @@ impl Keeper {
         still && copies && !self.port.shared.map.is_asked() && self.port.close()
     }
 
-    /// What the superblocks say, or will say soon.
+    /// The superblock that is on the legs, or being written.
     pub fn superblock(&self) -> &Superblock {
         self.recorder.block()
     }
 
-    /// A bit for each leg that the superblocks say is in.
+    /// A bit for each leg that the superblocks record as in.
     pub fn recorded(&self) -> u32 {
         self.port.shared.recorded()
     }
 
-    /// Whether all legs that are wanted are in, and nothing is to be copied.
+    /// Whether all wanted legs are in and no resync is due.
     pub fn is_whole(&self) -> bool {
         self.is_calm() && self.port.shared.map.behind() == 0
     }

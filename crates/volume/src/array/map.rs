@@ -1,8 +1,9 @@
-//! The write-intent map: where the legs of an array may differ, and what was ever written.
+//! The write-intent map: where the legs of an array may differ, and which regions were ever
+//! written.
 //!
 //! The array is divided into regions. Each has a state in memory, which writers and the keeper
-//! change by [`next`], and two bits on every leg: *written* and *dirty*. The bits of a region are
-//! durable before the first write into it is sent to any leg. A page of the map is 4 KiB with a
+//! change by [`next`], and two bits on every leg: *written* and *dirty*. The bits are durable
+//! before the first write into a region goes to any leg. A page of the map is 4 KiB with a
 //! checksum.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -11,9 +12,9 @@ use proto::crc32c::crc32c;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
-/// Where the map of a leg begins.
+/// Offset of the map on a leg.
 pub const MAP_OFFSET: u64 = 128 << 10;
-/// Most pages.
+/// Maximum number of pages.
 pub const PAGES_MAX: usize = 32;
 /// Regions of a page, two bits each.
 pub const PAGE_REGIONS: usize = (PAGE_BYTES - HEAD_BYTES) * 4;
@@ -21,58 +22,58 @@ pub const PAGE_REGIONS: usize = (PAGE_BYTES - HEAD_BYTES) * 4;
 const HEAD_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"DRUMMAP\x1a";
 const CRC_AT: usize = 8;
-/// Bytes of a region, so that a page is not read by another measure while an array grows. Pages of
-/// earlier programs have 0 there, and are of the size that the superblock says.
+/// Offset of the region size in a page, so that a page is never read with another size while an
+/// array grows. Earlier versions have 0 there: the superblock's size holds.
 const REGION_AT: usize = 32;
 /// Smallest region.
 const REGION_MIN_BYTES: u64 = 64 << 10;
 
-/// Bytes of a region of an array of so many bytes: as few as the map has room for.
+/// Bytes of a region of an array of `bytes` bytes: the smallest that the map has room for.
 pub fn region_bytes(bytes: u64) -> u64 {
     let least = bytes.div_ceil((PAGES_MAX * PAGE_REGIONS) as u64);
     least.next_power_of_two().max(REGION_MIN_BYTES)
 }
 
-/// What is known of a region.
+/// State of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Region {
     /// Never written: it is zero on all legs.
     Unwritten,
-    /// All legs have the same, durably.
+    /// Equal and durable on all legs.
     Clean,
-    /// A writer wants it dirty, and the map on the legs does not say so yet.
+    /// A writer wants it dirty; the map on the legs does not say so yet.
     Asked,
-    /// It is or was written: after a crash the legs may differ here.
+    /// Written, perhaps in part: after a crash the legs may differ here.
     Dirty,
-    /// Dirty, and not written since the keeper looked last.
+    /// Dirty, and not written since the keeper's last look.
     Cooling,
-    /// The legs differ here. It is read from one of them only, and copied from there.
+    /// The legs differ here: one of them is read, and the resync copies from it.
     Behind,
 }
 
-/// What happens to a region.
+/// An event of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody wants to write.
+    /// A writer arrives.
     Write,
-    /// The map on the legs says that it is dirty.
+    /// The map on the legs records it as dirty.
     Marked,
-    /// The keeper looks which ones are not written any more.
+    /// The keeper looks for regions that are no longer written.
     Look,
-    /// It was not written since, and a flush of all legs is done.
+    /// Not written since the last look, and all legs were flushed.
     Flushed,
     /// A leg that may have missed writes gets writes again.
     Joined,
-    /// A write was done on some legs and failed on others.
+    /// A write succeeded on some legs and failed on others.
     Differs,
-    /// The legs were made equal.
+    /// The resync copied it.
     Copied,
     /// The array is opened again.
     Opened,
 }
 
-/// What a region becomes; the same where nothing changes.
+/// The next state of a region; the same where nothing changes.
 pub const fn next(region: Region, event: Event) -> Region {
     use Region::{Asked, Behind, Clean, Cooling, Dirty, Unwritten};
     match (region, event) {
@@ -82,7 +83,7 @@ pub const fn next(region: Region, event: Event) -> Region {
         (Dirty, Event::Look) => Cooling,
         (Cooling, Event::Flushed) => Clean,
         (Dirty | Cooling, Event::Joined | Event::Differs | Event::Opened) => Behind,
-        // The map may have been written with it.
+        // The write of the map may have reached a leg.
         (Asked, Event::Opened) => Behind,
         (Behind, Event::Copied) => Dirty,
         (same, _) => same,
@@ -108,7 +109,7 @@ impl Region {
         matches!(self, Region::Dirty | Region::Cooling | Region::Behind)
     }
 
-    /// The two bits on a leg: written, dirty.
+    /// Its two bits on a leg: written, dirty.
     pub(super) fn bits(self) -> u8 {
         match self {
             Region::Unwritten => 0,
@@ -126,21 +127,21 @@ impl Region {
     }
 }
 
-/// The states of all regions, shared by lanes and the keeper.
+/// The states of all regions, shared by the lanes and the keeper.
 pub(crate) struct Map {
     regions: Box<[AtomicU8]>,
-    /// Pages that are to be written.
+    /// Pages to be written.
     asked: Box<[AtomicBool]>,
     any_asked: AtomicBool,
-    /// How many regions are behind.
+    /// Number of regions that are behind.
     behind: AtomicUsize,
-    /// How often legs came to differ: what is being copied then begins again.
+    /// How often legs came to differ: a copy in progress then starts again.
     differences: AtomicUsize,
     region_bytes: u64,
 }
 
 impl Map {
-    /// Of an array of so many bytes, never written.
+    /// The map of a new array of `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Map {
         let region_bytes = region_bytes(bytes);
         let count = bytes.div_ceil(region_bytes) as usize;
@@ -154,8 +155,8 @@ impl Map {
         }
     }
 
-    /// What the legs that are in say of an array of so many bytes, by leg and page. A page is on
-    /// all of them before anything is written there, so any whole one will do.
+    /// The map of an array of `bytes` bytes as read from the legs that are in, by leg and page. A
+    /// page is on all of them before its regions are written, so any intact copy will do.
     pub(crate) fn read(bytes: u64, legs: &[Vec<Option<Page>>]) -> Map {
         let map = Map::new(bytes);
         for page in 0..map.pages() {
@@ -168,7 +169,7 @@ impl Map {
         map
     }
 
-    /// The same of an array that has become larger; what came was never written.
+    /// The map after growth; the new part is unwritten.
     pub(crate) fn grown(&self, bytes: u64) -> Map {
         let map = Map::new(bytes);
         for region in 0..self.len() {
@@ -183,7 +184,7 @@ impl Map {
         self.region_bytes
     }
 
-    /// How many regions there are.
+    /// Number of regions.
     pub(crate) fn len(&self) -> usize {
         self.regions.len()
     }
@@ -196,7 +197,7 @@ impl Map {
         Region::of(self.regions[region].load(Ordering::SeqCst))
     }
 
-    /// How many regions are behind.
+    /// Number of regions that are behind.
     pub(crate) fn behind(&self) -> usize {
         self.behind.load(Ordering::SeqCst)
     }
@@ -206,7 +207,7 @@ impl Map {
         (offset / self.region_bytes) as usize..=last as usize
     }
 
-    /// Lets an event happen to a region; what it was before.
+    /// Applies an event to a region; returns the state before.
     pub(crate) fn tell(&self, region: usize, event: Event) -> Region {
         let place = &self.regions[region];
         let mut seen = place.load(Ordering::SeqCst);
@@ -215,7 +216,8 @@ impl Map {
             if was == now {
                 return was;
             }
-            // Before the change: whoever sees it sees that there is something to write.
+            // Before the change of state: whoever sees the state sees the request for its page,
+            // too.
             if now == Region::Behind {
                 self.behind.fetch_add(1, Ordering::SeqCst);
             }
@@ -240,13 +242,13 @@ impl Map {
         }
     }
 
-    /// A page is to be written.
+    /// Requests that a page be written.
     pub(crate) fn ask(&self, page: usize) {
         self.asked[page].store(true, Ordering::SeqCst);
         self.any_asked.store(true, Ordering::SeqCst);
     }
 
-    /// The pages that are to be written, each once.
+    /// Takes the requested pages, each once.
     pub(crate) fn take_asked(&self) -> Vec<usize> {
         if !self.any_asked.swap(false, Ordering::SeqCst) {
             return Vec::new();
@@ -259,7 +261,7 @@ impl Map {
         self.any_asked.load(Ordering::SeqCst)
     }
 
-    /// Whether a range may be written now. `asked` tells that this call is the first that wants it.
+    /// Whether a range may be written now. `asked` tells that this call made the first request.
     pub(crate) fn opens(&self, offset: u64, len: u64) -> Opened {
         let (mut marked, mut asked) = (true, false);
         for region in self.range(offset, len) {
@@ -287,7 +289,7 @@ impl Map {
         self.differences.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A leg has come that may have missed writes anywhere that is dirty.
+    /// A leg joined that may have missed writes to any dirty region.
     pub(crate) fn joined(&self) {
         (0..self.len()).for_each(|region| {
             self.tell(region, Event::Joined);
@@ -305,7 +307,7 @@ impl Map {
         page * PAGE_REGIONS..((page + 1) * PAGE_REGIONS).min(self.len())
     }
 
-    /// A page as it is to stand on the legs now.
+    /// A page as the legs should hold it now.
     pub(crate) fn encode(&self, page: usize, array: u128, bytes: &mut [u8]) {
         let bytes = &mut bytes[..PAGE_BYTES];
         bytes.fill(0);
@@ -322,8 +324,8 @@ impl Map {
         bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Takes what a page of a leg says into account: where any leg says dirty, it is. Without a
-    /// page nothing is known, and all of it may differ.
+    /// Merges a page of a leg: a region that any leg marks dirty is dirty. Without a page all of it
+    /// may differ.
     pub(crate) fn load(&self, page: usize, found: Option<&Page>) {
         let first = page * PAGE_REGIONS;
         for region in self.of_page(page) {
@@ -333,7 +335,7 @@ impl Map {
         }
     }
 
-    /// The array goes on: what was dirty may differ.
+    /// The array is opened: dirty regions may differ.
     pub(crate) fn opened(&self) {
         (0..self.len()).for_each(|region| {
             self.tell(region, Event::Opened);
@@ -341,19 +343,19 @@ impl Map {
     }
 }
 
-/// The answer of [`Map::opens`].
+/// The result of [`Map::opens`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
     pub(crate) marked: bool,
     pub(crate) asked: bool,
 }
 
-/// A page as it stood on a leg.
+/// A page as read from a leg.
 pub struct Page(Box<[u8; PAGE_BYTES]>);
 
 impl Page {
-    /// Reads page number `page` of an array with such regions; `None` where it is damaged,
-    /// another's or of regions of another size.
+    /// Decodes page number `page` of an array with such regions; `None` if it is damaged, foreign
+    /// or of another region size.
     pub fn decode(page: usize, array: u128, region_bytes: u64, bytes: &[u8]) -> Option<Page> {
         let mut bytes: Box<[u8; PAGE_BYTES]> = Box::new(bytes.get(..PAGE_BYTES)?.try_into().ok()?);
         let crc = u32::from_le_bytes(bytes[CRC_AT..CRC_AT + 4].try_into().ok()?);
@@ -371,7 +373,7 @@ impl Page {
         self.0[HEAD_BYTES + at / 4] >> (at % 4 * 2) & 3
     }
 
-    /// Whether the legs may differ in a region of the page.
+    /// Whether a region of the page is marked dirty.
     pub fn is_dirty(&self, at: usize) -> bool {
         self.bits(at) & 2 != 0
     }
@@ -439,7 +441,7 @@ mod test {
         Page::decode(page, array, REGION_MIN_BYTES, bytes)
     }
 
-    /// Pages of programs that did not write the size of a region.
+    /// Pages of versions that did not write the region size.
     #[test]
     fn a_page_of_an_earlier_program_is_read() {
         let map = Map::new(1 << 20);

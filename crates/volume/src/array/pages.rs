@@ -1,5 +1,5 @@
-//! The keeper's job that writes pages of the map. Regions that were asked for may be written when
-//! their page is durable on all legs that get writes.
+//! The keeper's job that writes map pages. Requested regions may be written when their page is
+//! durable on all legs that get writes.
 
 use block::{Nanos, Op, Plant, planted};
 
@@ -7,42 +7,43 @@ use super::map::{Event, MAP_OFFSET, PAGE_BYTES, Region};
 use super::port::{Deed, Job, Port, legs};
 use crate::mirror::Rules;
 
-/// How soon another attempt is made where no leg takes a page.
+/// Delay before a page that no leg takes is tried again.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
 pub(super) struct Pages {
     job: Job,
     array: u128,
-    /// What is being written.
+    /// The pages being written.
     writing: Option<Writing>,
-    /// All of them are to be written to all legs.
+    /// All pages are to be written to all legs.
     all: bool,
-    /// How often that has been done.
+    /// How often all pages were written.
     rounds: u64,
     retry_at: Nanos,
 }
 
 struct Writing {
     pages: Vec<usize>,
-    /// Regions that are marked with it.
+    /// Regions that these pages mark dirty.
     asked: Vec<usize>,
     all: bool,
 }
 
 impl Pages {
-    /// Begins with all of them: legs may have different ones.
+    /// Begins with all pages: the legs may hold different ones.
     pub(super) fn new(job: Job, array: u128) -> Pages {
         Pages { job, array, writing: None, all: true, rounds: 0, retry_at: Nanos(0) }
     }
 
-    /// All are to be written to all legs; the value of [`rounds`](Self::rounds) when that is done.
+    /// Requests a write of all pages to all legs; returns the value of [`rounds`](Self::rounds)
+    /// when that is done.
     pub(super) fn write_all(&mut self) -> u64 {
         self.all = true;
         let under_way = self.writing.as_ref().is_some_and(|writing| writing.all);
         self.rounds + 1 + u64::from(under_way)
     }
 
-    /// How often all were written to all legs.
+    /// How often all pages were written to all legs.
     pub(super) fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -76,7 +77,7 @@ impl Pages {
         }
         let mut regions = Vec::new();
         let mut bytes = [0; PAGE_BYTES];
-        // A leg that is just coming gets all of them before it is in.
+        // A joining leg gets all of them before it is in.
         let to = shared.writers_now();
         for page in &pages {
             let asked = |region: &usize| shared.map.get(*region) == Region::Asked;
@@ -100,7 +101,7 @@ impl Pages {
         for leg in legs(bad) {
             shared.leave(leg, &|| "its map could not be written".to_owned());
         }
-        // What is on no leg that stays is on none; and a leg that stays has it or leaves.
+        // A page is written once every leg that stays has it; the others leave.
         if good & shared.recorded() == 0 || bad & shared.in_it() != 0 {
             writing.pages.iter().for_each(|page| shared.map.ask(*page));
             self.all |= writing.all;

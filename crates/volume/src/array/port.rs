@@ -1,6 +1,6 @@
-//! The keeper's ways to all legs, and the I/Os that its jobs have in flight.
+//! The keeper's lanes to all legs, and the I/Os that its jobs have in flight.
 //!
-//! A job sends a batch of I/Os to several legs and looks for its outcome in later steps.
+//! A job sends a batch of I/Os to several legs and looks for the outcome in later steps.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub(super) struct Port {
     ways: Vec<Way>,
     source: Ways,
     batches: Vec<Batch>,
-    /// When a new way may be made to the last leg.
+    /// Earliest time of the next reconnection to the last leg.
     revive_at: Nanos,
 }
 
-/// How soon after each other ways to the last leg are made.
+/// Time between reconnections to the last leg.
 const REVIVE: Nanos = Nanos::from_millis(100);
 
 struct Way {
@@ -33,7 +33,7 @@ struct Way {
     under_way: u32,
 }
 
-/// What a job has in flight.
+/// A job's I/Os in flight.
 #[derive(Default)]
 struct Batch {
     left: u32,
@@ -43,17 +43,17 @@ struct Batch {
     bufs: Vec<(usize, Buf)>,
 }
 
-/// What came of a batch.
+/// The outcome of a batch.
 pub(super) struct Outcome {
-    /// Legs that did all of theirs.
+    /// Legs that completed all of their I/Os.
     pub(super) good: u32,
-    /// Legs that failed.
+    /// Legs on which an I/O failed.
     pub(super) bad: u32,
-    /// Their buffers, in the order of the answers.
+    /// Their buffers, in order of completion.
     pub(super) bufs: Vec<(usize, Buf)>,
 }
 
-/// What is done to one leg.
+/// An operation on one leg.
 pub(super) struct Deed {
     pub(super) op: Op,
     pub(super) offset: u64,
@@ -98,7 +98,7 @@ impl Port {
         way.waiting.push_back(Io { tag, op, fua, len, offset, buf });
     }
 
-    /// What came of a job's batch, when all of it is answered.
+    /// The outcome of a job's batch, once all of it has completed.
     pub(super) fn outcome(&mut self, job: Job) -> Option<Outcome> {
         let batch = &mut self.batches[job];
         if !batch.sent || batch.left > 0 {
@@ -108,33 +108,33 @@ impl Port {
         Some(Outcome { good: good & !bad, bad, bufs })
     }
 
-    /// The same where buffers are of no use any more.
+    /// The same where the buffers are not needed.
     pub(super) fn verdict(&mut self, job: Job) -> Option<(u32, u32)> {
         let Outcome { good, bad, bufs } = self.outcome(job)?;
         bufs.into_iter().for_each(|(_, buf)| self.pool.give(buf));
         Some((good, bad))
     }
 
-    /// A buffer of so many bytes, as they are in `from`.
+    /// A buffer with a copy of `from`.
     pub(super) fn copy(&self, from: &[u8]) -> Option<Buf> {
         let mut buf = self.pool.take_beyond(from.len())?;
         buf[..from.len()].copy_from_slice(from);
         Some(buf)
     }
 
-    /// Whether a way to a leg is open.
+    /// Whether the lane to a leg is open.
     pub(super) fn is_open(&self, leg: usize) -> bool {
         let lane = self.ways[leg].lane.as_ref();
         lane.is_some_and(|lane| lane.is_open() && lane.broken().is_none())
     }
 
-    /// Whether a way to a leg will never be open.
+    /// Whether the lane to a leg is lost for good.
     pub(super) fn is_broken(&self, leg: usize) -> bool {
         self.ways[leg].lane.as_ref().is_none_or(|lane| lane.broken().is_some())
     }
 
-    /// Begins a new way to a leg, unless the old one has I/Os that are not answered. False where
-    /// there is none.
+    /// Opens a new lane to a leg, unless I/Os of the old one are outstanding. False if there is
+    /// none.
     pub(super) fn renew(&mut self, leg: usize) -> bool {
         if self.ways[leg].under_way > 0 || !self.ways[leg].waiting.is_empty() {
             return false;
@@ -143,7 +143,7 @@ impl Port {
         self.ways[leg].lane.is_some()
     }
 
-    /// Takes what the legs have answered.
+    /// Collects completions of the legs.
     pub(super) fn poll(&mut self, now: Nanos) {
         self.now = now;
         let mut answers = Vec::new();
@@ -167,7 +167,7 @@ impl Port {
         self.revive();
     }
 
-    /// The last leg stays, whatever becomes of the ways to it: there are new ones.
+    /// The last leg never leaves: a lost lane to it is replaced.
     fn revive(&mut self) {
         if self.now < self.revive_at {
             return;
@@ -176,7 +176,8 @@ impl Port {
         {
             self.revive_at = self.now + REVIVE;
             if self.renew(leg) && self.shared.writers_now() & !(1 << leg) != 0 {
-                // It may have lost what it held in its cache and was copied to others already.
+                // The leg may have lost its volatile cache, of which some was copied to others
+                // already.
                 self.shared.map.joined();
             }
         }
@@ -192,7 +193,7 @@ impl Port {
         batch.bufs.extend(one.buf.map(|buf| (leg, buf)));
     }
 
-    /// Sends what waits.
+    /// Sends the queued I/Os.
     pub(super) fn submit(&mut self, now: Nanos) {
         for way in &mut self.ways {
             let Some(lane) = &mut way.lane else { continue };
@@ -206,7 +207,7 @@ impl Port {
         }
     }
 
-    /// When a way has news without an event.
+    /// When a lane needs a poll without an event.
     pub(super) fn wake(&self) -> Option<Nanos> {
         let waits = |way: &Way| {
             let lane = way.lane.as_ref()?;
@@ -215,7 +216,7 @@ impl Port {
                 false => lane.wake(),
             }
         };
-        // What needed no way to come out is looked for at once.
+        // A batch that completed without going to a leg is seen at once.
         let ended = self.batches.iter().any(|batch| batch.sent && batch.left == 0);
         let ended = ended.then_some(Nanos(0));
         let revives = legs(self.shared.in_it()).any(|leg| self.is_broken(leg));
@@ -223,7 +224,7 @@ impl Port {
         self.ways.iter().filter_map(waits).chain(ended).chain(revives).min()
     }
 
-    /// Whether all ways have ended in order.
+    /// Whether all lanes have closed.
     pub(super) fn close(&mut self) -> bool {
         let mut closed = true;
         let now = self.now;
@@ -233,7 +234,7 @@ impl Port {
     }
 }
 
-/// The legs of a set of bits.
+/// The legs of a bit mask.
 pub(super) fn legs(bits: u32) -> impl Iterator<Item = usize> {
     (0..u32::BITS as usize).filter(move |leg| bits & 1 << leg != 0)
 }

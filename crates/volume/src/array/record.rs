@@ -1,7 +1,7 @@
-//! Who is in, made durable: the keeper's job that goes on to a new generation.
+//! The keeper's job that makes membership durable: each change is a new generation.
 //!
-//! A leg that failed is recorded as out on all legs that stay before anybody is told of a write
-//! that it missed. Where a leg fails at that, the next generation leaves it out, too.
+//! A failed leg is recorded as out on all remaining legs before any write that it missed is
+//! acknowledged. A leg that fails during this is left out by the next generation, too.
 
 use block::{Nanos, Op, Plant, Rng, planted};
 
@@ -9,23 +9,23 @@ use super::port::{Deed, Job, Port, legs};
 use super::superblock::{Generation, LegState, Member, Superblock};
 use crate::mirror::Rules;
 
-/// How soon another attempt is made where no leg takes a superblock.
+/// Delay before a superblock that no leg takes is tried again.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
 pub(super) struct Recorder {
     job: Job,
-    /// The last generation that was begun; what it says may stand on some leg.
+    /// The last generation that was begun; some leg may hold it.
     block: Superblock,
-    /// It stands on all legs that are in.
+    /// It is on all legs that are in.
     durable: bool,
-    /// For each leg where its superblocks stand; the one that is to be written next comes first.
+    /// For each leg the offsets of its superblocks, the next to be written first.
     places: Vec<[u64; 2]>,
-    /// For each leg the last generation that surely stands on it.
+    /// For each leg the last generation that it certainly holds.
     stands: Vec<Generation>,
     phase: Phase,
     wish: Option<(usize, LegState)>,
     retry_at: Nanos,
-    /// The last attempt came to no leg that is in.
+    /// The last attempt reached no leg that is in.
     failed: bool,
     rng: Rng,
 }
@@ -38,15 +38,15 @@ enum Phase {
 }
 
 impl Recorder {
-    /// Begins with a generation of its own. `places` are where each leg's superblocks stand, the
-    /// one that is written first before the other, and `stands` which.
+    /// Begins with a new generation. `places` are the offsets of each leg's superblocks, the first
+    /// to be written before the other; `stands` are the generations they hold.
     pub(super) fn new(
         job: Job,
         mut block: Superblock,
         (places, stands): (Vec<[u64; 2]>, Vec<Generation>),
         rng: Rng,
     ) -> Recorder {
-        // A leg that was being made equal when the process died begins anew.
+        // A leg that was syncing when the process died starts over.
         for member in block.members.iter_mut().filter(|one| one.state == LegState::Syncing) {
             member.state = LegState::Out;
         }
@@ -55,27 +55,27 @@ impl Recorder {
         Recorder { job, block, durable, places, stands, phase, wish, retry_at, failed, rng }
     }
 
-    /// What the superblocks say, or will say soon.
+    /// The superblock that is on the legs, or being written.
     pub(super) fn block(&self) -> &Superblock {
         &self.block
     }
 
-    /// Where a leg's superblocks stand.
+    /// Offsets of a leg's superblocks.
     pub(super) fn places(&self, leg: usize) -> [u64; 2] {
         self.places[leg]
     }
 
-    /// Whether what it says stands on all legs that are in.
+    /// Whether it is on all legs that are in.
     pub(super) fn is_durable(&self) -> bool {
         self.durable && self.wish.is_none() && matches!(self.phase, Phase::Idle)
     }
 
-    /// A member is to become something else.
+    /// Requests a new state of a member.
     pub(super) fn wish(&mut self, leg: usize, state: LegState) {
         self.wish = Some((leg, state));
     }
 
-    /// Whether a member is that on all legs.
+    /// Whether all legs record this state of a member.
     pub(super) fn is(&self, leg: usize, state: LegState) -> bool {
         self.is_durable() && self.block.members[leg].state == state
     }
@@ -129,16 +129,17 @@ impl Recorder {
         {
             let member = &mut self.block.members[leg];
             member.empty |= member.state == LegState::Spare;
-            // What it lacks is marked by then, so what is copied to it may be made clean.
+            // What it lacks is marked by then, so regions copied to it may become clean.
             member.empty &= !matches!(state, LegState::In | LegState::Syncing);
             member.state = state;
         }
         if self.is_complete() {
-            // From now on the map forgets what these have missed.
+            // From now on the map may drop what these have missed.
             let out = self.block.members.iter_mut().filter(|member| member.state == LegState::Out);
             out.for_each(|member| member.empty = true);
         }
-        // What no leg took is tried again as it is: the history is for what may stand somewhere.
+        // A generation that no leg took is tried again unchanged: the history lists what a leg may
+        // hold.
         if !std::mem::take(&mut self.failed) || members != self.block.members {
             self.block.advance(self.rng.next_u64());
         }
@@ -152,19 +153,19 @@ impl Recorder {
         self.write(port, all);
     }
 
-    /// Whether as many legs are in as are wanted, and none is being made equal.
+    /// Whether all wanted legs are in and none is syncing.
     pub(super) fn is_complete(&self) -> bool {
         self.block.in_state(LegState::In).count_ones() >= self.block.copies
             && self.block.in_state(LegState::Syncing) == 0
     }
 
-    /// One copy stands on these legs; the other is next. One that failed may be torn, and is tried
-    /// again before the whole one is touched.
+    /// These legs hold the first copy; the other one is next. A failed write may have torn its
+    /// copy, so that is tried again before the intact one is touched.
     fn turn(&mut self, good: u32) {
         legs(good).for_each(|leg| self.places[leg].swap(0, 1));
     }
 
-    /// Whether no leg is out that counts on the map for what it misses.
+    /// Whether no absent leg needs the map's record of what it misses.
     pub(super) fn forgets(&self) -> bool {
         let counts = |member: &Member| member.state == LegState::Out && !member.empty;
         !self.block.members.iter().any(counts)
@@ -195,11 +196,11 @@ impl Recorder {
         } else if bad & in_it == 0 {
             self.publish(port, bad);
         } else if bad & shared.in_it() != 0 {
-            // The last leg that is read stays in, and is waited for.
+            // The last leg that is read stays in and is tried again.
             self.failed = true;
             self.retry_at = port.now + PAUSE;
         }
-        // Otherwise the next step begins one without those that failed.
+        // Otherwise the next step begins a generation without the failed legs.
     }
 
     fn publish(&mut self, port: &mut Port, bad: u32) {

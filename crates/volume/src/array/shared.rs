@@ -1,5 +1,5 @@
-//! What the lanes of an array and its keeper share: which legs are in, in memory and on the legs
-//! themselves, and the map.
+//! State shared by the lanes of an array and its keeper: the legs that are in, in memory and on the
+//! legs, and the map.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,10 +13,10 @@ use crate::mirror::{Answers, Claims, Opened, Rules, Verdict};
 
 /// A leg with more read errors than this leaves.
 const READ_ERRORS_MAX: u64 = 64;
-/// Lines that are kept for the user.
+/// Messages kept for the user.
 const LINES_MAX: usize = 64;
 
-/// All in one order: each of these is changed when a leg comes or goes, or not at all.
+/// One total order: these change only when a leg joins or leaves.
 const ORDER: Ordering = Ordering::SeqCst;
 
 pub(crate) struct Shared {
@@ -24,43 +24,43 @@ pub(crate) struct Shared {
     pub(super) map: Map,
     pub(super) claims: Arc<Claims>,
     legs: Vec<Leg>,
-    /// Legs that are read: in, and with no fault since.
+    /// Legs that are read: in, and without a fault since.
     readers: AtomicU32,
-    /// Legs that get writes: those and the ones that are made equal.
+    /// Legs that get writes: those that are read, and those that are syncing.
     writers: AtomicU32,
-    /// Legs that the superblocks say are in.
+    /// Legs that the superblocks record as in.
     recorded: AtomicU32,
-    /// Legs that a superblock says are in which may stand on some leg, but not on all yet.
+    /// Legs that a superblock being written records as in: some legs may hold it already.
     entering: AtomicU32,
-    /// Legs that are to leave, until the superblocks say so.
+    /// Legs that are leaving, until the superblocks record it.
     leaving: AtomicU32,
-    /// How often the legs that are in have changed on the legs.
+    /// How often the recorded membership has changed.
     events: AtomicU64,
-    /// The change cannot be made durable on any leg.
+    /// No leg takes the new superblock.
     failed: AtomicBool,
     /// No leg takes a page of the map.
     map_failed: AtomicBool,
-    /// Superblocks and maps are those of this opening: it may be written.
+    /// Superblocks and maps of this opening are durable: writes may begin.
     ready: AtomicBool,
-    /// I/Os have come since the keeper looked.
+    /// I/Os came since the keeper's last look.
     busy: AtomicBool,
     repaired: AtomicU64,
     lines: Mutex<Vec<String>>,
-    /// Those that were not asked for yet.
+    /// Messages not read yet.
     news: Mutex<Vec<String>>,
     waker: OnceLock<Waker>,
 }
 
 struct Leg {
     name: String,
-    /// Number of the event at which it last came or went.
+    /// Event number of its last join or leave.
     changed_at: AtomicU64,
     joined: AtomicU32,
     read_errors: AtomicU64,
 }
 
 impl Shared {
-    /// `recorded` are in by the superblocks, and of those the ones that are `missing` leave now.
+    /// `recorded` legs are in by the superblocks; those that are `missing` leave now.
     pub(super) fn new(
         name: String,
         names: Vec<String>,
@@ -128,19 +128,19 @@ impl Shared {
         self.ready.store(true, ORDER);
     }
 
-    /// Whether I/Os came since this was last asked.
+    /// Whether I/Os came since the last call.
     pub(super) fn was_busy(&self) -> bool {
         self.busy.swap(false, Ordering::Relaxed)
     }
 
-    /// Notes that there are I/Os of clients. A store only where that is news.
+    /// Notes client I/O; stores only on a change, as all lanes share the line.
     fn note_busy(&self) {
         if !self.busy.load(Ordering::Relaxed) {
             self.busy.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Says a line to the user.
+    /// Adds a message for the user.
     pub(super) fn say(&self, line: String) {
         for lines in [&self.news, &self.lines] {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +150,7 @@ impl Shared {
         }
     }
 
-    /// What was said since this was last asked, with the name of the array.
+    /// Messages since the last call, with the name of the array.
     pub(super) fn news(&self) -> Vec<String> {
         let news = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
         news.into_iter().map(|line| format!("array {}: {line}", self.name)).collect()
@@ -160,16 +160,16 @@ impl Shared {
         format!("leg {} ({})", leg + 1, self.legs[leg].name)
     }
 
-    /// A superblock is about to be written that says of this leg that it is in. Should the process
-    /// die then, it may count as in: nothing that it lacks is told as done before the superblocks
-    /// say that it left. Called before [`leaving`](Self::leaving) is asked whether it has left.
+    /// A superblock that records this leg as in is about to be written. If the process dies then,
+    /// the leg may count as in: nothing that it lacks is acknowledged before the superblocks record
+    /// that it left. Call this before [`leaving`](Self::leaving).
     pub(super) fn enter(&self, leg: usize) {
         if !planted(Plant::EnterUnseen) {
             self.entering.fetch_or(1 << leg, ORDER);
         }
     }
 
-    /// The superblocks say that these are in, and that those have left.
+    /// The superblocks now record these legs as in and those as out.
     pub(super) fn publish(&self, recorded: u32, gone: u32) {
         let changed = self.recorded.load(ORDER) ^ recorded;
         let event = self.events.fetch_add(1, ORDER) + 1;
@@ -180,7 +180,7 @@ impl Shared {
         self.entering.store(0, ORDER);
         let came = changed & recorded;
         self.readers.fetch_or(came, ORDER);
-        // One that failed meanwhile is not read.
+        // A leg that failed meanwhile is not read.
         self.readers.fetch_and(!(came & self.leaving.load(ORDER)), ORDER);
         self.leaving.fetch_and(!gone, ORDER);
         self.failed.store(false, ORDER);
@@ -191,12 +191,12 @@ impl Shared {
         self.failed.store(true, ORDER);
     }
 
-    /// Whether no leg takes a page of the map.
+    /// Sets whether no leg takes a page of the map.
     pub(super) fn set_map_failed(&self, failed: bool) {
         self.map_failed.store(failed, ORDER);
     }
 
-    /// A leg gets writes again, by new ways, and what it may have missed is behind.
+    /// A leg gets writes again, by new lanes; regions that it may have missed are behind.
     pub(super) fn join(&self, leg: usize) {
         self.leaving.fetch_and(!(1 << leg), ORDER);
         self.legs[leg].read_errors.store(0, ORDER);
@@ -205,16 +205,17 @@ impl Shared {
         if planted(Plant::JoinUnmapped) {
             return;
         }
-        // Behind that: who begins later writes to it, and who began before has its place claimed.
+        // After `writers`: later writes go to the leg, and earlier ones hold claims on their
+        // granules.
         self.map.joined();
     }
 
-    /// Lanes are to take a new way to a leg.
+    /// Makes all lanes reopen their connection to a leg.
     pub(super) fn renew(&self, leg: usize) {
         self.legs[leg].joined.fetch_add(1, ORDER);
     }
 
-    /// What happened so far, in a sentence; `None` if nothing did.
+    /// Events so far, in a sentence; `None` without any.
     pub(super) fn words(&self) -> Option<String> {
         let mut said: Vec<String> =
             self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -237,12 +238,12 @@ impl Shared {
 }
 
 impl Rules for Shared {
-    /// Asked for by each poll, too, so it says nothing of I/Os.
+    /// Polls call this, too, so it does not count as client I/O.
     fn writers(&self) -> u32 {
         self.writers.load(ORDER)
     }
 
-    /// Where legs differ, the first of them alone: it is the one that the others are made equal to.
+    /// Where legs differ, only the first: the resync copies from it.
     fn readers(&self, offset: u64, len: u64) -> u32 {
         self.note_busy();
         let all = self.readers.load(ORDER);
@@ -286,12 +287,12 @@ impl Rules for Shared {
         let without = |legs: u32| (legs & bit != 0 && legs != bit).then_some(legs & !bit);
         let left = self.readers.fetch_update(ORDER, ORDER, without).is_ok();
         if !left && self.readers.load(ORDER) & bit != 0 {
-            // The last one stays: what it says is what the array says.
+            // The last leg stays: its answers are the array's.
             return;
         }
         let before = self.leaving.fetch_or(bit, ORDER);
         let wrote = self.writers.fetch_and(!bit, ORDER) & bit != 0;
-        // It may have become one that is read in between.
+        // It may have become a reader in between.
         let _ = self.readers.fetch_update(ORDER, ORDER, without);
         if before & bit == 0 && (left || wrote) {
             self.say(format!("{} left: {}", self.leg_name(leg), why()));
@@ -306,16 +307,16 @@ impl Rules for Shared {
         if self.failed.load(ORDER) {
             return Verdict::Lost;
         }
-        // In this order: a leg that no longer enters is recorded, and one that is no longer leaving
-        // is not recorded any more.
+        // In this order: a leg is recorded before it stops entering, and no longer recorded before
+        // it stops leaving.
         let entering = self.entering.load(ORDER);
         let leaving = self.leaving.load(ORDER);
         let recorded = self.recorded.load(ORDER);
-        // Who came later was made equal with all that was told before, and flushed.
+        // A leg that joined later was synced with all that was acknowledged before, and flushed.
         let later = |leg: &usize| self.legs[*leg].changed_at.load(ORDER) > answers.since;
         let later = (0..self.legs.len()).filter(later).fold(0, |all, leg| all | 1 << leg);
         let missing = recorded & !answers.good & !later;
-        // One that left may be in by a superblock that was begun before it did.
+        // A superblock begun before the leg left may still record it as in.
         let seen = if planted(Plant::EnterUnseen) { 0 } else { recorded | entering };
         match () {
             () if missing & !leaving != 0 => Verdict::Lost,

@@ -1,21 +1,21 @@
-//! What stands on each leg of an array: who it is, who the others are, and what became of them.
+//! The superblock on each leg of an array: its identity, the other members and their states.
 //!
-//! Two copies, one in the first 4 KiB of the leg and one in its last. Both are written at each
-//! change, one after the other, so a torn or damaged one leaves the other.
+//! Two copies, in the first and the last 4 KiB of the leg. Each change writes both, one after the
+//! other, so that one of them is always intact.
 
 use proto::crc32c::crc32c;
 
 /// Bytes of a copy.
 pub const SUPERBLOCK_BYTES: usize = 4096;
-/// Data begin here, behind the first copy and the map.
+/// Offset of the data, behind the first copy and the map.
 pub const DATA_OFFSET: u64 = 1 << 20;
-/// What is kept free at the end, with the second copy.
+/// Bytes reserved at the end, for the second copy.
 pub const TAIL_BYTES: u64 = 1 << 20;
-/// Most members of an array, spares too.
+/// Maximum number of members, spares included.
 pub const MEMBERS_MAX: usize = 16;
 /// Longest name in bytes.
 pub const NAME_MAX_BYTES: usize = 64;
-/// Generations before the present one that a leg remembers.
+/// Past generations that a leg remembers.
 pub const HISTORY_MAX: usize = 64;
 
 const MAGIC: [u8; 8] = *b"DRUMARR\x1a";
@@ -26,52 +26,52 @@ const HISTORY_AT: usize = MEMBERS_AT + MEMBERS_MAX * MEMBER_BYTES;
 const CRC_AT: usize = 8;
 const _: () = assert!(HISTORY_AT + HISTORY_MAX * 16 <= SUPERBLOCK_BYTES);
 
-/// Names one generation of an array: a number, and chance, so that two legs which went on alone
-/// never have the same.
+/// A generation of an array: a number and a random tag, so that two legs which went on alone never
+/// have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generation {
-    /// Rises by one with each change of the members.
+    /// Grows by one with each change of membership.
     pub number: u64,
-    /// Drawn anew for each.
+    /// Random, new for each.
     pub tag: u64,
 }
 
-/// What a member is at present.
+/// State of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegState {
-    /// It has every write that was told as done.
+    /// In sync: it has every acknowledged write.
     In,
-    /// It left: it may have missed writes, and is not read.
+    /// Out: it may have missed writes and is not read.
     Out,
-    /// It is being made equal: it gets writes, and is not read.
+    /// Syncing: it gets writes and is not read.
     Syncing,
-    /// Add it as a hot spare.
+    /// A hot spare.
     Spare,
 }
 
-/// A leg as the others know it.
+/// A member as the superblock lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its UUID.
     pub uuid: u128,
-    /// What it is.
+    /// Its state.
     pub state: LegState,
-    /// It has none of the data: all that was ever written is to be copied to it.
+    /// It has no data: everything ever written must be copied to it.
     pub empty: bool,
     /// The last generation in which it was in.
     pub left: Generation,
 }
 
-/// All that a copy says.
+/// The content of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// UUID of the array.
     pub array: u128,
     /// Its name.
     pub name: String,
-    /// UUID of the leg that this copy stands on.
+    /// UUID of the leg that holds this copy.
     pub leg: u128,
-    /// The present generation.
+    /// The current generation.
     pub generation: Generation,
     /// Capacity of the array in bytes.
     pub bytes: u64,
@@ -79,34 +79,33 @@ pub struct Superblock {
     pub block_bytes: u32,
     /// Bytes of a region of the map, a power of two from 64 KiB.
     pub region_bytes: u64,
-    /// So many members are wanted in.
+    /// Number of legs that should be in.
     pub copies: u32,
-    /// All legs, each by its number.
+    /// All members, by number.
     pub members: Vec<Member>,
-    /// Generations before the present one, the newest first.
+    /// Past generations, the newest first.
     pub history: Vec<Generation>,
 }
 
 /// Why a copy cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// Nothing of an array stands there.
+    /// No superblock is there.
     Absent,
-    /// It was made by another version of this program.
+    /// Made by another version of the format.
     Version(u32),
-    /// Its checksum is wrong.
+    /// Wrong checksum.
     Checksum,
-    /// Its checksum is right, and what it says makes no sense.
+    /// Right checksum, inconsistent content.
     Nonsense,
 }
 
-/// Where the second copy of a leg of so many bytes stands.
+/// Offset of the second copy on a leg of `leg_bytes`.
 pub fn second_copy(leg_bytes: u64) -> u64 {
     (leg_bytes & !(SUPERBLOCK_BYTES as u64 - 1)).saturating_sub(SUPERBLOCK_BYTES as u64)
 }
 
-/// How many bytes of data a leg of so many bytes can hold, in whole granules of 64 KiB; 0 for one
-/// that is too small.
+/// Data capacity of a leg of `leg_bytes`, in whole granules of 64 KiB; 0 if it is too small.
 pub fn data_bytes(leg_bytes: u64) -> u64 {
     let usable = leg_bytes & !(SUPERBLOCK_BYTES as u64 - 1);
     usable.saturating_sub(DATA_OFFSET + TAIL_BYTES) & !0xffff
@@ -118,18 +117,18 @@ impl Superblock {
         self.members.iter().position(|member| member.uuid == leg)
     }
 
-    /// A bit for each member in one of these states.
+    /// A bit for each member in this state.
     pub fn in_state(&self, state: LegState) -> u32 {
         let bits = self.members.iter().enumerate().filter(|(_, member)| member.state == state);
         bits.fold(0, |all, (number, _)| all | 1 << number)
     }
 
-    /// Goes on to a new generation, and remembers the present one.
+    /// Moves on to a new generation and appends the current one to the history.
     pub fn advance(&mut self, tag: u64) {
         self.history.insert(0, self.generation);
         if self.history.len() > HISTORY_MAX {
-            // Those that may stand on a leg that is away stay, however long it is away: without
-            // them it would look as if it had gone on alone.
+            // Generations that an absent leg may hold stay in the history: without them the leg
+            // would seem to have gone on alone.
             let may_stand = |past: &Generation| {
                 let near = |member: &Member| {
                     let left = member.left.number;
@@ -143,12 +142,12 @@ impl Superblock {
         self.generation = Generation { number: self.generation.number + 1, tag };
     }
 
-    /// Whether this leg's array has been what the other leg says it is: the other one has then
-    /// told nobody anything that is not known here.
+    /// Whether this history contains the other leg's generation: the other one then acknowledged
+    /// nothing that is not known here.
     pub fn knows(&self, other: &Superblock) -> bool {
         let theirs = other.generation;
         let left = self.number_of(other.leg).map(|number| self.members[number].left);
-        // Who lists this leg as in has told nobody of a write that is not here.
+        // A superblock that lists this leg as in has acknowledged no write that is missing here.
         let lists_us =
             other.number_of(self.leg).is_some_and(|us| other.members[us].state == LegState::In);
         theirs == self.generation
@@ -157,7 +156,7 @@ impl Superblock {
             || lists_us
     }
 
-    /// Whether this lists the other leg as in, and that one has never been what this is.
+    /// Whether this lists the other leg as in, and the other has never had this generation.
     pub fn lacks(&self, other: &Superblock) -> bool {
         let lists_it = self
             .number_of(other.leg)
@@ -166,8 +165,7 @@ impl Superblock {
         lists_it && ours != other.generation && !other.history.contains(&ours)
     }
 
-    /// Whether this knows the other while the array is open, and all that are in are what this
-    /// says.
+    /// [`knows`](Self::knows) for an open array, whose legs that are in all have this generation.
     pub fn knows_while_open(&self, other: &Superblock) -> bool {
         let lists = |member: &Member| {
             let theirs = other.number_of(member.uuid).map(|number| other.members[number].state);
@@ -176,7 +174,7 @@ impl Superblock {
         self.knows(other) || self.members.iter().any(lists)
     }
 
-    /// The 4 KiB of a copy on the leg `leg`.
+    /// Encodes the copy for the leg `leg`.
     pub fn encode(&self, leg: u128) -> [u8; SUPERBLOCK_BYTES] {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
@@ -210,14 +208,14 @@ impl Superblock {
         bytes
     }
 
-    /// Reads a copy.
+    /// Decodes a copy.
     ///
     /// # Errors
     ///
     /// Why it cannot be used.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, Damage> {
         let mut bytes: [u8; SUPERBLOCK_BYTES] = match bytes.get(..SUPERBLOCK_BYTES) {
-            Some(bytes) if bytes.starts_with(&MAGIC) => bytes.try_into().expect("so many bytes"),
+            Some(bytes) if bytes.starts_with(&MAGIC) => bytes.try_into().expect("4 KiB"),
             _ => return Err(Damage::Absent),
         };
         let crc = u32_at(&bytes, CRC_AT);
@@ -225,7 +223,7 @@ impl Superblock {
         if crc32c(&bytes) != crc {
             return Err(Damage::Checksum);
         }
-        // Only behind the checksum: one wrong bit is no other version.
+        // After the checksum: a flipped bit is not another version.
         match u32_at(&bytes, 12) {
             VERSION => read(&bytes).ok_or(Damage::Nonsense),
             version => Err(Damage::Version(version)),
@@ -233,7 +231,7 @@ impl Superblock {
     }
 }
 
-/// What a copy of this version says, if it makes sense.
+/// The content of a copy of this version, if consistent.
 fn read(bytes: &[u8; SUPERBLOCK_BYTES]) -> Option<Superblock> {
     let name = &bytes[48..48 + NAME_MAX_BYTES];
     let name = &name[..name.iter().position(|byte| *byte == 0).unwrap_or(NAME_MAX_BYTES)];
@@ -265,7 +263,7 @@ fn read(bytes: &[u8; SUPERBLOCK_BYTES]) -> Option<Superblock> {
 }
 
 impl Superblock {
-    /// Whether the sizes fit each other, and each leg stands there once.
+    /// Whether sizes are consistent and each leg is listed once.
     fn makes_sense(&self) -> bool {
         let block = u64::from(self.block_bytes);
         let each_once = self
@@ -393,7 +391,7 @@ pub(super) mod test {
         for _ in 0..20_000 {
             let mut bytes = example().encode(11);
             for _ in 0..=rng.below(4) {
-                // Where it says something, mostly.
+                // Mostly within the used part.
                 let reach = if rng.below(4) == 0 { 4084 } else { 300 };
                 let at = 12 + rng.below(reach) as usize;
                 bytes[at] = rng.next_u64() as u8 >> rng.below(8);

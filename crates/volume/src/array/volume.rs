@@ -1,4 +1,4 @@
-//! An array as a volume: its legs are opened and put together, and a thread keeps it.
+//! An array as a volume: opens and assembles the legs, and runs the keeper on a thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -15,25 +15,25 @@ use super::{Array, ArrayError, Assembly, MAP_OFFSET, PAGE_BYTES, Page, Ways, cop
 use crate::uri::ArrayUri;
 use crate::{Ground, Hints, OpenError, Purpose, Uri, Volume};
 
-/// How long the keeper may take to make the map clean at the end.
+/// Time limit of the keeper to mark the map clean at the end.
 const CLOSING: Nanos = Nanos::from_secs(5);
-/// The keeper looks at least so often.
+/// Longest time between steps of the keeper.
 const LOOK: Nanos = Nanos::from_millis(1000);
 
 /// An array that is open.
 pub(crate) struct ArrayVolume {
-    /// Its legs by number; `None` for those that are not here.
+    /// Its legs by number; `None` for absent ones.
     legs: Arc<[Option<Arc<dyn Volume>>]>,
     array: Array,
     geometry: Geometry,
-    /// `None` where nothing is written.
+    /// `None` for an array opened read-only.
     thread: Option<Arc<Thread>>,
     lanes: AtomicU16,
     notes: Vec<String>,
     _locks: Vec<std::fs::File>,
 }
 
-/// Legs that were looked at, and what they make.
+/// Legs that were read, and the array they make.
 pub(super) struct Opened {
     pub(super) desks: Vec<Desk>,
     pub(super) found: Vec<Found>,
@@ -41,7 +41,7 @@ pub(super) struct Opened {
     pub(super) locks: Vec<std::fs::File>,
 }
 
-/// Opens the legs of an array and puts them together; nothing is written.
+/// Opens and assembles the legs of an array without writing.
 pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     let purpose = if writes { Purpose::Store } else { Purpose::Read };
     let (mut desks, mut lost, mut locks) = (Vec::new(), Vec::new(), Vec::new());
@@ -69,7 +69,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     Ok(Opened { desks, found, assembly, locks })
 }
 
-/// What the maps of the legs that are in say, by leg and page.
+/// The maps on the legs that are in, by leg and page.
 pub(super) fn read_maps(desks: &mut [Desk], assembly: &Assembly) -> Vec<Vec<Option<Page>>> {
     let block = &assembly.newest;
     let mut maps = Vec::new();
@@ -117,7 +117,7 @@ impl ArrayVolume {
         if purpose == Purpose::Write && array.is_written() {
             return Err(ArrayError::Written(uri.name.clone()).into());
         }
-        // Ways that were only there to look.
+        // Lanes opened only to read the metadata.
         drop(desks);
         let thread = match purpose.writes() {
             true => Some(Arc::new(Thread::start(&array, &assembly, &legs)?)),
@@ -128,7 +128,7 @@ impl ArrayVolume {
     }
 }
 
-/// New ways to the legs on a core; they keep the keeper.
+/// New lanes to the legs on a core; they keep the keeper's thread alive.
 fn ways(core: &Core, legs: &Arc<[Option<Arc<dyn Volume>>]>, thread: Option<Arc<Thread>>) -> Ways {
     let (core, legs) = (core.clone(), Arc::clone(legs));
     Box::new(move |leg| {
@@ -138,7 +138,7 @@ fn ways(core: &Core, legs: &Arc<[Option<Arc<dyn Volume>>]>, thread: Option<Arc<T
     })
 }
 
-/// The thread that keeps an array. It ends with the last who holds it.
+/// The keeper's thread. It ends with its last owner.
 struct Thread {
     stop: Arc<AtomicBool>,
     waker: Waker,
@@ -181,13 +181,13 @@ impl Drop for Thread {
         self.waker.wake();
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(handle) = handle {
-            // A thread that panicked has said so itself.
+            // A thread that panicked has reported it itself.
             let _ = handle.join();
         }
     }
 }
 
-/// Keeps the array until it is told to stop, and makes its map clean then.
+/// Runs the keeper until told to stop, then marks the map clean.
 fn keep(
     core: &Core,
     array: &Array,
@@ -235,7 +235,7 @@ impl Volume for ArrayVolume {
     fn hinted_lane(&self, core: &Core, _: Hints) -> Result<Box<dyn Lane>, OpenError> {
         let mut source = ways(core, &self.legs, self.thread.clone());
         let lanes = (0..self.legs.len()).map(|leg| source(leg).ok()).collect();
-        // 0 is nobody, and the last number is the keeper's.
+        // 0 means unowned, and the last number is the keeper's.
         let number = loop {
             match self.lanes.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
                 0 | u16::MAX => {}
@@ -257,7 +257,7 @@ impl Volume for ArrayVolume {
         self.legs.iter().flatten().find_map(|leg| leg.emulates())
     }
 
-    /// The longest of its legs, as soon as one has any.
+    /// The longest of its legs'.
     fn io_timeout(&self) -> Option<Nanos> {
         self.legs.iter().flatten().filter_map(|leg| leg.io_timeout()).max()
     }

@@ -1,7 +1,6 @@
-//! An emulated drive: real data of another volume, answered no sooner than a model says.
+//! An emulated drive: data of another volume, with completions delayed as a model says.
 //!
-//! The same [`DelayLane`] over a volume that keeps nothing, in virtual time, is the simulated
-//! drive.
+//! [`DelayLane`] over a null volume in virtual time is the simulated drive.
 
 mod profile;
 
@@ -20,32 +19,32 @@ use self::profile::{Found, TEXT_BYTES_MAX, load};
 use crate::watch::watch;
 use crate::{Ground, Hints, OpenError, Volume, null};
 
-/// After the name of a profile: taken though its fit is not usable.
+/// Suffix of a profile's name: accept it although its fit is poor.
 const ANYWAY: &str = ",anyway";
 
-/// A volume behind a modelled drive. The file of a profile may be changed while it is used: I/Os
-/// in flight end as they began, later ones go by the new figures.
+/// A volume behind a modelled drive. The profile's file may change while it is used: I/Os in flight
+/// keep their times, later ones follow the new profile.
 pub(crate) struct Delay {
     inner: Arc<dyn Volume>,
     drive: Arc<Drive>,
     about: String,
 }
 
-/// The drive, which a change of its profile's file reaches.
+/// The drive; changes of the profile's file apply to it.
 struct Drive {
     machine: Arc<Machine>,
-    /// A profile is taken though its fit is not usable.
+    /// Accept a profile although its fit is poor.
     anyway: bool,
     changes: Mutex<Changes>,
 }
 
-/// What became of changes of the profile.
+/// Changes of the profile so far.
 #[derive(Default)]
 struct Changes {
     count: u64,
-    /// The name of the last one.
+    /// Name of the last one.
     name: String,
-    /// Why the last one was not taken.
+    /// Why the last one was refused.
     refused: Option<String>,
 }
 
@@ -84,7 +83,7 @@ impl Delay {
 }
 
 impl Drive {
-    /// Goes on by another profile; one that makes no sense changes nothing.
+    /// Applies a new profile; an invalid one changes nothing.
     fn change(&self, text: Result<String, String>) {
         let taken = text.and_then(|text| Profile::parse(&text)).and_then(|profile| {
             if !self.anyway {
@@ -102,7 +101,7 @@ impl Drive {
         }
     }
 
-    /// What became of changes, in words.
+    /// Changes so far, in words.
     fn words(&self) -> Option<String> {
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let Changes { count, name, refused } = &*changes;
@@ -117,7 +116,7 @@ impl Drive {
     }
 }
 
-/// The ways of I/Os through one drive of a profile.
+/// The routes of I/Os through a drive of a profile.
 fn ways(profile: &Profile) -> Ways {
     let own = profile.clone();
     Box::new(move |way| Ok(own.route(1, way.drive, way.op, way.len_bytes)))
@@ -179,14 +178,14 @@ impl Volume for Delay {
     }
 }
 
-/// A seed that nobody chose, from the system: no two drives err together, nor two runs on one.
-/// Nothing could be repeated by a seed where the time is real.
+/// A random seed: neither two drives nor two runs repeat each other's times. A fixed seed would
+/// repeat nothing in real time.
 fn chance() -> u64 {
     RandomState::new().hash_one(())
 }
 
-/// A lane to one drive of `machine` that keeps nothing. At most `depth` I/Os are in the drive at
-/// once. It never asks to be woken: [`Machine::advance`] says when it has news.
+/// A lane to one drive of `machine` that stores nothing. At most `depth` I/Os are in the drive at
+/// once. It never asks to be polled: [`Machine::advance`] says when I/Os complete.
 pub fn simulated(
     machine: &Arc<Machine>,
     drive: u32,
@@ -197,36 +196,36 @@ pub fn simulated(
     Box::new(DelayLane::new(machine.clone(), drive, depth, inner))
 }
 
-/// A lane that holds each answer of another one back until the model says that it is due.
+/// Holds each completion of another lane back until the model says that it is due.
 ///
-/// Faults too: a drive needs its time to find out. The queue depth of the model holds for each
-/// lane; what is beyond it stays with the owner.
+/// Faults too: a drive needs time to detect them. The model's queue depth holds per lane; I/Os
+/// beyond it stay with the caller.
 struct DelayLane {
     machine: Arc<Machine>,
-    /// Its number there.
+    /// The drive's number in the machine.
     number: usize,
     drive: u32,
     depth: usize,
     inner: Box<dyn Lane>,
-    /// Asks for the times of the model; otherwise somebody else watches them.
+    /// Wakes at the model's times; otherwise the caller watches them.
     wakes: bool,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// On their way to the inner lane, with what the model is told of each.
+    /// I/Os for the inner lane, with the model's view of each.
     batch: VecDeque<Io>,
     ways: Vec<(u32, Way, Extent)>,
     finished: Vec<Done>,
     due: Vec<u32>,
-    /// Done and due.
+    /// Completions that are due.
     ready: Vec<Done>,
     broken: Option<String>,
 }
 
 /// An I/O in flight.
 struct Slot {
-    /// The owner's.
+    /// The caller's.
     tag: Tag,
-    /// The model lets it go.
+    /// The model has released it.
     due: bool,
     done: Option<Done>,
 }
@@ -269,7 +268,7 @@ impl DelayLane {
         }
     }
 
-    /// Takes what the inner lane has finished.
+    /// Collects completions of the inner lane.
     fn gather(&mut self, now: Nanos) {
         self.inner.poll(now, &mut self.finished);
         let mut finished = std::mem::take(&mut self.finished);
@@ -281,7 +280,7 @@ impl DelayLane {
         self.finished = finished;
     }
 
-    /// Answers an I/O that is both done and due.
+    /// Completes an I/O that is both done and due.
     fn answer(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.due
@@ -292,7 +291,7 @@ impl DelayLane {
         }
     }
 
-    /// The model cannot go on: nothing that it would say is worth waiting for.
+    /// The model failed: nothing waits for it any more.
     #[cold]
     fn give_up(&mut self, why: String) {
         self.broken = Some(why);
@@ -336,7 +335,7 @@ impl Lane for DelayLane {
             self.batch.push_back(io);
         }
         self.inner.submit(now, &mut self.batch);
-        // What the inner lane has no room for stays with the owner, as if it had not been seen.
+        // I/Os beyond the inner lane's room stay with the caller, as if never submitted.
         while let Some(mut io) = self.batch.pop_back() {
             let index = io.tag.0 as u32;
             io.tag = self.slots[index as usize].tag;
@@ -350,7 +349,7 @@ impl Lane for DelayLane {
                 self.give_up(error.to_string());
             }
         }
-        // Answers that are here already need no further turn.
+        // Completions that are ready need no further turn.
         if self.inner.wake().is_some_and(|at| at <= now) {
             self.gather(now);
         }

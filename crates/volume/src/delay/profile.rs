@@ -1,4 +1,4 @@
-//! The profile of an emulated drive, by the name that stands in its URI.
+//! Finds the profile of an emulated drive by the name in its URI.
 
 use std::path::Path;
 
@@ -7,30 +7,30 @@ use model::device::{Profile, shipped_names};
 
 use crate::watch::read_short;
 
-/// Longest text that is read, in bytes.
+/// Maximum length of a profile, in bytes.
 pub(super) const TEXT_BYTES_MAX: u64 = 1 << 16;
 
 /// Why a profile was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("profile {name}: {reason}")]
 pub struct ProfileError {
-    /// As it was named.
+    /// The name as given.
     pub name: String,
     /// What is wrong, and what would be right.
     pub reason: String,
 }
 
-/// A profile, and whether a file says it, which may change.
+/// A profile, and whether it comes from a file, which may change.
 pub(super) struct Found {
     pub profile: Profile,
     pub is_file: bool,
 }
 
-/// A profile that comes along, that of a file, or that of a drive of the catalogue, in this order.
+/// A shipped profile, that of a file, or that of a drive of the catalogue, in this order.
 ///
 /// # Errors
 ///
-/// With the remedy, when there is none or it makes no sense.
+/// There is none, or it is invalid; with the remedy.
 pub(super) fn load(name: &str) -> Result<Found, ProfileError> {
     if let Some(profile) = Profile::shipped(name) {
         return Ok(Found { profile, is_file: false });

@@ -18,7 +18,7 @@ fn machine(profile: &Profile, drives: u32) -> Arc<Machine> {
     Arc::new(Machine::new(profile.network(drives), ways, 7).unwrap())
 }
 
-/// A lane over one that keeps nothing, which asks to be woken.
+/// A lane over a null volume, which asks to be polled.
 fn lane(text: &str) -> DelayLane {
     over(text, null::lane(GEOMETRY()))
 }
@@ -49,14 +49,14 @@ fn polled(lane: &mut dyn Lane, now: u64) -> Vec<(u64, Result<(), Fault>)> {
 fn an_answer_comes_when_the_model_says_and_not_before() {
     let mut lane = lane(FIXED);
     assert_eq!(lane.wake(), None);
-    // Equal tags are the owner's business; two servers, and a write that takes longer.
+    // Equal tags are the caller's business; two servers, and writes that take longer.
     let ios = [io(5, Op::Write, 0), io(5, Op::Read, 0), io(6, Op::Read, 512)];
     assert!(submit(&mut lane, 1000, ios).is_empty());
     assert_eq!(lane.wake(), Some(Nanos(11_000)));
     assert_eq!(polled(&mut lane, 10_999), []);
     assert_eq!(polled(&mut lane, 11_000), [(5, Ok(()))]);
     assert_eq!(lane.wake(), Some(Nanos(21_000)));
-    // The write began first, and is the last to be done.
+    // The write began first and completes last.
     assert_eq!(polled(&mut lane, 50_000), [(6, Ok(())), (5, Ok(()))]);
     assert_eq!(lane.wake(), None);
 }
@@ -83,7 +83,7 @@ fn what_the_drive_has_no_room_for_stays_with_the_owner() {
     assert_eq!(submit(&mut lane, 10_000, left).len(), 1);
 }
 
-/// A lane that takes two I/Os at once and is done with them when the test says so.
+/// A lane that takes two I/Os at once and completes them when the test says so.
 struct Slow(Rc<RefCell<Vec<Io>>>, Rc<RefCell<Vec<Done>>>);
 
 impl Lane for Slow {
@@ -111,7 +111,7 @@ fn an_answer_waits_for_the_data_too() {
     let mut lane = over(FIXED, Box::new(Slow(taken.clone(), done.clone())));
     let left = submit(&mut lane, 0, (10..13).map(|tag| io(tag, Op::Read, 0)));
     assert_eq!(left.iter().map(|io| io.tag.0).collect::<Vec<_>>(), [12], "its own tag again");
-    // Due, but the second one alone is done.
+    // Both are due, but only the second is done.
     let second = taken.borrow_mut().remove(1);
     done.borrow_mut().push(Done { tag: second.tag, result: Ok(()), cause: Cause::NONE, buf: None });
     assert_eq!(polled(&mut lane, 10_000), [(11, Ok(()))]);
@@ -124,7 +124,7 @@ fn an_answer_waits_for_the_data_too() {
         buf: None,
     });
     assert_eq!(polled(&mut lane, 12_345), [(10, Err(Fault::Medium))]);
-    // The third one counts from when it was taken.
+    // The third one's time starts when it was taken.
     assert!(submit(&mut lane, 20_000, left).is_empty());
     let third = taken.borrow_mut().remove(0);
     done.borrow_mut().push(Done { tag: third.tag, result: Ok(()), cause: Cause::NONE, buf: None });
@@ -132,8 +132,8 @@ fn an_answer_waits_for_the_data_too() {
     assert_eq!(polled(&mut lane, 30_000), [(12, Ok(()))]);
 }
 
-/// Keeps `outstanding` reads of 512 bytes on each lane for so many I/Os; I/Os per second and mean
-/// latency in seconds.
+/// Keeps `outstanding` reads of 512 bytes on each lane for this many I/Os; returns I/Os per second
+/// and mean latency in seconds.
 fn closed_loop(machine: &Machine, lanes: &mut [Box<dyn Lane>], outstanding: u64) -> (f64, f64) {
     let (mut now, mut news) = (Nanos(0), Vec::new());
     let (mut count, mut sum_ns, mut done) = (0_u64, 0_u64, Vec::new());
@@ -147,7 +147,7 @@ fn closed_loop(machine: &Machine, lanes: &mut [Box<dyn Lane>], outstanding: u64)
             lanes[lane].poll(now, &mut done);
             for done in done.drain(..) {
                 (count, sum_ns) = (count + 1, sum_ns + now.0 - done.tag.0);
-                // The tag says when it began.
+                // The tag holds the start time.
                 submit(&mut *lanes[lane], now.0, [io(now.0, Op::Read, 0)]);
             }
         }
@@ -170,7 +170,7 @@ fn rates_and_latencies_are_those_of_theory() {
         let theory = solve(&network, Method::Exact).unwrap();
         let run = Run { seed: 3, warmup: 4_000, requests: 40_000 };
         let simulated = simulate(&network, run, |_| ()).unwrap();
-        // Two simulations of the same length differ by √2 of their interval.
+        // Two simulations of equal length differ by √2 of their interval.
         let each = &simulated.throughput_per_s[0];
         let interval = 1.5 * each.half_width / each.mean;
         assert!(interval < 0.05, "{interval}");
@@ -180,8 +180,8 @@ fn rates_and_latencies_are_those_of_theory() {
     }
 }
 
-/// Keeps `outstanding` I/Os on an emulated drive by the waking of its own lane, over real memory:
-/// I/Os per second and mean latency in seconds, from when the drive has taken an I/O.
+/// Keeps `outstanding` I/Os on an emulated drive, woken by its own lane, over real memory; returns
+/// I/Os per second and mean latency in seconds from when the drive took an I/O.
 fn emulated(profile: &Profile, op: Op, outstanding: u32, ios: u64) -> (f64, f64) {
     let depth = profile.queue_depth.unwrap_or(u32::MAX);
     let inner = null::lane(GEOMETRY());
@@ -215,7 +215,7 @@ fn emulated(profile: &Profile, op: Op, outstanding: u32, ios: u64) -> (f64, f64)
 fn a_flush_has_a_price_of_its_own_and_worn_flash_is_slow() {
     let text = "name = 'x'\n[[stage]]\nname = 'a'\nservers = 1\nread = { each_s = 10e-6 }\n\
         write = { per_byte_s = 1e-9 }\nshape = 'fixed'\n";
-    // What nobody has given a time takes none.
+    // I/Os without a modelled time take none.
     let mut free = lane(text);
     submit(&mut free, 0, [io(1, Op::Flush, 0)]);
     assert_eq!(polled(&mut free, 1000), [(1, Ok(()))]);
@@ -227,7 +227,7 @@ fn a_flush_has_a_price_of_its_own_and_worn_flash_is_slow() {
     submit(&mut lane, 0, [io(1, Op::Flush, 0), io(2, Op::Read, 0)]);
     assert_eq!(polled(&mut lane, 1_999_999), []);
     assert_eq!(polled(&mut lane, 2_010_000), [(1, Ok(())), (2, Ok(()))]);
-    // Ten writes use the reserve up, and the last two find it low.
+    // Ten writes use up the reserve; the last two find it low.
     let mut now = 3_000_000;
     let times: Vec<u64> = (0..10)
         .map(|tag| {
@@ -284,9 +284,8 @@ fn any_length_has_a_way_within_a_limit() {
 
 const DISK: fn() -> Geometry = || Geometry::new(8 << 30, 512);
 
-/// Keeps `outstanding` I/Os of 4 KiB on a disk, by the waking of its own lane or, as a simulation
-/// does, of its machine; I/Os per second and mean latency in seconds from when the drive has taken
-/// one.
+/// Keeps `outstanding` I/Os of 4 KiB on a disk, woken by its own lane or, as in a simulation, by
+/// its machine; returns I/Os per second and mean latency in seconds from when the drive took one.
 fn disk(
     profile: &Profile,
     op: Op,
@@ -359,7 +358,7 @@ fn a_disk_is_the_same_emulated_simulated_and_in_theory_at_any_depth() {
         }
         rates.push(found[0].0);
     }
-    // 2.9 ms, half a turn, 4 KiB and the controller: 201 a second, more with more to choose from.
+    // Seek 2.9 ms, half a turn, 4 KiB and the controller: 201 IOPS, more with more to choose from.
     assert!((rates[0] - 201.0).abs() < 4.0, "{rates:?}");
     assert!(rates[5] > 2.2 * rates[0] && rates[7] > rates[5], "{rates:?}");
 }
@@ -373,7 +372,7 @@ fn a_stream_is_as_fast_as_the_medium() {
             assert!((rate * 4096.0 / 100e6 - 1.0).abs() < 0.01, "{outstanding}: {rate}");
         }
     }
-    // Writes that come one at a time, and uncached, miss a turn each; two at a time do not.
+    // Uncached writes at depth 1 miss a turn each; at depth 2 they do not.
     let (rate, _) = disk(&profile, Op::Write, 1, false, |made| made * 4096);
     assert!((240.0..=250.0).contains(&rate), "{rate}");
     let (rate, _) = disk(&profile, Op::Write, 2, false, |made| made * 4096);

@@ -9,7 +9,7 @@ use super::{Dial, Learned, learn};
 use crate::OpenError;
 use crate::uri::{IscsiUri, Uri};
 
-/// Our own name, for targets that log or allow initiators by name.
+/// Our default name, for targets that log or allow initiators by name.
 const INITIATOR_NAME: &str = "iqn.2026-11.io.drumfire:initiator";
 
 impl IscsiUri {
@@ -97,7 +97,7 @@ impl Errand for Discovery {
     }
 
     fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // It logs out when it has its answer.
+        // It logs out when it has the answer.
     }
 
     fn has_left(&self) -> bool {
@@ -105,7 +105,7 @@ impl Errand for Discovery {
     }
 }
 
-/// Asks the portal at `address` which targets it has: their names with their addresses.
+/// Asks the portal at `address` for its targets: names with their addresses.
 pub fn discover_iscsi(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
     let begin = |now| Discovery::new(INITIATOR_NAME, now);
     let (targets, _leaves) = learn(address, || address.to_owned(), begin)?;

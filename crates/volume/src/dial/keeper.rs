@@ -1,9 +1,9 @@
-//! One thread of the process for all connections that carry no I/O: those on which something is
-//! learned, such as the shape of a volume, and the admin queues that keep NVMe associations alive.
+//! One thread of the process for all connections without I/O: those that query something, such as a
+//! volume's capacity, and the NVMe admin queues that keep associations alive.
 //!
-//! Whoever opens a volume waits until its connection has learned what it is for; the connections of
-//! all who wait go on side by side, and so do their ends, for which nobody waits but the last: the
-//! thread ends when nobody holds anything of it any more.
+//! Opening a volume waits until its connection has the answer. Connections of several callers
+//! proceed in parallel, and so do their logouts, for which only the last owner waits: the thread
+//! ends with its last connection.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,43 +20,43 @@ use proto::{Endpoint, Outbox};
 use super::orders::{Giver, Next, Taker};
 use crate::link::Link;
 
-/// How long an orderly end may take.
+/// Time limit of a logout.
 const LEAVING: Nanos = Nanos::from_secs(1);
-/// Deadlines are looked at no more often than this: there may be a thousand of them, and a wait
-/// that ends early is spun through.
+/// Shortest time between checks of deadlines: there may be a thousand, and a wait that ends early
+/// is spun through.
 const LOOK: Nanos = Nanos::from_millis(5);
-/// Small and large buffers that the thread lends at most: what is said here is short, and less than
-/// a huge page in all is not cleared before it is used.
+/// Small and large buffers of the thread: messages here are short, and a pool below a huge page is
+/// not cleared before use.
 const POOL: (usize, usize) = (16, 4);
 
 /// A short-lived session that fetches one answer.
 pub(super) trait Errand: Endpoint + Send + 'static {
-    /// What it learns.
+    /// The answer.
     type Found: Send + 'static;
 
-    /// What was learned, as soon as it was.
+    /// The answer, once it is known.
     fn found(&self) -> Option<Self::Found>;
 
-    /// Asks for an orderly end, if it does not end by itself.
+    /// Asks for a logout, if the session does not end by itself.
     fn leave(&mut self, now: Nanos, out: &mut Outbox);
 
-    /// Whether all was said.
+    /// Whether the session has ended.
     fn has_left(&self) -> bool;
 }
 
-/// A connection that the thread holds. Dropping it ends the connection in order; the last to be
-/// dropped waits for all that still do.
+/// A connection held by the thread. Dropping it logs out; the last one dropped waits for all that
+/// are still logging out.
 pub(super) struct Kept {
     number: u32,
     ended: Ended,
     keeper: Arc<Keeper>,
 }
 
-/// Why a connection is over, if it is.
+/// Why a connection ended, if it did.
 type Ended = Arc<Mutex<Option<String>>>;
 
 impl Kept {
-    /// Why the connection has ended, if it has.
+    /// Why the connection ended, if it did.
     pub(super) fn ended(&self) -> Option<String> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -76,16 +76,16 @@ pub(super) struct Keeper {
 }
 
 enum Order {
-    /// Take over the connection that this begins.
+    /// Take over the connection that this opens.
     Begin(u32, Begin),
-    /// End it.
+    /// Log out.
     Leave(u32),
 }
 
 type Begin = Box<dyn FnOnce(&Core) -> Option<Box<dyn Visit>> + Send>;
 
 impl Keeper {
-    /// The thread of this process, started if nobody has it.
+    /// The thread of this process, started if it does not run.
     pub(super) fn get() -> io::Result<Arc<Keeper>> {
         static KEEPER: Mutex<Weak<Keeper>> = Mutex::new(Weak::new());
         let mut known = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,7 +107,7 @@ impl Keeper {
                 let (waker, _) = core.waker()?;
                 Ok::<_, io::Error>((core, waker))
             };
-            // Whoever started this waits for the answer.
+            // The caller waits for the answer.
             match opened() {
                 Ok((core, waker)) => {
                     let _ = started.send(Ok(waker));
@@ -123,8 +123,8 @@ impl Keeper {
         Ok(Keeper { orders: Some(giver(waker)), next, thread: Some(thread) })
     }
 
-    /// Carries on with `end` on a connection that was just made, and waits until it has learned
-    /// what it is for. Or says why it never will, in words for the user.
+    /// Runs `end` on a connection, and waits for its answer or for the reason why there is none, in
+    /// words for the user.
     pub(super) fn send<E: Errand>(
         self: Arc<Keeper>,
         stream: TcpStream,
@@ -144,14 +144,14 @@ impl Keeper {
             }
         });
         self.order(Order::Begin(number, begin));
-        // Sent to by the call, or dropped with it.
+        // The connection sends it, or drops the sender.
         let found = wait.recv().unwrap_or_else(|_| Err("its thread has ended".to_owned()))?;
         Ok((found, Kept { number, ended, keeper: self }))
     }
 
     fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
-            // A thread that is gone has told all of its connections.
+            // A thread that ended has reported to all of its connections.
             orders.give(order);
         }
     }
@@ -161,18 +161,18 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so itself.
+            // A thread that panicked has reported it itself.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread works on.
+/// The thread's connections.
 struct Table {
     core: Core,
     calls: HashMap<u32, Box<dyn Visit>>,
     by_token: HashMap<Token, u32>,
-    /// When the deadlines are to be looked at.
+    /// Next check of the deadlines.
     look: Nanos,
 }
 
@@ -182,7 +182,7 @@ impl Table {
         Table { core, calls, by_token, look: Nanos(u64::MAX) }
     }
 
-    /// Works until there are neither orders to come nor calls.
+    /// Works until there are neither orders nor connections.
     fn keep(mut self, orders: &Taker<Order>) {
         let mut ready = Vec::new();
         let mut over = false;
@@ -242,45 +242,45 @@ impl Table {
     }
 }
 
-/// Why a call is looked after.
+/// Why a connection is visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visiting {
-    /// Something came, or may be due.
+    /// Data arrived, or a deadline may be due.
     News,
-    /// It is to end.
+    /// It is to log out.
     Leave,
 }
 
-/// A connection, whatever it is there for.
+/// A connection, whatever its answer.
 trait Visit {
     fn token(&self) -> Token;
 
-    /// Does what is due; false when it is over.
+    /// Does the work that is due; false when it has ended.
     fn step(&mut self, now: Nanos, visiting: Visiting) -> bool;
 
     fn deadline(&self) -> Option<Nanos>;
 
-    /// It is over, for this reason.
+    /// It has ended, for this reason.
     fn end(&mut self, why: &str);
 }
 
 struct Call<E: Errand> {
     link: Link<E>,
-    /// Who waits for what is found.
+    /// The caller that waits for the answer.
     asked: Option<Sender<Result<E::Found, String>>>,
     ended: Ended,
-    /// When it is over, whether the other end agrees or not.
+    /// Time limit of the logout.
     until: Option<Nanos>,
 }
 
 impl<E: Errand> Call<E> {
-    /// Takes what came; why it is over, if it is.
+    /// Receives data; returns why the connection ended, if it did.
     fn take(&mut self, now: Nanos) -> Result<(), String> {
         let taken = self.link.take(now);
         if let Some(found) = self.asked.as_ref().and_then(|_| self.link.end.found())
             && let Some(asked) = self.asked.take()
         {
-            // Whoever asked waits for it.
+            // The caller waits for it.
             let _ = asked.send(Ok(found));
         }
         taken.map_err(|ending| ending.to_string())?;
@@ -289,7 +289,7 @@ impl<E: Errand> Call<E> {
             Some(End::Closed) if self.link.heard && self.asked.is_none() => {
                 Err("the peer closed the connection".to_owned())
             }
-            // Some say in their own protocol what they think of ours.
+            // A peer may speak its own protocol at ours.
             Some(End::Closed) if self.link.heard => {
                 Err("the peer closed the connection before it answered: is it another protocol's \
                     port?"

@@ -1,4 +1,4 @@
-//! How a remote volume is reached: the only place here that knows protocols.
+//! How to reach a remote volume: the only module of this crate that knows protocols.
 
 mod iscsi;
 mod keeper;
@@ -22,15 +22,15 @@ pub use iscsi::discover_iscsi;
 pub(crate) use nvme::NvmeDial;
 pub use subsystems::discover_nvme;
 
-/// How long an address has to answer.
+/// Time limit of an address.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the other end tells of a volume.
+/// What a target reports of a volume.
 #[derive(Clone, Debug)]
 pub(crate) struct Learned {
-    /// Its shape.
+    /// Its geometry.
     pub(crate) geometry: Geometry,
-    /// What the target calls it.
+    /// Its product name.
     pub(crate) product: Option<String>,
     /// A flush on one connection makes durable what others have written.
     pub(crate) flushes_all: bool,
@@ -38,44 +38,45 @@ pub(crate) struct Learned {
 
 /// A protocol and an address in it.
 pub(crate) trait Dial: Clone + Send + Sync + 'static {
-    /// Our end of a connection.
+    /// Our endpoint of a connection.
     type End: Initiator + 'static;
 
-    /// What the volume is, learned from the other end.
+    /// Queries the volume's properties from the target.
     fn learn(&self) -> Result<Learned, OpenError>;
 
-    /// What an end takes up as long as its connection lives, such as a number. Dropped behind it.
+    /// A resource that an endpoint holds while its connection lives, such as a queue id. Dropped
+    /// after it.
     type Place: 'static;
 
-    /// A fresh end. An error in words for the user if the other end allows no more.
+    /// A new endpoint. An error for the user if the target allows no more.
     fn initiator(&self, now: Nanos) -> Result<(Self::End, Self::Place), String>;
 
-    /// Why no connection is of use before [`renew`](Self::renew), if that is so: it is told here,
-    /// not on the connections, where they have nothing to carry.
+    /// Why no connection is usable before [`renew`](Self::renew), if so: the association reports
+    /// it, not its I/O queues.
     fn stale(&self) -> Option<String> {
         None
     }
 
-    /// Gets ready for a new connection after one broke. May take seconds.
+    /// Prepares for a new connection after one broke. May take seconds.
     fn renew(&self) -> Result<(), OpenError>;
 
-    /// How long a lane tries to come back when its connection breaks; `None`: not at all.
+    /// Time limit of reconnecting; `None`: no reconnection.
     fn patience(&self) -> Option<Nanos>;
 
-    /// How long a lane waits for the answer to an I/O.
+    /// Time-out of an I/O.
     fn io_timeout(&self) -> Nanos;
 
     /// Host and port.
     fn address(&self) -> &str;
 
-    /// The volume's name.
+    /// The volume's URI.
     fn uri(&self) -> String;
 
     /// The protocol's name for people.
     fn transport(&self) -> &'static str;
 }
 
-/// Connects to `host:port`, trying each of the host's addresses.
+/// Connects to `host:port`, trying each address of the host.
 pub(crate) fn connect(address: &str) -> Result<TcpStream, OpenError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     let found = address.to_socket_addrs().map_err(|error| connect_error(address, error))?;
@@ -88,8 +89,8 @@ pub(crate) fn connect(address: &str) -> Result<TcpStream, OpenError> {
     Err(connect_error(address, last))
 }
 
-/// Connects to `address` and waits until the end that `begin` makes has learned what it is for.
-/// `name` is that of what is asked, for the user. The connection goes on until its hold is dropped.
+/// Connects to `address` and waits for the answer of the endpoint that `begin` makes. `name` tells
+/// the user what is asked. The connection lives until its handle is dropped.
 fn learn<E: Errand>(
     address: &str,
     name: impl FnOnce() -> String,

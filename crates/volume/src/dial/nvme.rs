@@ -1,4 +1,4 @@
-//! NVMe/TCP: an association is an admin queue, kept alive here, and a queue for each lane.
+//! NVMe/TCP: an association is an admin queue, kept alive here, and an I/O queue per lane.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use super::{Dial, Learned, learn, subsystems};
 use crate::OpenError;
 use crate::uri::{NvmeUri, Uri};
 
-/// Our own name, for targets that log or allow hosts by name.
+/// Our default NQN, for targets that log or allow hosts by name.
 pub(super) const HOST_NQN: &str = "nqn.2026-11.io.drumfire:host";
-/// Queues that are asked for: as many lanes as a volume may have.
+/// I/O queues to ask for: as many as a volume may have lanes.
 const QUEUES: u16 = 64;
 /// I/Os in flight on a queue.
 const QUEUE_DEPTH: u16 = 1023;
 
-/// A subsystem with an open association. Clones are the same one; the last to go ends it.
+/// A subsystem with an open association, shared by clones; the last one dropped ends it.
 #[derive(Clone)]
 pub(crate) struct NvmeDial(Arc<Inner>);
 
@@ -27,23 +27,23 @@ struct Inner {
     uri: NvmeUri,
     config: NvmeInitiatorConfig,
     open: Mutex<Arc<Open>>,
-    /// Held while a new association is made, which takes longer than a core may wait.
+    /// Held while a new association is opened, which takes longer than a core may wait.
     renewing: Mutex<()>,
 }
 
 /// An association.
 struct Open {
     association: Association,
-    /// Numbers of queues that no lane has, the longest unused first: the controller may still be
-    /// busy with the end of the last.
+    /// Ids of unused queues, the longest unused first: the controller may still be deleting the
+    /// last.
     free_queues: Mutex<VecDeque<u16>>,
-    /// Keeps it alive; dropped, it ends it.
+    /// The admin queue, which keeps it alive; dropping it ends the association.
     admin: Kept,
 }
 
 impl NvmeDial {
-    /// Connects the admin queue and learns what it has to tell. Where the subsystem is that of
-    /// discovery, the only one that the portal shows is opened.
+    /// Connects the admin queue and identifies the namespace. With the discovery NQN it opens the
+    /// only subsystem that the portal lists.
     pub(crate) fn open(uri: &NvmeUri) -> Result<NvmeDial, OpenError> {
         if uri.subsystem == NvmeUri::ONLY_SUBSYSTEM {
             return NvmeDial::open_named(&subsystems::only_one(uri)?);
@@ -86,7 +86,7 @@ impl Open {
     }
 }
 
-/// A number for this host: the same for all associations of this process.
+/// The host identifier: the same for all associations of this process.
 pub(super) fn host_id() -> [u8; 16] {
     let mut id = *b"drumfire\0\0\0\0\0\0\0\x01";
     id[8..12].copy_from_slice(&std::process::id().to_be_bytes());
@@ -119,8 +119,8 @@ impl Dial for NvmeDial {
         self.0.open().admin.ended()
     }
 
-    /// Opens a new association if the old one has ended. The lanes of a volume break together:
-    /// the first that comes here does it, the others wait for it.
+    /// Opens a new association if the old one has ended. A volume's lanes break together: the first
+    /// to come here does it, the others wait.
     fn renew(&self) -> Result<(), OpenError> {
         let _renewing = self.0.renewing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.stale().is_some() {
@@ -153,7 +153,7 @@ impl Dial for NvmeDial {
     }
 }
 
-/// The number of a queue, free for another when this is dropped.
+/// A queue id, free for another lane when this is dropped.
 pub(crate) struct QueueNumber {
     open: Arc<Open>,
     number: u16,

@@ -1,34 +1,33 @@
-//! Orders to a thread that sleeps while there are none.
+//! A queue of orders to a thread that sleeps while it is empty.
 //!
-//! Each order is either taken or dropped, also where the thread ends before its time, so whoever
-//! waits for what comes of one hears of it by what the order holds.
+//! Each order is either taken or dropped, also if the thread ends early, so a caller that waits for
+//! its result learns of that through what the order holds.
 
 use std::collections::VecDeque;
 
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, Waker};
 
-/// The orders that wait.
+/// Queued orders.
 struct Queue<T>(Mutex<Waiting<T>>);
 
 struct Waiting<T> {
     orders: VecDeque<T>,
     /// There will be no more.
     over: bool,
-    /// Nobody takes them any more.
+    /// The receiver is gone.
     left: bool,
 }
 
-/// Where the thread takes its orders. When it is dropped, those that wait are dropped, and so is
-/// each that comes later.
+/// The thread's end. Dropping it drops the queued orders and all later ones.
 pub(super) struct Taker<T>(Arc<Queue<T>>);
 
-/// What the thread is to do.
+/// The thread's next step.
 pub(super) enum Next<T> {
     /// Carry this out.
     Order(T),
-    /// Nothing now. There will be a wake-up for what comes.
+    /// Nothing now; a new order wakes the thread.
     Nothing,
-    /// Nothing any more.
+    /// No more orders will come.
     Over,
 }
 
@@ -38,8 +37,7 @@ impl<T> Taker<T> {
         Taker(Arc::new(Queue(Mutex::new(waiting))))
     }
 
-    /// The other side, which wakes the thread by `waker` for each order and for the end. There is
-    /// one.
+    /// The only sender, which wakes the thread by `waker` for each order and for the end.
     pub(super) fn giver(&self) -> impl FnOnce(Waker) -> Giver<T> + use<T> {
         let queue = Arc::clone(&self.0);
         move |waker| Giver { queue, waker }
@@ -62,19 +60,19 @@ impl<T> Drop for Taker<T> {
             waiting.left = true;
             std::mem::take(&mut waiting.orders)
         };
-        // Not under the lock: an order may hold anything.
+        // Not under the lock: dropping an order may run anything.
         drop(orders);
     }
 }
 
-/// Gives orders. When it is dropped, there will be no more.
+/// Sends orders. Dropping it says that there will be no more.
 pub(super) struct Giver<T> {
     queue: Arc<Queue<T>>,
     waker: Waker,
 }
 
 impl<T> Giver<T> {
-    /// Gives an order to the thread, or drops it if the thread has ended.
+    /// Sends an order to the thread, or drops it if the thread has ended.
     pub(super) fn give(&self, order: T) {
         let refused = {
             let mut waiting = self.queue.lock();

@@ -1,4 +1,4 @@
-//! Which NVMe subsystems a portal has.
+//! NVMe discovery.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
@@ -12,11 +12,10 @@ use super::nvme::{HOST_NQN, host_id};
 use crate::OpenError;
 use crate::uri::{NvmeUri, Uri};
 
-/// Names that an error lists.
+/// Maximum number of names in an error.
 const LISTED_MAX: usize = 8;
 
-/// Asks the discovery service at `address` which subsystems there are: their names with their
-/// addresses.
+/// Asks the discovery service at `address` for its subsystems: names with their addresses.
 pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
     let found = ask(address, HOST_NQN, || address.to_owned())?;
     let row = |entry: DiscoveryEntry| {
@@ -26,11 +25,11 @@ pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenEr
     Ok(found.into_iter().map(row).collect())
 }
 
-/// The same volume, in the only subsystem that its portal shows this host.
+/// The URI with the name of the only subsystem that its portal shows this host.
 ///
 /// # Errors
 ///
-/// When the portal shows none, or several: which of them is meant, nobody knows.
+/// The portal shows none, or several to choose from.
 pub(super) fn only_one(uri: &NvmeUri) -> Result<NvmeUri, OpenError> {
     let name = || Uri::Nvme(uri.clone()).to_string();
     let found = ask(&uri.address, uri.session.initiator.as_deref().unwrap_or(HOST_NQN), name)?;
@@ -42,7 +41,7 @@ pub(super) fn only_one(uri: &NvmeUri) -> Result<NvmeUri, OpenError> {
     Ok(NvmeUri { subsystem, address, ..uri.clone() })
 }
 
-/// The only subsystem in a portal's answer, and where it is if not at an address that was `asked`.
+/// The only subsystem in a discovery log, and its address if not one of those `asked`.
 fn choose(
     found: &[DiscoveryEntry],
     asked: &[SocketAddr],
@@ -73,7 +72,7 @@ fn socket_address(entry: &DiscoveryEntry) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, entry.trsvcid.parse().ok()?))
 }
 
-/// Host and port as URIs have them.
+/// Host and port, as in URIs.
 fn written(entry: &DiscoveryEntry) -> String {
     match entry.traddr.contains(':') {
         true => format!("[{}]:{}", entry.traddr, entry.trsvcid),
@@ -81,7 +80,7 @@ fn written(entry: &DiscoveryEntry) -> String {
     }
 }
 
-/// The subsystems with namespaces that the discovery service at `address` shows this host.
+/// The NVM subsystems that the discovery service at `address` shows this host.
 fn ask(
     address: &str,
     host_nqn: &str,
@@ -101,7 +100,7 @@ impl Errand for NvmeDiscovery {
     }
 
     fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // It shuts its controller down when it has its answer.
+        // It shuts its controller down when it has the log.
     }
 
     fn has_left(&self) -> bool {

@@ -1,8 +1,8 @@
-//! What a write cache holds: blocks that were acknowledged and are not on the medium yet.
+//! A volatile write cache: blocks that were acknowledged and are not on the medium yet.
 //!
-//! One for all lanes of a volume, which take turns by a lock, once for each batch. A block is
-//! known by the number of the write that it comes from; `since` is the first write whose data of
-//! it would be lost with the cache, so a flush is done when no block is left from before it.
+//! One for all lanes of a volume, under a lock taken once per batch. A block has the number of its
+//! last write; `since` is the first write whose data would be lost with the cache, so a flush is
+//! complete when no block's `since` is older than the flush.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,60 +14,60 @@ use block::{Rng, splitmix};
 use super::rule::Cut;
 use super::schedule::CacheRule;
 
-/// Most bytes that one I/O brings to the medium.
+/// Maximum bytes that one I/O writes to the medium.
 const RUN_MAX_BYTES: u64 = 64 << 10;
 
 /// A write cache.
 pub(super) struct Cache {
     pub(super) block_bytes: u64,
     inside: Mutex<Inside>,
-    /// Its [`Manner`], to be asked without the lock.
+    /// Its [`Manner`], readable without the lock.
     manner: AtomicU8,
-    /// Blocks that it holds, to be asked without the lock.
+    /// Number of its blocks, readable without the lock.
     held: AtomicU64,
-    /// How often the power was cut.
+    /// Number of power cuts.
     cuts: AtomicU64,
 }
 
 struct Inside {
     rule: Option<CacheRule>,
     blocks: BTreeMap<u64, Block>,
-    /// How many writes there were.
+    /// Number of writes.
     writes: u64,
     rng: Rng,
     counts: Counts,
 }
 
-/// What became of what it held.
+/// What was lost or not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Flushes, and writes with FUA, that were only acknowledged.
+    /// Flushes and FUA writes acknowledged without being durable.
     pub(super) lies: u64,
-    /// Blocks of acknowledged writes that cuts of the power have lost.
+    /// Blocks of acknowledged writes lost in power cuts.
     pub(super) lost: u64,
 }
 
 struct Block {
     data: Box<[u8]>,
-    /// The write that it comes from.
+    /// The number of its last write.
     number: u64,
     /// The first write of it that is not on the medium.
     since: u64,
-    /// It is on its way to the medium, or the medium's block is being changed otherwise: one at a
-    /// time, or they would arrive in any order.
+    /// It is being written to the medium, or the medium's block is being changed otherwise. Only
+    /// one at a time, to keep the order.
     busy: bool,
-    /// What counts as on the medium since the last cut, though it never went there.
+    /// Its data after the last cut, if that counts as on the medium without having been written.
     safe: Option<Box<[u8]>>,
 }
 
 /// What an acknowledgement means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// It is on the medium.
+    /// The data is on the medium (write-through).
     Through = 0,
-    /// It is on the medium when it is flushed or was written with FUA.
+    /// The data is on the medium after a flush or with FUA (write-back).
     Honest = 1,
-    /// Nothing.
+    /// Nothing: flushes and FUA are ignored.
     Lying = 2,
 }
 
@@ -81,23 +81,23 @@ impl Manner {
     }
 }
 
-/// Neighbouring blocks on their way to the medium.
+/// Adjacent blocks being written to the medium.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) first: u64,
-    /// The writes that they come from, in their order; a hole for what is not held.
+    /// Their write numbers, in order; a hole for a block that is not cached.
     pub(super) numbers: Vec<Option<u64>>,
     pub(super) data: Vec<u8>,
-    /// Some of it survived a cut of the power, and must survive whatever happens to the medium.
+    /// Some block survived a power cut, and must survive whatever the medium does.
     pub(super) safe: bool,
 }
 
-/// What of a range is still to be brought to the medium.
+/// The part of a range still to be written to the medium.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Left {
-    /// By whoever asked.
+    /// Runs for the caller to write.
     pub(super) runs: Vec<Run>,
-    /// Some of it is on its way, or waits for the next look.
+    /// More is in flight, or waits for the next call.
     pub(super) more: bool,
 }
 
@@ -115,13 +115,13 @@ impl Cache {
         Cache { block_bytes, inside: Mutex::new(inside), manner, held, cuts }
     }
 
-    /// Goes on by another rule. What is held stays until it is on the medium.
+    /// Applies another rule. Cached blocks stay until they are on the medium.
     pub(super) fn replace(&self, rule: Option<CacheRule>) {
         self.manner.store(Manner::of(rule.as_ref()) as u8, Ordering::Release);
         self.lock().rule = rule;
     }
 
-    /// How it deals with I/Os now.
+    /// How it handles I/Os now.
     pub(super) fn manner(&self) -> Manner {
         match self.manner.load(Ordering::Acquire) {
             0 => Manner::Through,
@@ -135,7 +135,7 @@ impl Cache {
         self.held.load(Ordering::Acquire) == 0
     }
 
-    /// How often the power was cut.
+    /// Number of power cuts.
     pub(super) fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::Acquire)
     }
@@ -144,17 +144,17 @@ impl Cache {
         self.lock().counts
     }
 
-    /// A flush or a write with FUA is only acknowledged.
+    /// Counts a flush or FUA write that was only acknowledged.
     pub(super) fn lied(&self) {
         self.lock().counts.lies += 1;
     }
 
-    /// How many writes there were so far.
+    /// Number of writes so far.
     pub(super) fn writes(&self) -> u64 {
         self.lock().writes
     }
 
-    /// Takes the data of a write; its number, and the blocks that are to make room for it.
+    /// Caches a write; returns its number, and the blocks to evict for it.
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> (u64, Vec<Run>) {
         let (first, inside) = (offset / self.block_bytes, &mut *self.lock());
         inside.writes += 1;
@@ -173,7 +173,7 @@ impl Cache {
         (number, room)
     }
 
-    /// Copies of the blocks that it holds of a range: where each begins in it, in bytes.
+    /// Copies of a range's cached blocks, with the byte offset of each in the range.
     pub(super) fn overlay(&self, offset: u64, len: u32) -> Vec<(usize, Box<[u8]>)> {
         let first = offset / self.block_bytes;
         let inside = self.lock();
@@ -182,14 +182,14 @@ impl Cache {
             .collect()
     }
 
-    /// The numbers of the blocks of a range of bytes.
+    /// The block numbers of a byte range.
     pub(super) fn blocks_of(&self, offset: u64, len: u32) -> Range<u64> {
         let end = offset.saturating_add(len.into());
         offset / self.block_bytes..end.div_ceil(self.block_bytes)
     }
 
-    /// What of a range of blocks was written by `upto` and is not on the medium; the first
-    /// `runs_max` runs of it are for the caller to bring there.
+    /// Blocks of a range written by `upto` and not on the medium; the caller writes the first
+    /// `runs_max` runs.
     pub(super) fn left(&self, range: Range<u64>, upto: u64, runs_max: usize) -> Left {
         let inside = &mut *self.lock();
         let mut left = Left::default();
@@ -214,7 +214,7 @@ impl Cache {
         left
     }
 
-    /// Runs of a range with what has survived a cut of the power.
+    /// Runs of a range with blocks that survived a power cut.
     pub(super) fn survivors(&self, offset: u64, len: u32) -> Vec<Run> {
         let range = self.blocks_of(offset, len);
         let inside = &mut *self.lock();
@@ -225,8 +225,8 @@ impl Cache {
         runs.filter(|run| !run.numbers.is_empty()).collect()
     }
 
-    /// Keeps others from a range whose blocks on the medium are being changed, such as trimmed;
-    /// `None` while others do something there, or it has [survivors](Self::survivors).
+    /// Locks a range whose blocks on the medium are being changed, such as by a trim; `None` while
+    /// other I/Os are there, or if it has [survivors](Self::survivors).
     pub(super) fn claim(&self, offset: u64, len: u32) -> Option<Run> {
         let range = self.blocks_of(offset, len);
         let inside = &mut *self.lock();
@@ -251,14 +251,14 @@ impl Cache {
         Some(run)
     }
 
-    /// A run is on the medium, or could not be brought there.
+    /// The write of a run to the medium completed or failed.
     pub(super) fn arrived(&self, run: &Run, is_there: bool) {
         let inside = &mut *self.lock();
         for (block, number) in (run.first..).zip(&run.numbers) {
             let Some(number) = number else { continue };
             let Some(held) = inside.blocks.get_mut(&block) else { continue };
             held.busy = false;
-            // What was in flight when the power was cut is to survive the next one, too, and goes
+            // A block in flight during the power cut must survive the next one, too, and is written
             // once more.
             if !is_there || held.safe.is_some() && !run.safe {
                 continue;
@@ -273,8 +273,8 @@ impl Cache {
         self.count(inside);
     }
 
-    /// The power is cut: each block that it holds is lost, or was on the medium already by chance.
-    /// What was on its way arrives.
+    /// The power is cut: each cached block is lost, or by chance was on the medium already. Writes
+    /// to the medium in flight complete.
     pub(super) fn cut(&self, cut: Cut) {
         let inside = &mut *self.lock();
         let salt = inside.rng.next_u64();
@@ -305,13 +305,13 @@ impl Cache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Whoever panicked meanwhile has said so; nothing is half done between two calls.
+        // A thread that panicked has reported it; state is consistent between two calls.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inside {
-    /// Blocks that are to leave so that no more is held than fits; any of them, not the oldest.
+    /// Blocks to evict down to the capacity; any of them, not the oldest.
     fn make_room(&mut self, block_bytes: u64) -> Vec<Run> {
         let Some(rule) = &self.rule else { return Vec::new() };
         let fit = (rule.bytes() / block_bytes).max(1);
@@ -330,7 +330,7 @@ impl Inside {
         runs
     }
 
-    /// The run of idle blocks that begins here, which are busy now.
+    /// Takes the run of idle blocks that begins here.
     fn take_run(&mut self, first: u64, block_bytes: u64) -> Run {
         let mut run = Run { first, numbers: Vec::new(), data: Vec::new(), safe: false };
         let most = (RUN_MAX_BYTES / block_bytes).max(1);

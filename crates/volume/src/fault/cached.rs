@@ -1,9 +1,9 @@
-//! A lane behind a write cache: writes are acknowledged when the cache has them.
+//! A lane behind a write cache: writes are acknowledged once cached.
 //!
-//! Reads see the cache above the medium. A flush or a write with FUA waits until what it covers is
-//! on the medium, whichever lane brings it there, unless the cache lies. What makes room does so
-//! before the write that needs it is acknowledged. Closing brings everything to the medium, as
-//! drives do when they are told to stop.
+//! Reads see the cache over the medium. A flush or FUA write waits until the data it covers is on
+//! the medium, whichever lane writes it, unless the cache lies. Evictions complete before the write
+//! that needs the room is acknowledged. Closing writes everything to the medium, as drives do on a
+//! shutdown.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use block::{Buf, Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, 
 
 use super::cache::{Cache, Manner, Run};
 
-/// How often a lane looks whether others have brought something to the medium.
+/// How often a lane checks whether other lanes have written blocks.
 const LOOK: Nanos = Nanos(200_000);
-/// Most I/Os with which one flush brings blocks to the medium at once. Tests want those beyond.
+/// Maximum number of I/Os of one flush at once. Tests exceed it.
 const RUNS_MAX: usize = if cfg!(test) { 2 } else { 32 };
 
 pub(super) struct CachedLane {
@@ -25,56 +25,56 @@ pub(super) struct CachedLane {
     slots: Vec<Option<Inner>>,
     free: Vec<u32>,
     tasks: Vec<Option<Task>>,
-    /// On their way to the inner lane.
+    /// I/Os for the inner lane.
     batch: VecDeque<Io>,
     finished: Vec<Done>,
     ready: Vec<Done>,
     looked: Nanos,
-    /// What the cache holds is on its way to the medium, for good.
+    /// Closing: the whole cache is being written to the medium.
     closing: bool,
 }
 
-/// What an I/O of the inner lane is.
+/// The purpose of an I/O of the inner lane.
 enum Inner {
-    /// The owner's, as it came, with what the cache held of it when it was a read.
+    /// The caller's, unchanged, with the cached blocks if it is a read.
     Owners { tag: Tag, overlay: Vec<(usize, Box<[u8]>)> },
-    /// Blocks on their way to the medium.
+    /// A run being written to the medium.
     Run { run: Run, task: usize },
-    /// The last one of a task, and the blocks that it changes.
+    /// The last I/O of a task, and the blocks that it changes.
     Last { task: usize, claimed: Option<Run> },
 }
 
-/// An I/O of the owner that takes several of the inner lane.
+/// A caller's I/O that takes several of the inner lane.
 struct Task {
-    /// `None` when the lane itself wants it.
+    /// `None` for one of the lane's own.
     tag: Option<Tag>,
     buf: Option<Buf>,
     step: Step,
-    /// Runs of it that are in flight.
+    /// Its runs in flight.
     under_way: u32,
     result: Result<(), (Fault, Cause)>,
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Makes room for a write.
+    /// Evicts blocks for a write.
     Room,
-    /// Brings a range of blocks to the medium, as far as it was written by `upto`.
+    /// Writes a range's blocks to the medium, as far as written by `upto`.
     Clear { range: Range<u64>, upto: u64, then: Then },
-    /// Waits until nobody else changes its blocks.
+    /// Waits until no other I/O changes its blocks.
     Claim { op: Op, offset: u64, len: u32, fua: bool },
     /// Its last I/O is in flight.
     Last,
 }
 
-/// What follows when a range is on the medium.
+/// The step after a range is on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Answer,
-    /// The medium is flushed.
+    /// Flush the medium.
     Flush,
-    /// Runs are written with FUA. The medium is flushed if others have brought some of the blocks:
-    /// so many were not brought by the task itself.
+    /// Runs are written with FUA. If other tasks wrote some of the blocks, the medium is flushed:
+    /// this many were not written by the task itself.
     Durable(u64),
 }
 
@@ -117,7 +117,7 @@ impl CachedLane {
         }
     }
 
-    /// Gives an I/O to the inner lane as it is.
+    /// Passes an I/O to the inner lane unchanged.
     fn pass(&mut self, io: Io) {
         let is_overlaid = io.op == Op::Read && !self.cache.is_empty();
         let overlay = match is_overlaid {
@@ -142,7 +142,8 @@ impl CachedLane {
         }
         match then {
             Some(then) => {
-                // Others wait for what makes room as little as this one does.
+                // The eviction is a task of its own: a write that goes to the medium does not wait
+                // for it.
                 let room_for =
                     if room.is_empty() { None } else { Some(self.enter_room(None, None)) };
                 self.bring(room_for, room, false);
@@ -183,7 +184,7 @@ impl CachedLane {
         }
     }
 
-    /// Does what a task can do now.
+    /// Continues a task as far as possible.
     fn go_on(&mut self, number: usize) {
         let Some(task) = &self.tasks[number] else { return };
         match task.step.clone() {
@@ -192,7 +193,7 @@ impl CachedLane {
             Step::Room => self.finish(number, Ok(())),
             Step::Clear { range, upto, then } => {
                 let (result, under_way) = (task.result, task.under_way);
-                // What could not be brought there once is not tried again for the same task.
+                // A run that failed is not retried for the same task.
                 if result.is_ok() {
                     let room = RUNS_MAX.saturating_sub(under_way as usize);
                     let left = self.cache.left(range, upto, room);
@@ -226,7 +227,7 @@ impl CachedLane {
         }
     }
 
-    /// Sends the last I/O of a task.
+    /// Submits the last I/O of a task.
     fn last(
         &mut self,
         number: usize,
@@ -241,12 +242,12 @@ impl CachedLane {
         self.send(Inner::Last { task: number, claimed }, io);
     }
 
-    /// Sends runs to the medium.
+    /// Writes runs to the medium.
     fn bring(&mut self, number: Option<usize>, runs: Vec<Run>, fua: bool) {
         let Some(number) = number else { return };
         for run in runs {
             let Some(mut buf) = self.pool.take_beyond(run.data.len()) else {
-                // The system has no memory.
+                // Out of memory.
                 self.cache.arrived(&run, false);
                 self.failed(number, (Fault::Aborted, Cause::NONE));
                 continue;
@@ -295,7 +296,7 @@ impl CachedLane {
         self.ready.push(Done { tag, result, cause, buf });
     }
 
-    /// Takes what the inner lane has finished.
+    /// Collects completions of the inner lane.
     fn gather(&mut self, now: Nanos) {
         self.inner.poll(now, &mut self.finished);
         let mut finished = std::mem::take(&mut self.finished);
@@ -343,7 +344,7 @@ impl CachedLane {
     }
 }
 
-/// Puts what the cache held over what was read.
+/// Puts cached blocks over read data.
 fn overlaid(mut buf: Option<Buf>, overlay: &[(usize, Box<[u8]>)], was_read: bool) -> Option<Buf> {
     if let (Some(buf), true) = (&mut buf, was_read) {
         for (at, data) in overlay {
@@ -363,7 +364,7 @@ impl Lane for CachedLane {
             self.begin(io);
         }
         self.inner.submit(now, &mut self.batch);
-        // Answers that are here already need no further turn.
+        // Completions that are ready need no further turn.
         if self.inner.wake().is_some_and(|at| at <= now) {
             self.gather(now);
         }

@@ -1,6 +1,6 @@
-//! Write caches and cuts of the power against a model, from seeds: several lanes, any order of
-//! writes, flushes, trims and reads, and a medium that does and answers I/Os in any order and
-//! forgets what it was not told to keep.
+//! Write caches and power cuts against a model, from seeds: several lanes, any order of writes,
+//! flushes, trims and reads, and a medium that executes and completes I/Os in any order and loses
+//! what it was not told to keep.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,18 +15,18 @@ const BLOCKS: usize = 48;
 const LANES: usize = 3;
 const MS: u64 = 1_000_000;
 
-/// What a block holds: the write that it comes from, 0 for none.
+/// Content of a block: the number of its write, 0 for none.
 type Stamp = u64;
 
-/// What a block holds, and the how manieth I/O of the medium has put it there.
+/// Content of a block, and the ordinal of the medium's I/O that wrote it.
 type Held = (u64, Stamp);
 
 /// The medium below the cache.
 struct Medium {
     now: Vec<Held>,
-    /// As of the last answered write.
+    /// As of the last completed write.
     told: Vec<Held>,
-    /// What survives when the medium loses power, too.
+    /// What survives a power loss of the medium.
     durable: Vec<Held>,
     executed: u64,
     taken: Vec<Taken>,
@@ -38,9 +38,9 @@ struct Taken {
     lane: usize,
     io: Io,
     is_done: bool,
-    /// The medium lost power before it was done.
+    /// The medium lost power before executing it.
     fails: bool,
-    /// A flush covers what was answered when it came.
+    /// A flush covers what had completed when it came.
     covers: Vec<Held>,
 }
 
@@ -83,7 +83,7 @@ impl Medium {
         }
     }
 
-    /// Any block that is not durable may be the old one again.
+    /// Any block that is not durable may return to its old content.
     fn lose_power(&mut self) {
         for index in 0..self.taken.len() {
             if self.taken[index].is_done {
@@ -157,14 +157,14 @@ impl Lane for MediumLane {
     }
 }
 
-/// What may be in a block. Writes of a block are never in flight together.
+/// Allowed contents of a block. Writes of a block are never in flight together.
 #[derive(Clone, Default)]
 struct Known {
     /// All that was written since the last cut, the oldest first.
     versions: Vec<Stamp>,
-    /// Which of them a read must find, or a later one.
+    /// A read must find this one or a later one.
     told: usize,
-    /// Which of them must survive, or a later one.
+    /// This one or a later one must survive.
     durable: usize,
     is_written: bool,
 }
@@ -187,7 +187,7 @@ struct World {
     now: u64,
     cuts: u64,
     medium_loses: bool,
-    /// Of 100 I/Os.
+    /// Flushes out of 100 I/Os.
     flushes: u64,
 }
 
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// Any I/O that has no write of another one in its way.
+    /// Any I/O that overlaps no write in flight.
     fn any_io(&mut self) -> Option<Io> {
         let roll = self.rng.below(88 + self.flushes);
         let len = 1 + self.rng.below(8) as usize;
@@ -271,7 +271,7 @@ impl World {
         for (at, block) in (first..first + len).enumerate() {
             let bytes = &buf[at * BLOCK as usize..(at + 1) * BLOCK as usize];
             let (found, known) = (stamp_of(bytes), &self.known[block]);
-            // What was read before the power was cut may be gone since.
+            // What was read before the power cut may be lost since.
             let from = asked.known[at].0.min(known.told);
             if !known.versions[from..].contains(&found) {
                 let may = &known.versions[from..];
@@ -296,7 +296,7 @@ impl World {
                     self.known[first..first + len].iter_mut().zip(&asked.known)
                 {
                     known.is_written = false;
-                    // One that was acknowledged before a cut and is heard of after it may be lost.
+                    // An I/O acknowledged before a cut but seen after it may be lost.
                     if result.is_ok() && (fua || asked.cuts == self.cuts) {
                         known.told = *version;
                     }
@@ -336,8 +336,8 @@ impl World {
         self.known.iter_mut().for_each(|known| known.told = known.durable);
     }
 
-    /// Waits until everything is answered and the power is on, and reads all: from then on each
-    /// block holds what it held.
+    /// Waits until everything completed and the power is on, and reads all blocks: their contents
+    /// are then known.
     fn recover(&mut self) -> Result<(), String> {
         while !self.asked.is_empty() {
             self.step(false)?;
@@ -377,7 +377,7 @@ impl World {
     }
 }
 
-/// A life with several cuts; the first thing that should not be.
+/// A run with several cuts; returns the first violation.
 fn live(seed: u64, lies: bool, medium_loses: bool) -> Result<(), String> {
     let mut world = World::new(seed, lies, medium_loses);
     for _ in 0..8 {
@@ -403,7 +403,7 @@ fn what_was_flushed_or_written_with_fua_survives_every_cut_of_the_power() {
 #[test]
 fn a_cache_that_lies_loses_what_was_flushed_within_few_seeds() {
     let lost = (0..10).filter(|seed| live(*seed, true, false).is_err()).count();
-    // In one of three nothing that the cache held is lost.
+    // In one of three runs nothing cached is lost.
     assert!(lost >= 3, "{lost} of 10 lives have lost something");
 }
 
@@ -416,7 +416,8 @@ fn a_block_that_is_written_again_is_still_owed_to_an_older_flush() {
     let mut left = cache.left(0..u64::MAX, first, 9);
     let run = left.runs.remove(0);
     assert_eq!(run.data, [2; 512]);
-    // Written while it is on its way: what arrives covers the flush, and the rest stays.
+    // Rewritten while in flight to the medium: the arrival satisfies the flush, and the new data
+    // stays cached.
     let (last, _) = cache.write(0, &[3; 512]);
     assert!(cache.left(0..u64::MAX, first, 9).more);
     cache.arrived(&run, true);
@@ -433,7 +434,7 @@ fn what_survived_a_cut_goes_to_the_medium_for_good() {
     let (number, _) = cache.write(512, &[1; 512]);
     let on_its_way = cache.left(0..9, number, 9).runs.remove(0);
     cache.cut(cut);
-    // It was not told to be durable when it left.
+    // It was not written with FUA.
     cache.arrived(&on_its_way, true);
     assert!(cache.claim(512, 512).is_none(), "a trim would bring back what was before");
     let again = cache.survivors(512, 512).remove(0);

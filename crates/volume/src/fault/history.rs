@@ -1,10 +1,10 @@
-//! What blocks held before they were last written, for reads that are to be stale.
+//! Earlier contents of blocks, for stale reads.
 
 use std::collections::HashMap;
 
 use block::{Io, Op};
 
-/// Most blocks that are remembered; what is written beyond them is never stale.
+/// Maximum number of blocks; writes of further blocks are never stale.
 const BLOCKS_MAX: usize = 1 << 16;
 
 /// The last two contents of blocks.
@@ -20,7 +20,7 @@ struct Versions {
 }
 
 impl History {
-    /// Remembers what an I/O changes.
+    /// Records what an I/O changes.
     pub(super) fn note(&mut self, block_bytes: u64, io: &Io) {
         let first = io.offset / block_bytes;
         match (io.op, &io.buf) {
@@ -48,12 +48,12 @@ impl History {
         }
     }
 
-    /// Whether something older is known of a range.
+    /// Whether older data of a range is known.
     pub(super) fn knows(&self, block_bytes: u64, offset: u64, len: u32) -> bool {
         self.of(block_bytes, offset, len).next().is_some()
     }
 
-    /// Puts what is known over what was read.
+    /// Replaces read data by older data, where known.
     pub(super) fn put(&self, block_bytes: u64, offset: u64, data: &mut [u8]) {
         for (at, before) in self.of(block_bytes, offset, data.len() as u32) {
             data[at..at + before.len()].copy_from_slice(before);

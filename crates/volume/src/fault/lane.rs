@@ -1,4 +1,4 @@
-//! A lane that does to I/Os what the referee says.
+//! A lane that applies the referee's decisions to I/Os.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool,
 use super::cached::CachedLane;
 use super::referee::{Hold, Referee, Sentence};
 
-/// How often a lane that holds I/Os for good asks for another schedule.
+/// How often a lane that holds I/Os for good checks for another schedule.
 const LOOK: Nanos = Nanos::from_millis(50);
-/// What the causes of its faults begin with; those of other lanes are small numbers or statuses.
+/// Base of the causes of injected faults; those of other lanes are small numbers or statuses.
 const CAUSE: u32 = 0xfa17_0000;
-/// Behind it, for what was in flight when the power was cut; the rest are numbers of faults.
+/// Cause of I/Os in flight during a power cut; lower values are numbers of faults.
 const POWER: u32 = 0xffff;
 
 pub(super) struct FaultLane {
@@ -20,17 +20,17 @@ pub(super) struct FaultLane {
     inner: Box<CachedLane>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// On their way to the inner lane.
+    /// I/Os for the inner lane.
     batch: VecDeque<Io>,
     sentences: Vec<Sentence>,
     finished: Vec<Done>,
-    /// Done, and not to be answered before their time.
+    /// Done, to be completed at these times.
     held: BTreeMap<(Nanos, u32), Done>,
-    /// Done, and not to be answered at all for the time being.
+    /// Done, held until the schedule changes.
     hung: Vec<(u32, Done)>,
     ready: Vec<Done>,
     edition: u64,
-    /// Cuts of the power that were followed.
+    /// Power cuts that were applied.
     cuts: u64,
     looked: Nanos,
 }
@@ -38,18 +38,18 @@ pub(super) struct FaultLane {
 /// An I/O in flight.
 #[derive(Clone, Copy)]
 struct Slot {
-    /// The owner's.
+    /// The caller's.
     tag: Tag,
     op: Op,
     offset: u64,
     begun: Nanos,
-    /// How often the power had been cut then.
+    /// Number of power cuts when it began.
     cuts: u64,
     sentence: Sentence,
 }
 
 impl FaultLane {
-    /// `pool` is where buffers of the write cache come from.
+    /// `pool` provides the buffers of the write cache.
     pub(super) fn new(referee: Arc<Referee>, inner: Box<dyn Lane>, pool: Pool) -> FaultLane {
         let inner = Box::new(CachedLane::new(Arc::clone(referee.cache()), inner, pool));
         FaultLane {
@@ -82,7 +82,7 @@ impl FaultLane {
         }
     }
 
-    /// Begins an I/O by its sentence.
+    /// Begins an I/O as decided.
     fn begin(&mut self, now: Nanos, mut io: Io, sentence: Sentence) {
         let (tag, op, offset) = (io.tag, io.op, sentence.place.unwrap_or(io.offset));
         let cuts = self.referee.cache().cuts();
@@ -106,7 +106,7 @@ impl FaultLane {
         self.batch.push_back(io);
     }
 
-    /// An I/O is done: answers it now, or when it is due.
+    /// An I/O is done: completes it now, or when it is due.
     fn settle(&mut self, now: Nanos, index: u32, done: Done) {
         let slot = self.slots[index as usize];
         let done = Done { tag: slot.tag, ..done };
@@ -122,12 +122,12 @@ impl FaultLane {
         if self.slots[index as usize].cuts == self.referee.cache().cuts() {
             return self.ready.push(done);
         }
-        // The power was cut since it began: whether it was done, nobody knows.
+        // The power was cut since it began: whether it was done is unknown.
         let (result, cause) = (Err(Fault::Disconnected), Cause(CAUSE | POWER));
         self.ready.push(Done { result, cause, ..done });
     }
 
-    /// Takes what the inner lane has finished.
+    /// Collects completions of the inner lane.
     fn gather(&mut self, now: Nanos) {
         self.inner.poll(now, &mut self.finished);
         let mut finished = std::mem::take(&mut self.finished);
@@ -137,7 +137,7 @@ impl FaultLane {
             if let (Some(buf), true, Ok(())) = (&mut done.buf, sentence.stale, done.result) {
                 self.referee.make_stale(offset, buf);
             }
-            // What the owner wrote is the owner's again, and as it was.
+            // The caller gets its written data back unchanged.
             if op == Op::Write || op == Op::Read && done.result.is_ok() {
                 flip(&mut done.buf, sentence.flip);
             }
@@ -146,7 +146,7 @@ impl FaultLane {
         self.finished = finished;
     }
 
-    /// Lets go what an older schedule held, and what a cut of the power has ended.
+    /// Releases I/Os held by an older schedule, and those that a power cut ended.
     fn follow(&mut self, edition: u64) {
         let cuts = self.referee.cache().cuts();
         let is_cut = std::mem::replace(&mut self.cuts, cuts) != cuts;
@@ -155,7 +155,7 @@ impl FaultLane {
         }
     }
 
-    /// Answers what is due, and all that is held when there is another schedule.
+    /// Completes what is due, and everything held once the schedule has changed.
     fn release(&mut self, now: Nanos) {
         self.looked = now;
         self.referee.tick(now);
@@ -178,7 +178,7 @@ impl FaultLane {
     }
 }
 
-/// Turns one bit over.
+/// Flips one bit.
 fn flip(buf: &mut Option<block::Buf>, bit: Option<u64>) {
     if let (Some(buf), Some(bit)) = (buf, bit)
         && let Some(byte) = buf.get_mut((bit / 8) as usize)
@@ -204,7 +204,7 @@ impl Lane for FaultLane {
             self.sentences = sentences;
         }
         self.inner.submit(now, &mut self.batch);
-        // Answers that are here already need no further turn.
+        // Completions that are ready need no further turn.
         if self.inner.wake().is_some_and(|at| at <= now) {
             self.gather(now);
         }
@@ -253,7 +253,7 @@ impl Lane for FaultLane {
         self.inner.connection(now)
     }
 
-    /// What hangs is answered: its owner waits for it.
+    /// Completes hung I/Os: their callers wait for them.
     fn close(&mut self, now: Nanos) -> bool {
         self.release_all();
         self.inner.close(now) && self.free.len() == self.slots.len() && self.ready.is_empty()

@@ -1,9 +1,8 @@
-//! A volume that misbehaves by a schedule: `fault:SCHEDULE(URI)`.
+//! Fault injection by a schedule: `fault:SCHEDULE(URI)`.
 //!
-//! Everything above it sees what a drive or a target of that kind would show: I/Os that fail, hang,
-//! take long, are lost, torn, misplaced or damaged. Which I/Os are struck comes from the schedule's
-//! seed and their order. A file of a schedule may be changed while the volume is used: what it held
-//! is answered, and the new schedule's time begins.
+//! I/Os fail, hang, take long, are lost, torn, misplaced or damaged, as on a failing drive or
+//! target. The schedule's seed and the order of I/Os decide which ones. The file of a schedule may
+//! change while the volume is used: held I/Os complete, and the new schedule's time begins.
 
 mod cache;
 mod cached;
@@ -26,7 +25,7 @@ use self::schedule::{Schedule, TEXT_BYTES_MAX};
 use crate::watch::watch;
 use crate::{Gate, Ground, Hints, OpenError, Volume};
 
-/// A volume whose I/Os meet faults.
+/// A volume with injected faults.
 pub(crate) struct Faulty {
     inner: Arc<dyn Volume>,
     referee: Arc<Referee>,
@@ -53,15 +52,15 @@ impl Faulty {
     }
 }
 
-/// Up to which second a schedule is tried: longer than any time in one.
+/// Seconds up to which a schedule is tried: beyond any time in it.
 const TRIED_S: u64 = 3 * 366 * 86_400;
 
-/// Reads a schedule and holds I/Os at growing times against it: how many it has struck. For those
-/// who feed it with anything.
+/// Parses a schedule and tries it on I/Os at growing times; returns how many were struck. For
+/// fuzzing.
 ///
 /// # Errors
 ///
-/// Why the schedule makes no sense.
+/// Why the schedule is invalid.
 pub fn try_schedule(text: &str) -> Result<u64, String> {
     let geometry = Geometry::new(1 << 20, 512);
     let referee = Referee::new(Schedule::parse(text)?, geometry)?;
@@ -73,7 +72,7 @@ pub fn try_schedule(text: &str) -> Result<u64, String> {
         referee.tick(now);
         referee.judge(now, [&io].into_iter(), &mut sentences);
         for sentence in sentences.drain(..) {
-            // What is done goes to the volume, and no answer comes before the I/O.
+            // Executed I/Os stay within the volume, and no I/O completes before it began.
             let place = sentence.place.unwrap_or(offset);
             let len = u64::from(sentence.keep.unwrap_or(len));
             assert!(place + len <= geometry.bytes(), "beyond the volume");

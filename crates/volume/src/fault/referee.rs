@@ -1,4 +1,4 @@
-//! Which I/O is struck by which fault: one for all lanes of a volume.
+//! Decides which fault strikes which I/O, for all lanes of a volume.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,32 +12,31 @@ use super::rule::{Rule, Verb};
 use super::schedule::Schedule;
 use crate::Gate;
 
-/// Most healed blocks that are remembered; a volume with more bad ones than this has them healed
-/// for the time being.
+/// Maximum number of healed blocks remembered. Beyond it a bad block counts as healed, for now.
 const HEALED_MAX: usize = 1 << 20;
 
-/// Decides for all lanes of a volume, which take turns by a lock, once for each batch.
+/// Decides for all lanes of a volume, under a lock taken once per batch.
 pub(super) struct Referee {
     geometry: Geometry,
     block_bytes: u64,
     cache: Arc<Cache>,
     inside: Mutex<Inside>,
-    /// When the power is cut next; [`u64::MAX`] for never.
+    /// Time of the next power cut; [`u64::MAX`] for never.
     next_cut: AtomicU64,
-    /// How many schedules there were: a lane lets go what it holds when there is a new one.
+    /// Number of schedules so far: on a change lanes release what they hold.
     edition: AtomicU64,
 }
 
 struct Inside {
     schedule: Schedule,
-    /// The first time that a lane asked.
+    /// Time of the first I/O.
     began: Option<Nanos>,
     rng: Rng,
-    /// Of each rule.
+    /// One per rule.
     states: Vec<RefereeState>,
-    /// What was written before, for a schedule that wants it.
+    /// Earlier contents of blocks, for a schedule with stale reads.
     history: Option<History>,
-    /// Why the last change of the schedule was not taken.
+    /// Why the last change of the schedule was refused.
     refused: Option<String>,
 }
 
@@ -46,34 +45,34 @@ struct RefereeState {
     strikes: u64,
     /// It is sticky, and has struck.
     stuck: bool,
-    /// Bad blocks that were written since.
+    /// Bad blocks rewritten since.
     healed: HashSet<u64>,
 }
 
-/// What is done to one I/O. Nothing by default.
+/// What happens to one I/O. Nothing by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sentence {
-    /// Its answer, if it is not done: the number of the fault, and the result.
+    /// If it is not executed: the number of the fault, and its result.
     pub(super) answer: Option<(u32, Result<(), Fault>)>,
-    /// The connection ends instead of this answer, with a reset if `true`.
+    /// Ends the connection instead of completing, with a TCP reset if `true`.
     pub(super) ends: Option<bool>,
-    /// It is answered so much later.
+    /// Added to its latency.
     pub(super) add: Nanos,
-    /// It takes so many times as long; 0 is once.
+    /// Multiplies its latency; 0 counts as 1.
     pub(super) factor: f64,
-    /// It is not answered before.
+    /// How long its completion is held.
     pub(super) hold: Hold,
-    /// Where it goes instead.
+    /// The offset it goes to instead.
     pub(super) place: Option<u64>,
-    /// How much of it is done, in bytes.
+    /// Bytes of it that are executed.
     pub(super) keep: Option<u32>,
-    /// Which bit of its data is wrong.
+    /// The bit of its data to flip.
     pub(super) flip: Option<u64>,
-    /// It reads what was there before.
+    /// Whether it reads earlier data.
     pub(super) stale: bool,
 }
 
-/// How long an answer is held.
+/// How long a completion is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hold {
     /// Not at all.
@@ -81,7 +80,7 @@ pub(super) enum Hold {
     No,
     /// Until a time.
     Until(Nanos),
-    /// Until there is another schedule.
+    /// Until the schedule changes.
     Forever,
 }
 
@@ -90,12 +89,12 @@ impl Referee {
     ///
     /// # Errors
     ///
-    /// Why the schedule cannot be that of this volume.
+    /// Why the schedule does not fit this volume.
     pub(super) fn new(schedule: Schedule, geometry: Geometry) -> Result<Referee, String> {
         schedule.fits(&geometry)?;
         let block_bytes = u64::from(geometry.block_bytes);
         let cache = Cache::new(schedule.cache.clone(), schedule.seed, block_bytes);
-        // A cache that may lose what was acknowledged is one, whatever is below.
+        // A cache that may lose acknowledged writes makes the volume volatile, whatever is below.
         let volatile = geometry.volatile || schedule.cache.is_some();
         let referee = Referee {
             geometry: Geometry { volatile, ..geometry },
@@ -108,19 +107,19 @@ impl Referee {
         Ok(referee)
     }
 
-    /// The shape of the volume with its faults.
+    /// The geometry of the volume with its faults.
     pub(super) fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Its write cache, which does nothing where the schedule has none.
+    /// Its write cache, inactive unless the schedule has one.
     pub(super) fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// Goes on by another schedule, whose time begins with the next I/O. One that makes no sense
-    /// changes nothing, nor does one with a cache where clients were told that there is none: they
-    /// would not flush it.
+    /// Applies another schedule, whose time begins with the next I/O. An invalid one changes
+    /// nothing, nor does one with a cache if clients were told that there is none: they would not
+    /// flush it.
     pub(super) fn replace(&self, schedule: Result<Schedule, String>) {
         let fits = schedule.and_then(|schedule| {
             schedule.fits(&self.geometry)?;
@@ -141,12 +140,12 @@ impl Referee {
         }
     }
 
-    /// Why the last change of the schedule was not taken.
+    /// Why the last change of the schedule was refused.
     pub(super) fn refused(&self) -> Option<String> {
         self.lock().refused.clone()
     }
 
-    /// Cuts the power if it is time. Idle lanes need not call: what is lost is the same later.
+    /// Cuts the power if it is time. Idle lanes need not call this: a late cut loses the same.
     pub(super) fn tick(&self, now: Nanos) {
         if now.0 >= self.next_cut.load(Ordering::Acquire) {
             let inside = &mut *self.lock();
@@ -156,7 +155,7 @@ impl Referee {
         }
     }
 
-    /// Makes up for the cuts that were due by now.
+    /// Applies the cuts that are due.
     fn cut(&self, inside: &mut Inside, began: Nanos, now: Nanos) {
         let mut next = u64::MAX;
         for (rule, state) in inside.schedule.rules.iter().zip(&mut inside.states) {
@@ -166,7 +165,7 @@ impl Referee {
             let (begun, at) = rule.windows(now.since(began));
             let begun = rule.count.map_or(begun, |count| begun.min(count));
             if state.strikes < begun {
-                // Of several that nobody noticed the first has lost all.
+                // Of several late cuts the first has lost everything.
                 state.strikes = begun;
                 self.cache.cut(rule.cut());
             }
@@ -183,7 +182,7 @@ impl Referee {
         self.edition.load(Ordering::Acquire)
     }
 
-    /// Name of the schedule, and how many I/Os each fault has struck.
+    /// Name of the schedule, and the number of I/Os that each fault has struck.
     pub(super) fn strikes(&self) -> (String, Vec<(&'static str, u64)>) {
         let inside = self.lock();
         let rules = inside.schedule.rules.iter().zip(&inside.states);
@@ -191,7 +190,7 @@ impl Referee {
         (inside.schedule.name.clone(), counts)
     }
 
-    /// What is done to each I/O of a batch; returns the [`edition`](Self::edition) that says so.
+    /// Decides about each I/O of a batch; returns the [`edition`](Self::edition) that applies.
     pub(super) fn judge<'a>(
         &self,
         now: Nanos,
@@ -212,7 +211,7 @@ impl Referee {
                 sentences.push(sentence);
                 continue;
             }
-            // What the volume refuses anyway is left to it.
+            // The volume itself refuses an invalid I/O.
             if self.geometry.check(io).is_ok() {
                 for index in 0..inside.schedule.rules.len() {
                     inside.hold(self, index, io, (began, since), &mut sentence);
@@ -224,7 +223,7 @@ impl Referee {
         self.edition()
     }
 
-    /// Puts what was there before over what a read found.
+    /// Replaces read data by earlier data.
     pub(super) fn make_stale(&self, offset: u64, data: &mut [u8]) {
         if let Some(history) = &self.lock().history {
             history.put(self.block_bytes, offset, data);
@@ -232,13 +231,13 @@ impl Referee {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Whoever panicked meanwhile has said so; nothing is half done between two I/Os.
+        // A thread that panicked has reported it; state is consistent between two I/Os.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Gate for Referee {
-    /// Counts for each fault how often it has shut the gate.
+    /// Counts for each fault how often it has closed the gate.
     fn is_shut(&self, now: Nanos) -> bool {
         let inside = &mut *self.lock();
         let since = now.since(*inside.began.get_or_insert(now));
@@ -264,7 +263,7 @@ impl Inside {
         Inside { schedule, began: None, rng, states, history, refused: None }
     }
 
-    /// The rule that keeps the power off at a time, if one does.
+    /// The rule that keeps the power off at this time, if any.
     fn is_off(&self, since: Nanos) -> Option<u32> {
         let is_off = |rule: &Rule| {
             let counts = rule.count.is_none_or(|count| rule.windows(since).0 <= count);
@@ -273,7 +272,7 @@ impl Inside {
         self.schedule.rules.iter().position(is_off).map(|index| index as u32)
     }
 
-    /// Remembers what an I/O changes, where that is done as it was asked for.
+    /// Records what an I/O changes, if it is executed as submitted.
     fn note(&mut self, block_bytes: u64, io: &Io, sentence: &Sentence) {
         if let Some(history) = &mut self.history
             && (sentence.answer, sentence.place, sentence.keep) == (None, None, None)
@@ -282,7 +281,7 @@ impl Inside {
         }
     }
 
-    /// Holds an I/O against one rule.
+    /// Applies one rule to an I/O.
     fn hold(
         &mut self,
         of: &Referee,
@@ -307,7 +306,7 @@ impl Inside {
                 return;
             }
             let strikes = match rule.verb {
-                // What nothing older is known of cannot be stale.
+                // Without earlier data nothing can be stale.
                 Verb::Stale
                     if !self.history.as_ref().is_some_and(|history| {
                         history.knows(of.block_bytes, io.offset, io.len)
@@ -333,7 +332,7 @@ impl Inside {
 }
 
 impl RefereeState {
-    /// Remembers bad blocks that are written as a whole.
+    /// Records bad blocks that are rewritten whole.
     fn heal(&mut self, rule: &Rule, seed: u64, index: usize, block_bytes: u64, io: &Io) {
         if matches!(io.op, Op::Read | Op::Flush) {
             return;
@@ -353,7 +352,7 @@ impl RefereeState {
     }
 }
 
-/// Whether a block is bad by the seed.
+/// Whether the seed makes a block bad.
 fn is_chosen(rule: &Rule, seed: u64, index: usize, block: u64) -> bool {
     let mut state = seed ^ block.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (index as u64) << 56;
     let mixed = splitmix(&mut state) ^ splitmix(&mut state);
@@ -361,7 +360,7 @@ fn is_chosen(rule: &Rule, seed: u64, index: usize, block: u64) -> bool {
 }
 
 impl Sentence {
-    /// Adds what a rule does to an I/O; false when it can do nothing to this one.
+    /// Adds a rule's effect to an I/O; false if it has none on this one.
     fn take(
         &mut self,
         rule: &Rule,
@@ -419,14 +418,14 @@ impl Sentence {
         }
     }
 
-    /// The first answer stands.
+    /// The first result stands.
     fn answer_by(&mut self, index: u32, result: Result<(), Fault>) -> bool {
         let first = self.answer.is_none();
         self.answer = self.answer.or(Some((index, result)));
         first
     }
 
-    /// When an I/O may be answered that began and is done at these times.
+    /// When an I/O that began and was done at these times completes.
     pub(super) fn due(&self, begun: Nanos, done: Nanos) -> Hold {
         let took = done.since(begun).0 as f64;
         let slow = Nanos((took * (self.factor.max(1.0) - 1.0)) as u64);

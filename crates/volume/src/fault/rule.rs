@@ -10,43 +10,43 @@ const TIME_S_MAX: f64 = 366.0 * 86_400.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verb {
-    /// It fails, and is not done.
+    /// It fails without being executed.
     Error,
-    /// A read fails that touches a bad block. `chance` is the share of bad blocks; a write of the
-    /// whole block, a trim or zeroing heals it.
+    /// A read of a bad block fails. `chance` is the share of bad blocks; a write of the whole
+    /// block, a trim or zeroing heals it.
     BadBlocks,
-    /// It is done, and not answered before the time of the fault is over or the schedule changes.
+    /// It is executed, but completes only when the fault's time is over or the schedule changes.
     Hang,
-    /// It is answered later: `add_s`, `factor` or both.
+    /// It completes later: `add_s`, `factor` or both.
     Slow,
-    /// It is answered as done, and not done: a lost write, or a flush that a drive only pretends.
+    /// It succeeds without being executed: a lost write, or an ignored flush.
     Drop,
-    /// Only the first blocks of a write are done, some number of them below all.
+    /// Only the first blocks of a write are executed, fewer than all.
     Tear,
-    /// It goes to another place of the volume.
+    /// It goes to another offset of the volume.
     Misdirect,
-    /// One bit of the data is wrong: in what a read returns, in what a write stores.
+    /// One bit of the data is flipped: in what a read returns, in what a write stores.
     Flip,
-    /// The I/O is not done, and the connection that it came by ends without an answer. Where there
-    /// is none, it fails.
+    /// The I/O is not executed, and its connection ends without a response. Without a connection it
+    /// fails.
     Disconnect,
-    /// The same with a reset.
+    /// The same with a TCP reset.
     Reset,
-    /// A target does not ask for the data of writes: no R2T, while the fault lasts.
+    /// A target solicits no data of writes (no R2T) while the fault lasts.
     Withhold,
-    /// A read returns what its blocks held before they were last written, as far as that is known.
+    /// A read returns earlier data of its blocks, where known.
     Stale,
-    /// Everything in flight and everything else fails until the power is back, and what the write
-    /// cache holds is lost, but for the blocks that chance has saved.
+    /// All I/Os fail, those in flight too, until the power is back; the write cache loses its
+    /// blocks, except those that chance saves.
     PowerCut,
 }
 
-/// What a cut of the power does to a block in the write cache.
+/// What a power cut does to the write cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
     /// Share of the blocks that were on the medium already, 0 to 1.
     pub(super) survives: f64,
-    /// Each block has a fate of its own; otherwise those of a write share one.
+    /// Each block has its own fate; otherwise the blocks of a write share one.
     pub(super) torn: bool,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Rule {
     torn: Option<bool>,
 }
 
-/// One word or several.
+/// One operation or several.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "an operation or a list of them: read, write, flush, trim")]
 enum Ops {
@@ -99,7 +99,7 @@ enum OpWord {
     Read,
     Write,
     Flush,
-    /// Zeroing as well.
+    /// Zeroing, too.
     Trim,
 }
 
@@ -164,7 +164,7 @@ impl Rule {
         }
         match (self.every_s, self.for_s) {
             (Some(every), Some(span)) if span < every && span > 0.0 => {}
-            (Some(_), _) => return Err("every_s wants a shorter for_s beside it".to_owned()),
+            (Some(_), _) => return Err("every_s needs a shorter for_s".to_owned()),
             (None, _) => {}
         }
         if self.range.is_some_and(|[from, to]| from.0 >= to.0) {
@@ -173,14 +173,14 @@ impl Rule {
         self.check_verb()
     }
 
-    /// What this verb takes, and what only others do.
+    /// Checks the keys against the verb.
     fn check_verb(&self) -> Result<(), String> {
         let word = self.verb.word();
         let slow = self.add_s.is_some() || self.factor.is_some();
         if slow != (self.verb == Verb::Slow) {
             return Err(match slow {
                 true => format!("add_s and factor go with verb = \"slow\", not with \"{word}\""),
-                false => "slow wants add_s, factor or both".to_owned(),
+                false => "slow needs add_s, factor or both".to_owned(),
             });
         }
         if self.factor.is_some_and(|factor| !(1.0..=1e6).contains(&factor)) {
@@ -193,7 +193,7 @@ impl Rule {
             return Err(format!("sticky goes with verb = \"error\", not with \"{word}\""));
         }
         if self.verb == Verb::BadBlocks && (self.chance.is_none() || self.count.is_some()) {
-            return Err("bad-blocks wants chance, the share of bad blocks, and no count".to_owned());
+            return Err("bad-blocks needs chance, the share of bad blocks, and no count".to_owned());
         }
         if self.verb == Verb::PowerCut {
             return self.check_cut();
@@ -233,7 +233,7 @@ impl Rule {
         }
     }
 
-    /// Whether it strikes I/Os of this kind.
+    /// Whether it strikes this kind of I/O.
     pub(super) fn concerns(&self, op: Op) -> bool {
         let word = OpWord::of(op);
         match &self.op {
@@ -243,14 +243,15 @@ impl Rule {
         }
     }
 
-    /// Whether it strikes I/Os that touch `offset..offset + len`. What has no place is everywhere.
+    /// Whether it strikes I/Os that touch `offset..offset + len`. I/Os without a range match
+    /// everywhere.
     pub(super) fn touches(&self, op: Op, offset: u64, len: u32) -> bool {
         let Some([Size(from), Size(to)]) = self.range else { return true };
         op == Op::Flush || offset < to && offset.saturating_add(len.into()) > from
     }
 
-    /// Whether it strikes at a time since the schedule began, and when it ends then; `None` within
-    /// if it does not.
+    /// Whether it strikes at this time since the schedule began, and when that ends; the inner
+    /// `None` if never.
     pub(super) fn window(&self, since: Nanos) -> Option<Option<Nanos>> {
         let after = nanos(self.after_s);
         if since < after {
@@ -265,7 +266,7 @@ impl Rule {
         (since < end).then_some(Some(end))
     }
 
-    /// How many windows have begun at a time since the schedule began, and when the next one does.
+    /// Windows begun at this time since the schedule began, and when the next one begins.
     pub(super) fn windows(&self, since: Nanos) -> (u64, Option<Nanos>) {
         let (after, every) = (nanos(self.after_s), self.every_s.map(nanos));
         if since < after {
@@ -280,7 +281,7 @@ impl Rule {
         }
     }
 
-    /// What a cut of the power does.
+    /// The effect of a power cut.
     pub(super) fn cut(&self) -> Cut {
         Cut { survives: self.survives.unwrap_or(0.5), torn: self.torn.unwrap_or(true) }
     }
@@ -290,7 +291,7 @@ impl Rule {
         self.chance.unwrap_or(1.0)
     }
 
-    /// Least and most seconds that it adds.
+    /// Least and most seconds of added latency.
     pub(super) fn added(&self) -> Option<[f64; 2]> {
         self.add_s.map(|added| match added {
             Added::Fixed(seconds) => [seconds; 2],
@@ -298,12 +299,12 @@ impl Rule {
         })
     }
 
-    /// How many times as long an I/O takes.
+    /// Factor of the latency.
     pub(super) fn factor(&self) -> f64 {
         self.factor.unwrap_or(1.0)
     }
 
-    /// What an I/O fails by.
+    /// The fault of a struck I/O.
     pub(super) fn fault(&self) -> Fault {
         match self.fault {
             None | Some(Word::Medium) => Fault::Medium,

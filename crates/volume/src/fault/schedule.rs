@@ -35,7 +35,7 @@
 //! torn = false                  # a write in the cache survives whole or not at all
 //! ```
 //!
-//! What the verbs do stands at [`Verb`](super::rule::Verb).
+//! [`Verb`] describes the verbs.
 
 use std::path::Path;
 
@@ -45,17 +45,17 @@ use serde::Deserialize;
 use super::rule::{Rule, Size, Verb};
 use crate::watch::read_short;
 
-/// Longest text that is read, in bytes.
+/// Maximum length of a schedule, in bytes.
 pub(super) const TEXT_BYTES_MAX: u64 = 1 << 16;
-/// Most faults of a schedule.
+/// Maximum number of faults of a schedule.
 const RULES_MAX: usize = 64;
 
-/// What a write cache holds if nothing is said, in bytes: as much as those of disks do.
+/// Default size of a write cache, in bytes: as in disks.
 const CACHE_BYTES: u64 = 32 << 20;
-/// Most that one holds, in bytes.
+/// Maximum size of a write cache, in bytes.
 const CACHE_BYTES_MAX: u64 = 4 << 30;
 
-/// Schedules that come along, by name.
+/// Shipped schedules, by name.
 const SHIPPED: [(&str, &str); 5] = [
     ("fail-slow", include_str!("../../faults/fail-slow.toml")),
     ("dying-ssd", include_str!("../../faults/dying-ssd.toml")),
@@ -64,23 +64,23 @@ const SHIPPED: [(&str, &str); 5] = [
     ("lost-writes", include_str!("../../faults/lost-writes.toml")),
 ];
 
-/// What goes wrong with a volume.
+/// The faults of a volume.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Schedule {
-    /// What it is called.
+    /// Its name.
     pub(super) name: String,
-    /// What it imitates, in words.
+    /// What it imitates.
     #[serde(default)]
     pub(super) about: String,
-    /// Seed of all chance in it.
+    /// Seed of all random choices.
     #[serde(default)]
     pub(super) seed: u64,
     /// Its write cache, if it has one.
     #[serde(default)]
     pub(super) cache: Option<CacheRule>,
-    /// The faults, at most 64; with a cache there need be none. Each I/O is held against all of
-    /// them, in this order.
+    /// The faults, at most 64; none is allowed only with a cache. All of them apply to each I/O, in
+    /// this order.
     #[serde(rename = "fault", default)]
     pub(super) rules: Vec<Rule>,
 }
@@ -89,27 +89,27 @@ pub(super) struct Schedule {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CacheRule {
-    /// What it holds: 1 block to 4 GiB; 32 MiB without it.
+    /// Its size: 1 block to 4 GiB; 32 MiB by default.
     #[serde(default)]
     size: Option<Size>,
-    /// It acknowledges flushes and FUA, and nothing is any safer.
+    /// Acknowledges flushes and FUA writes without making anything durable.
     #[serde(default)]
     pub(super) lies: bool,
 }
 
 impl CacheRule {
-    /// Bytes that it holds.
+    /// Its size in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.size.map_or(CACHE_BYTES, |size| size.0)
     }
 }
 
 impl Schedule {
-    /// The schedule that comes along under this name, or that of a file.
+    /// The shipped schedule of this name, or that of a file.
     ///
     /// # Errors
     ///
-    /// With the remedy, when there is none or it makes no sense.
+    /// There is none, or it is invalid; with the remedy.
     pub(super) fn load(name: &str) -> Result<Schedule, String> {
         if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
             return Schedule::parse(text);
@@ -121,24 +121,24 @@ impl Schedule {
         Schedule::parse(&text)
     }
 
-    /// Whether it comes along, so that no file of it can change.
+    /// Whether it is shipped, so that it has no file that could change.
     pub(super) fn is_shipped(name: &str) -> bool {
         SHIPPED.iter().any(|(shipped, _)| *shipped == name)
     }
 
-    /// Why it cannot be that of a volume of this shape.
+    /// Checks it against a volume's geometry.
     pub(super) fn fits(&self, geometry: &Geometry) -> Result<(), String> {
         if self.cache.is_some() && geometry.block_bytes < 512 {
-            return Err("a cache wants a volume with blocks: no block=1".to_owned());
+            return Err("a cache needs a volume with blocks: leave out block=1".to_owned());
         }
         let is_stale = self.rules.iter().any(|rule| rule.verb == Verb::Stale);
         if is_stale && geometry.block_bytes < 512 {
-            return Err("stale wants a volume with blocks: no block=1".to_owned());
+            return Err("stale needs a volume with blocks: leave out block=1".to_owned());
         }
         Ok(())
     }
 
-    /// Reads a schedule.
+    /// Parses a schedule.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Schedule {
             return Err(format!("{} faults: 1 to {RULES_MAX}", schedule.rules.len()));
         }
         if schedule.name.is_empty() || schedule.name.chars().any(char::is_control) {
-            return Err("name: say in words what it is".to_owned());
+            return Err("name: missing: describe the schedule".to_owned());
         }
         if schedule
             .cache

@@ -9,14 +9,14 @@ use super::*;
 const BYTES: u64 = 1 << 20;
 const MS: u64 = 1_000_000;
 
-/// A lane over memory, by a schedule of one fault or several.
+/// A lane over memory, with a schedule of these faults.
 fn lane(faults: &str) -> (FaultLane, Arc<Referee>) {
     let schedule = Schedule::parse(&format!("name = 'x'\nseed = 1\n{faults}")).unwrap();
     let referee = Arc::new(Referee::new(schedule, Geometry::new(BYTES, 512)).unwrap());
     (FaultLane::new(referee.clone(), Box::new(Store::new()), Pool::new(64, 16)), referee)
 }
 
-/// A lane to bytes of its own, which answers at once.
+/// A lane to bytes of its own, which completes at once.
 struct Store {
     bytes: Vec<u8>,
     done: Vec<Done>,
@@ -87,7 +87,7 @@ fn tags(done: &[Done]) -> Vec<(u64, Result<(), Fault>)> {
     done.iter().map(|done| (done.tag.0, done.result)).collect()
 }
 
-/// Does one I/O that is answered at once.
+/// Executes one I/O that completes at once.
 fn once(lane: &mut FaultLane, now: u64, io: Io) -> Done {
     submit(lane, now, [io]);
     let mut done = poll(lane, now);
@@ -174,7 +174,7 @@ fn a_hung_io_is_answered_when_its_time_is_over_or_the_schedule_changes() {
     referee.replace(Ok(forever.clone()));
     submit(&mut lane, 3_000 * MS, [io(3, Op::Write, 0, 512, 8)]);
     assert_eq!(tags(&poll(&mut lane, 1_000_000 * MS)), []);
-    // It asks for news by itself.
+    // It asks to be polled by itself.
     assert!(lane.wake().unwrap() <= Nanos(1_000_050 * MS));
     referee.replace(Ok(forever));
     assert_eq!(tags(&poll(&mut lane, 1_000_050 * MS)), [(3, Ok(()))]);
@@ -240,7 +240,7 @@ fn a_stale_read_returns_what_was_there_before() {
     for (offset, byte) in [(0, 1), (512, 2), (4096, 3), (0, 4), (4096, 5)] {
         once(&mut lane, 0, io(1, Op::Write, offset, 512, byte));
     }
-    // Of the second block nothing older is known, and the ninth is out of range.
+    // No earlier data is known of the second block, and the ninth is out of range.
     let found = read(&mut lane, 0, 1024);
     assert!(found[..512] == [1; 512] && found[512..] == [2; 512]);
     assert_eq!(read(&mut lane, 4096, 512), [5; 512]);
@@ -261,7 +261,7 @@ fn a_cut_of_the_power_ends_what_is_under_way_and_the_power_comes_back() {
     submit(&mut lane, 0, [io(2, Op::Flush, 0, 0, 0), io(3, Op::Write, 512, 512, 8)]);
     assert_eq!(tags(&poll(&mut lane, 999 * MS)), [(3, Ok(()))]);
     assert_eq!(tags(&poll(&mut lane, 1000 * MS)), [(2, Err(Fault::Disconnected))]);
-    // Nothing else is asked while it is off, not even what would be dropped or refused.
+    // While the power is off, everything fails, even what would be dropped or refused.
     for (op, offset) in [(Op::Read, 0), (Op::Trim, 0), (Op::Flush, 0), (Op::Read, BYTES)] {
         let done = once(&mut lane, 2999 * MS, io(4, op, offset, 512, 0));
         assert_eq!(done.result, Err(Fault::Disconnected), "{op:?}");
@@ -269,7 +269,7 @@ fn a_cut_of_the_power_ends_what_is_under_way_and_the_power_comes_back() {
     }
     assert_eq!(once(&mut lane, 3000 * MS, io(5, Op::Read, 512, 512, 0)).result, Ok(()));
     assert_eq!(read(&mut lane, 512, 512), [0; 512]);
-    // Cuts that nobody noticed have happened all the same, as often as was said.
+    // Cuts during idle times happened all the same, as often as scheduled.
     once(&mut lane, 5000 * MS, io(6, Op::Write, 512, 512, 9));
     assert_eq!(once(&mut lane, 21_500 * MS, io(7, Op::Read, 512, 512, 0)).result, Ok(()));
     assert_eq!(read(&mut lane, 512, 512), [0; 512]);
@@ -288,7 +288,7 @@ fn a_schedule_may_be_switched_and_one_that_does_not_fit_is_told() {
     assert!(referee.refused().unwrap().contains("nonsense"));
     assert_eq!(referee.strikes().0, "x");
 
-    // What a cache held is there without it, and goes to the volume.
+    // What a cache held is kept without it, and goes to the volume.
     let (mut cached, referee) = self::lane("[cache]\nsize = '8k'\nlies = true\n");
     assert!(cached.geometry().volatile);
     for block in 0..64 {
@@ -363,7 +363,7 @@ fn what_comes_along_makes_sense_and_nonsense_is_refused_with_its_key() {
     for (fault, part) in [
         ("verb = 'explode'", "unknown variant"),
         ("verb = 'error'\ncolour = 1", "unknown field"),
-        ("verb = 'slow'", "wants add_s"),
+        ("verb = 'slow'", "needs add_s"),
         ("verb = 'hang'\nadd_s = 1", "go with verb = \"slow\""),
         ("verb = 'slow'\nadd_s = [2, 1]", "[least, most]"),
         ("verb = 'slow'\nadd_s = nan", "add_s: 0 to"),
@@ -380,7 +380,7 @@ fn what_comes_along_makes_sense_and_nonsense_is_refused_with_its_key() {
         ("verb = 'power-cut'\nsurvives = 2", "survives: 0 to 1"),
         ("verb = 'hang'\ntorn = true", "survives and torn go with"),
         ("verb = 'stale'\nop = 'write'", "stale does nothing to a write"),
-        ("verb = 'bad-blocks'", "wants chance"),
+        ("verb = 'bad-blocks'", "needs chance"),
     ] {
         let error = Schedule::parse(&format!("name = 'x'\n[[fault]]\n{fault}\n")).unwrap_err();
         assert!(error.contains(part), "{fault}: {error}");
@@ -440,7 +440,7 @@ fn shipped_schedules_strike_what_is_tried_on_them() {
 fn data_are_not_asked_for_while_the_gate_is_shut() {
     let fault = "[[fault]]\nverb = 'withhold'\nafter_s = 1\nfor_s = 2\nevery_s = 10\ncount = 2\n";
     let (mut lane, referee) = lane(fault);
-    // Its time begins with whoever comes first.
+    // Its time begins with the first call.
     let shut = [0, 999, 1_000, 2_999, 3_000, 11_500, 13_500, 21_500];
     let shut = shut.map(|now| referee.is_shut(Nanos((5_000 + now) * MS)));
     assert_eq!(shut, [false, false, true, true, false, true, false, false]);

@@ -9,7 +9,7 @@ use crate::uri::Uri;
 const BLOCK: u64 = 4096;
 const BYTES: u64 = 64 * BLOCK;
 
-/// A file that is removed behind the test.
+/// A file that is removed after the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -46,7 +46,7 @@ fn core() -> Core {
     Core::open(Pool::new(16, 4)).unwrap()
 }
 
-/// Does one I/O of a block: how it ends, and in which words.
+/// Executes one I/O of a block; returns its result, in words on a failure.
 fn go(core: &Core, lane: &mut dyn Lane, op: Op, offset: u64) -> Result<(), (Fault, String)> {
     let buf = matches!(op, Op::Read | Op::Write).then(|| core.pool().take(4096).unwrap());
     let io = Io { tag: Tag(1), op, offset, len: 4096, fua: false, buf };
@@ -61,7 +61,7 @@ fn go(core: &Core, lane: &mut dyn Lane, op: Op, offset: u64) -> Result<(), (Faul
     result.map_err(|fault| (fault, lane.words_of(cause).unwrap_or_default()))
 }
 
-/// Waits until a lane looks at its file again.
+/// Waits until a lane checks its file again.
 fn wait(core: &Core) {
     let end = core.now() + BELIEVED;
     while core.now() < end {
@@ -84,7 +84,7 @@ fn a_file_that_was_cut_short_is_not_made_longer() {
         assert_eq!(go(&core, &mut *lane, op, 7 * BLOCK), Ok(()), "{op:?}");
         assert_eq!(place.bytes(), 8 * BLOCK, "{op:?}");
     }
-    // Whoever made it short may make it long again.
+    // Whoever truncated it may extend it again.
     place.cut(BYTES);
     wait(&core);
     assert_eq!(go(&core, &mut *lane, Op::Write, last), Ok(()));
@@ -154,8 +154,8 @@ fn causes_have_their_faults() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is written, and however often the file is cut and restored: it is never longer
-    /// than whoever cut it made it.
+    /// Whatever is written, and however often the file is truncated and restored: no write extends
+    /// it.
     #[test]
     fn nobody_else_makes_it_longer(steps in prop::collection::vec((0..64_u64, 0..4_u8), 1..40)) {
         let (core, place) = (core(), Place::new("steps"));

@@ -1,9 +1,8 @@
-//! Marks by which partition tables, file systems and parts of arrays are known.
+//! Signatures of partition tables, file systems and array members.
 
 use std::io;
 
-/// A mark at a place: `(offset, bytes, what has it)`. Places are those that the owners' own
-/// documents and headers give.
+/// `(offset, bytes, name)`, as in the formats' own documentation and headers.
 const MARKS: [(u64, &[u8], &str); 22] = [
     (512, b"EFI PART", "a GPT partition table"),
     (4096, b"EFI PART", "a GPT partition table"),
@@ -37,11 +36,11 @@ const MARKS: [(u64, &[u8], &str); 22] = [
 ];
 const MD_MAGIC: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
 const MD: &str = "a part of an md array";
-/// Sectors in which a label of LVM may stand.
+/// Sectors that may hold an LVM label.
 const LVM_SECTORS: u64 = 4;
 const LVM: &str = "an LVM physical volume";
 
-/// What stands on `bytes` of storage that `read` reads, each thing once.
+/// The signatures on `bytes` of storage that `read` reads, each once.
 pub(super) fn find(
     bytes: u64,
     read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
@@ -67,8 +66,8 @@ pub(super) fn find(
     for sector in 0..LVM_SECTORS {
         see(LVM, holds(sector * 512, b"LABELONE")?);
     }
-    // Older md superblocks stand at the end: version 1.0 in the last 8 to 12 KiB, 0.90 in the last
-    // 64 to 128 KiB.
+    // Older md superblocks are at the end: version 1.0 in the last 8 to 12 KiB, 0.90 in the last 64
+    // to 128 KiB.
     let ends = [bytes.saturating_sub(8192) & !4095, (bytes & !0xffff).saturating_sub(0x1_0000)];
     for at in ends {
         see(MD, holds(at, &MD_MAGIC)?);

@@ -1,26 +1,26 @@
-//! Who writes where: overlapping writes that come by several lanes are put in one order, without a
-//! lock and without a call into another core.
+//! Claims on granules order overlapping writes of several lanes, without a lock and without a call
+//! into another core.
 //!
-//! The volume is divided into granules. A lane claims those that a write touches before it sends
-//! anything to a leg, and a lane that finds one taken tries again later. Writes of one lane share
-//! its claim; that they do not overlap is for the lane to see.
+//! A lane claims the granules that a write touches before it sends anything to a leg; if another
+//! lane has one, it tries again later. Writes of one lane share its claim; the lane itself keeps
+//! them from overlapping.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a granule.
 pub(super) const GRANULE_BYTES: u64 = 64 << 10;
-/// Most places of the table: granules further apart than that share one.
+/// Maximum number of entries: granules further apart than that share one.
 const PLACES_MAX: u64 = 1 << 14;
 
-/// One word for each granule: its owner, how many writes of the owner are in flight, and whether
-/// another lane wants it.
+/// One word per granule: its owner, the owner's writes in flight, and whether another lane wants
+/// it.
 pub(crate) struct Claims {
     places: Box<[AtomicU64]>,
 }
 
 #[derive(Clone, Copy)]
 struct Word {
-    /// 0 for nobody; then the rest is 0, too.
+    /// 0 if unowned; then the other fields are 0, too.
     owner: u16,
     wanted: bool,
     count: u32,
@@ -38,11 +38,11 @@ impl Word {
     }
 }
 
-/// The places of a range, each once, in rising order.
+/// The entries of a range, each once, in ascending order.
 fn places(offset: u64, len: u64, count: u64) -> impl DoubleEndedIterator<Item = u64> {
     let (first, last) = (offset / GRANULE_BYTES, (offset + len.max(1) - 1) / GRANULE_BYTES);
     let (from, wide) = (first % count, last - first + 1);
-    // A range around the end of the table begins again at its start.
+    // A range beyond the end of the table wraps around.
     let around = (from + wide).saturating_sub(count).min(count);
     let (low, high) =
         if wide >= count { (0..count, 0..0) } else { (0..around, from..from + wide - around) };
@@ -50,13 +50,13 @@ fn places(offset: u64, len: u64, count: u64) -> impl DoubleEndedIterator<Item = 
 }
 
 impl Claims {
-    /// For a volume of so many bytes.
+    /// For a volume of `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Claims {
         let count = bytes.div_ceil(GRANULE_BYTES).clamp(1, PLACES_MAX);
         Claims { places: (0..count).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Claims all granules of a range for `lane`, which is not 0; or none, where one is taken.
+    /// Claims all granules of a range for `lane`, which is not 0; none if one is taken.
     pub(crate) fn claim(&self, lane: u16, offset: u64, len: u64) -> bool {
         let count = self.places.len() as u64;
         for (claimed, place) in places(offset, len, count).enumerate() {
@@ -70,14 +70,14 @@ impl Claims {
         true
     }
 
-    /// Gives back what [`claim`](Self::claim) took. Whether another lane waits for any of it: then
-    /// this one is to let it try before it claims anything again.
+    /// Releases what [`claim`](Self::claim) took. True if another lane wants any of it: then this
+    /// lane must let it try before claiming again.
     pub(crate) fn release(&self, lane: u16, offset: u64, len: u64) -> bool {
         let all = places(offset, len, self.places.len() as u64);
         all.filter(|place| self.leave(*place, lane)).count() > 0
     }
 
-    /// Whether nobody has claimed anything of a range.
+    /// Whether no granule of a range is claimed.
     pub(crate) fn is_free(&self, offset: u64, len: u64) -> bool {
         let mut all = places(offset, len, self.places.len() as u64);
         all.all(|place| self.places[place as usize].load(Ordering::SeqCst) == 0)
@@ -90,15 +90,15 @@ impl Claims {
             let word = Word::of(seen);
             let (new, got) = match word.owner {
                 0 => (Word { owner: lane, wanted: false, count: 1 }, true),
-                // While another one waits the owner begins nothing more here.
+                // While another lane waits, the owner begins nothing more here.
                 owner if owner == lane && !word.wanted => {
                     (Word { count: word.count + 1, ..word }, true)
                 }
                 owner if owner == lane => return false,
                 _ => (Word { wanted: true, ..word }, false),
             };
-            // What the last owner's writes told is seen by the next; and who looks whether a range
-            // is free sees either the claim, or that what it changed before is seen here.
+            // The next owner sees what the last owner's writes published; and whoever checks that a
+            // range is free either sees this claim, or its earlier changes are seen here.
             match place.compare_exchange_weak(seen, new.word(), Ordering::SeqCst, Ordering::Relaxed)
             {
                 Ok(_) => return got,
@@ -107,7 +107,7 @@ impl Claims {
         }
     }
 
-    /// Whether the granule is free now, and another lane waits for it.
+    /// Whether the granule is free now and another lane wants it.
     fn leave(&self, place: u64, lane: u16) -> bool {
         let place = &self.places[place as usize];
         let mut seen = place.load(Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl Claims {
         }
     }
 
-    /// A lane that is gone has nothing any more.
+    /// Drops the claims of a lane that is gone.
     pub(crate) fn forget(&self, lane: u16) {
         for place in &self.places {
             let own = |seen: u64| (Word::of(seen).owner == lane).then_some(Word::FREE.word());

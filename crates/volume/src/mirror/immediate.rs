@@ -1,8 +1,8 @@
-//! A mirror of memory: a write is copied to every leg within the call, straight from its owner's
-//! buffer.
+//! A mirror of memory: a write is copied to every leg within the call, straight from the
+//! submitter's buffer.
 //!
-//! Legs in memory neither fail nor leave. What is in flight from other lanes is kept apart by the
-//! same claims, and where one is taken the I/O waits on the usual way.
+//! Legs in memory neither fail nor leave. The same claims order I/Os of several lanes; an I/O that
+//! finds one taken waits in the normal path.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::lane::{MirrorLane, legs};
 use super::rules::Rules;
 
 impl<R: Rules> MirrorLane<R> {
-    /// Does I/Os within the call; those that cannot be done so stay.
+    /// Executes I/Os within the call; those that must wait stay queued.
     pub(super) fn execute_all(&mut self, ios: &mut VecDeque<Io>) {
         let (mut batch, mut ready) = (std::mem::take(&mut self.batch), Vec::new());
         std::mem::swap(&mut ready, &mut self.ready);

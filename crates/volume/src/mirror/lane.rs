@@ -1,8 +1,8 @@
-//! One core's way to a mirror.
+//! One core's lane to a mirror.
 //!
-//! A write goes to every leg that is in, and a read to the one that its place says. A leg whose
-//! write fails where another one's succeeded leaves before the write is told as done. What one leg
-//! cannot read is read from another and written back.
+//! A write goes to every leg that is in, a read to the leg whose turn the granule is. A leg whose
+//! write fails while another's succeeds leaves before the write is acknowledged. A failed read is
+//! served by another leg and written back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,46 +21,46 @@ use ways::Way;
 mod answers;
 mod ways;
 
-/// Makes a new way to a leg, or says why there is none.
+/// Opens a new lane to a leg, or says why there is none.
 pub type Ways = Box<dyn FnMut(usize) -> Result<Box<dyn Lane>, String>>;
 
 pub(crate) struct MirrorLane<R> {
     /// Its number among the lanes of the mirror, from 1.
     number: u16,
     pub(super) geometry: Geometry,
-    /// Where the data begin on each leg.
+    /// Offset of the data on each leg.
     base: u64,
     legs: Arc<R>,
     claims: Arc<Claims>,
     pool: Pool,
     ways: Vec<Way>,
-    /// Where ways to legs that come back are made; `None` where none comes back.
+    /// Opens lanes to legs that return; `None` where legs never return.
     source: Option<Ways>,
     tasks: Tasks,
-    /// All legs are memory: an I/O is done within the call.
+    /// All legs are memory: an I/O is executed within the call.
     immediate: bool,
     pub(super) batch: Batch,
-    /// Changes whose granules are taken, in the order in which they came, repairs too.
+    /// Changes and repairs that wait for claimed granules, in order of arrival.
     blocked: VecDeque<Blocked>,
-    /// Changes that have their granules, and that may not be written yet.
+    /// Changes that hold their claims and wait until the map marks their regions dirty.
     marking: VecDeque<Io>,
-    /// Changes and flushes that all legs have answered, and that may not be told yet.
+    /// Changes and flushes that all legs completed and that may not be acknowledged yet.
     held: Vec<u32>,
-    /// When this was last called.
+    /// Time of the last call.
     now: Nanos,
-    /// It was open once.
+    /// It has been open.
     opened: bool,
-    /// Another lane waits for what this one gave back: let it try first.
+    /// Another lane wants granules that this one released: it goes first.
     yields: bool,
-    /// Answers that are ready.
+    /// Completions to report.
     pub(super) ready: Vec<Done>,
     answers: Vec<Done>,
 }
 
-/// How soon a lane looks again whether what it waits for has been made durable.
+/// Time between checks for metadata to become durable.
 const LOOK: Nanos = Nanos(20_000);
 
-/// What waits for a granule.
+/// Waits for a granule.
 enum Blocked {
     Change(Io),
     Repair { leg: usize, offset: u64, len: u32 },
@@ -109,7 +109,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// The same over data that begin at `base`, with new ways to legs that come back.
+    /// The same with data from offset `base` on, and with new lanes to legs that return.
     pub(crate) fn based(mut self, base: u64, source: Ways) -> MirrorLane<R> {
         (self.base, self.source, self.immediate) = (base, Some(source), false);
         self
@@ -129,8 +129,8 @@ impl<R: Rules> MirrorLane<R> {
         self.ways[leg].waiting.push_back(Io { tag: Tasks::tag(task, leg), offset, ..io });
     }
 
-    /// The leg that answers for a place, of those that were not `tried`: no two reads of it go back
-    /// in time.
+    /// The leg that serves reads of a place, except those `tried`. It is one leg per place, so that
+    /// no later read returns older data.
     pub(super) fn reader(&self, offset: u64, len: u32, tried: u32) -> Option<usize> {
         let all = self.legs.readers(offset, len.into()) & !tried;
         let all = if all == 0 { self.legs.in_it() & !tried } else { all };
@@ -145,7 +145,7 @@ impl<R: Rules> MirrorLane<R> {
         self.give(leg, task, Io { tag, op, fua, len, offset, buf });
     }
 
-    /// Begins a change, if nobody changes what it touches.
+    /// Begins a change, if no other change overlaps it.
     fn change(&mut self, io: Io) {
         let (offset, len) = (io.offset, u64::from(io.len));
         if !self.may_change(offset, len) {
@@ -154,7 +154,7 @@ impl<R: Rules> MirrorLane<R> {
         self.begin(io);
     }
 
-    /// Begins a change that has its granules, if it may be written there.
+    /// Begins a change that holds its claims, if its regions may be written.
     fn begin(&mut self, io: Io) {
         let (offset, len) = (io.offset, u64::from(io.len));
         match self.legs.opens(offset, len) {
@@ -167,7 +167,7 @@ impl<R: Rules> MirrorLane<R> {
         }
         let (since, writers) = (self.legs.events(), self.legs.writers());
         let Some(copies) = self.copies(&io, writers.count_ones() as usize - 1) else {
-            // The system has no memory.
+            // Out of memory.
             self.give_back(offset, len);
             return self.refuse(io, Fault::Aborted);
         };
@@ -181,19 +181,19 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Claims a range, unless something is in flight there.
+    /// Claims a range, unless one of this lane's I/Os overlaps it.
     fn may_change(&self, offset: u64, len: u64) -> bool {
         let crosses = |io: &Io| io.offset < offset + len && offset < io.offset + u64::from(io.len);
         let crossed = self.tasks.overlaps(offset, len) || self.marking.iter().any(crosses);
         !crossed && self.claims(offset, len)
     }
 
-    /// Whether this lane changes nothing, and nothing waits for that.
+    /// Whether this lane has no changes in flight or waiting.
     pub(super) fn is_idle(&self) -> bool {
         self.tasks.changes_nothing() && self.marking.is_empty() && self.blocked.is_empty()
     }
 
-    /// Claims the granules of a range, unless another lane has one, or is to try first.
+    /// Claims the granules of a range, unless another lane has one or goes first.
     pub(super) fn claims(&self, offset: u64, len: u64) -> bool {
         !self.yields && self.claims.claim(self.number, offset, len)
     }
@@ -206,7 +206,7 @@ impl<R: Rules> MirrorLane<R> {
         self.ways[leg].lane.as_mut()?.immediate()
     }
 
-    /// As many copies of what is written as there are further legs; `None` without memory.
+    /// Copies of the written data for all further legs; `None` if out of memory.
     fn copies(&self, io: &Io, count: usize) -> Option<Vec<Option<Buf>>> {
         let Some(from) = io.buf.as_ref().filter(|_| io.op == Op::Write) else {
             return Some((0..count).map(|_| None).collect());
@@ -231,7 +231,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Begins to write back what a leg could not read, from another one.
+    /// Begins to write back data that a leg could not read, read from another one.
     fn repair(&mut self, leg: usize, offset: u64, len: u32) {
         if !self.may_change(offset, len.into()) {
             return self.blocked.push_back(Blocked::Repair { leg, offset, len });
@@ -250,7 +250,7 @@ impl<R: Rules> MirrorLane<R> {
         self.yields |= self.claims.release(self.number, offset, len);
     }
 
-    /// Tries again what waited for granules, for its mark, or for a leg to be out.
+    /// Retries what waits for granules, for the map, or for a leg to be recorded as out.
     fn unblock(&mut self) {
         for _ in 0..self.marking.len() {
             if let Some(io) = self.marking.pop_front() {
@@ -268,7 +268,7 @@ impl<R: Rules> MirrorLane<R> {
     }
 }
 
-/// The legs of a set of bits.
+/// The legs of a bit mask.
 pub(super) fn legs(bits: u32) -> impl Iterator<Item = usize> {
     let mut left = bits;
     std::iter::from_fn(move || {
@@ -325,7 +325,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
         if !self.ready.is_empty() || !self.blocked.is_empty() || self.ways.iter().any(waits) {
             return Some(Nanos(0));
         }
-        // Another thread makes durable what they wait for.
+        // The keeper's thread makes durable what these wait for.
         let waits = !self.marking.is_empty() || !self.held.is_empty();
         let look = waits.then_some(self.now + LOOK);
         self.lanes().filter_map(Lane::wake).chain(look).min()

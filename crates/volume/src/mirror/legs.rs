@@ -1,11 +1,11 @@
-//! What all lanes of a mirror share: which legs are in it, and what became of them.
+//! State that all lanes of a mirror share: which legs are in, and their events.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Most legs of a mirror.
+/// Maximum number of legs.
 pub(crate) const LEGS_MAX: usize = 16;
-/// A leg with more read errors than this leaves: it is not worth its repairs.
+/// A leg with more read errors than this leaves: repairs cost more than it is worth.
 const READ_ERRORS_MAX: u64 = 64;
 
 /// The legs of a mirror, each by its number.
@@ -15,9 +15,9 @@ pub(super) struct Legs {
     in_it: AtomicU32,
     read_errors: Vec<AtomicU64>,
     repaired: AtomicU64,
-    /// Who left, and why, in the order in which they did.
+    /// Legs that left, and why, in order.
     left: Mutex<Vec<(usize, String)>>,
-    /// How many of those were asked for as news.
+    /// How many of those were reported as news.
     told: AtomicUsize,
 }
 
@@ -43,8 +43,8 @@ impl Legs {
         self.in_it() & 1 << leg != 0
     }
 
-    /// Takes a leg out for good, before anyone is told that a write it missed is done. The last one
-    /// stays: what it says is what the mirror says. Whether the leg is out now.
+    /// Takes a leg out for good, before any write that it missed is acknowledged. The last leg
+    /// stays: its answers are the mirror's. Returns whether the leg is out now.
     pub(super) fn leave(&self, leg: usize, why: impl FnOnce() -> String) -> bool {
         let without = |legs: u32| {
             let rest = legs & !(1 << leg);
@@ -58,7 +58,7 @@ impl Legs {
         !self.has(leg)
     }
 
-    /// Counts a read error; one too many, and the leg leaves.
+    /// Counts a read error; beyond the limit the leg leaves.
     pub(super) fn read_failed(&self, leg: usize) {
         let before = self.read_errors[leg].fetch_add(1, Ordering::Relaxed);
         if before >= READ_ERRORS_MAX {
@@ -66,12 +66,12 @@ impl Legs {
         }
     }
 
-    /// Counts a block that was written back where it could not be read.
+    /// Counts a block that was repaired.
     pub(super) fn repaired(&self) {
         self.repaired.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A line for each that left, but for the first so many.
+    /// A line for each leg that left, without the first `told`.
     fn left_since(&self, told: usize) -> Vec<String> {
         let left = self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         left.iter()
@@ -80,14 +80,14 @@ impl Legs {
             .collect()
     }
 
-    /// The same for those that left since this was last asked.
+    /// Those that left since the last call.
     pub(super) fn news(&self) -> Vec<String> {
         let news = self.left_since(self.told.load(Ordering::Relaxed));
         self.told.fetch_add(news.len(), Ordering::Relaxed);
         news
     }
 
-    /// What happened so far, in a sentence; `None` if nothing did.
+    /// Events so far, in a sentence; `None` without any.
     pub(super) fn words(&self) -> Option<String> {
         let mut said = self.left_since(0);
         for (leg, errors) in self.read_errors.iter().enumerate() {

@@ -1,17 +1,17 @@
-//! What a lane of a mirror asks of those who know its legs.
+//! What a lane of a mirror asks about its legs.
 //!
-//! [`Legs`] knows them while the process lives; an array remembers them on the legs themselves.
+//! [`Legs`] answers from memory; an array's [`Shared`](crate::array) keeps membership on the legs.
 
 use super::legs::Legs;
 
-/// How an answer that all legs have given is to be told.
+/// How to report an I/O that all legs completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is done.
+    /// It succeeded.
     Done,
-    /// Not yet: a leg that missed it has not left durably.
+    /// Not yet: a leg that missed it is not durably out.
     Wait,
-    /// Nobody has it who is still in.
+    /// No leg that is in has it.
     Lost,
 }
 
@@ -20,38 +20,38 @@ pub(crate) enum Verdict {
 pub(crate) enum Opened {
     /// Now.
     Yes,
-    /// Not yet: that is asked for.
+    /// Not yet: its regions are being marked dirty.
     Wait,
-    /// What must be durable before it can not be written.
+    /// The map cannot be written.
     Fails,
 }
 
-/// What all legs came to.
+/// The combined completions of all legs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
-    /// A bit for each leg that has done it.
+    /// A bit for each leg that succeeded.
     pub(crate) good: u32,
-    /// Value of [`Rules::events`] when it was begun.
+    /// [`Rules::events`] when the I/O was begun.
     pub(crate) since: u64,
 }
 
-/// Who is in, and what may be done where.
+/// Which legs are in, and what may be done where.
 pub(crate) trait Rules {
     /// A bit for each leg that gets writes.
     fn writers(&self) -> u32;
 
-    /// A bit for each leg that may be read. All have the same there.
+    /// A bit for each leg that may be read here: all of them have the same data.
     fn readers(&self, offset: u64, len: u64) -> u32;
 
-    /// A bit for each leg that has every write that was told as done.
+    /// A bit for each leg that has every acknowledged write.
     fn in_it(&self) -> u32;
 
-    /// How often legs have come or gone.
+    /// How often legs have left or returned.
     fn events(&self) -> u64 {
         0
     }
 
-    /// How often this leg has come back: a lane then takes a new way to it.
+    /// How often this leg has returned: on a change the lane reconnects to it.
     fn joined(&self, _leg: usize) -> u32 {
         0
     }
@@ -64,16 +64,16 @@ pub(crate) trait Rules {
     /// Takes a leg out, unless it is the last.
     fn leave(&self, leg: usize, why: &dyn Fn() -> String);
 
-    /// Whether what `answers` says may be told.
+    /// Whether `answers` may be acknowledged.
     fn settled(&self, answers: Answers) -> Verdict;
 
-    /// A change was done on some legs only, or on nobody knows which.
+    /// A change reached only some legs, or an unknown set of them.
     fn differs(&self, _offset: u64, _len: u64) {}
 
     /// Counts a read error.
     fn read_failed(&self, leg: usize);
 
-    /// Counts a block that was written back where it could not be read.
+    /// Counts a block that was repaired.
     fn repaired(&self);
 }
 
@@ -94,7 +94,7 @@ impl Rules for Legs {
         Legs::leave(self, leg, why);
     }
 
-    /// One that has it may have left for another reason: then nobody has.
+    /// The only leg that has it may have left for another reason.
     fn settled(&self, answers: Answers) -> Verdict {
         match answers.good & Legs::in_it(self) {
             0 => Verdict::Lost,

@@ -2,7 +2,7 @@
 
 use block::{Buf, Cause, Fault, Op, Tag};
 
-/// A task, which takes one I/O of each leg or several, one after the other.
+/// One I/O of the mirror: an I/O on each leg, or several in turn.
 pub(super) enum Task {
     Read(Read),
     Change(Change),
@@ -10,7 +10,7 @@ pub(super) enum Task {
     Repair(Repair),
 }
 
-/// A read; the legs that were `tried` could not answer, the last of them for `fault`.
+/// A read; the legs in `tried` failed, the last of them with `fault`.
 #[derive(Clone, Copy)]
 pub(super) struct Read {
     pub(super) tag: Tag,
@@ -36,19 +36,19 @@ pub(super) struct Flush {
     pub(super) votes: Votes,
 }
 
-/// The answers of all legs to the same I/O: how many are to come, a bit for each leg whose answer
-/// was good or bad, and the first bad one.
+/// The completions of one I/O on all legs: how many are outstanding, a bit for each leg that
+/// succeeded or failed, and the first fault.
 #[derive(Clone, Copy)]
 pub(super) struct Votes {
     pub(super) left: u32,
     pub(super) good: u32,
     pub(super) bad: u32,
     pub(super) fault: Option<(Fault, Cause)>,
-    /// How often legs had come or gone when it was begun.
+    /// [`Rules::events`](super::rules::Rules::events) when the I/O was begun.
     pub(super) since: u64,
 }
 
-/// A block that a leg could not read, on its way back from another one.
+/// A block that a leg could not read, being copied back from another one.
 #[derive(Clone, Copy)]
 pub(super) struct Repair {
     pub(super) leg: usize,
@@ -56,25 +56,25 @@ pub(super) struct Repair {
     pub(super) len: u32,
 }
 
-/// All of them, by number.
+/// All tasks, by number.
 #[derive(Default)]
 pub(super) struct Tasks {
     all: Vec<Option<Task>>,
     free: Vec<u32>,
-    /// Those that change something.
+    /// Tasks that change data.
     changes: Vec<u32>,
 }
 
-/// Bits of a tag that say which leg.
+/// Bits of a tag that hold the leg.
 const LEG_BITS: u32 = 8;
 
 impl Votes {
-    /// Of these legs.
+    /// For these legs.
     pub(super) fn of(legs: u32, since: u64) -> Votes {
         Votes { left: legs.count_ones(), good: 0, bad: 0, fault: None, since }
     }
 
-    /// Takes the answer of a leg.
+    /// Notes a completion of a leg.
     pub(super) fn note(&mut self, leg: usize, result: Result<(), Fault>, cause: Cause) {
         self.left -= 1;
         match result {
@@ -121,12 +121,12 @@ impl Tasks {
         task
     }
 
-    /// Whether no change is in progress.
+    /// Whether no change is in flight.
     pub(super) fn changes_nothing(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Whether a change is in progress that touches a range.
+    /// Whether a change in flight overlaps a range.
     pub(super) fn overlaps(&self, offset: u64, len: u64) -> bool {
         let place = |number: &u32| match &self.all[*number as usize] {
             Some(

@@ -1,5 +1,5 @@
-//! Mirrors against a model: several lanes, legs that answer in any order, fail and leave. Which
-//! values a read may bring is known for each block.
+//! Mirrors against a model: several lanes, legs that answer in any order, fail and leave. The model
+//! knows the values that a read of each block may return.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
@@ -9,23 +9,23 @@ use block::{Buf, Cause, Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
 
 use super::*;
 
-/// Blocks of a volume, some of one granule and some of the next.
+/// Blocks of a volume, in two granules.
 const BLOCKS: u64 = 6;
 const BLOCK: u64 = 32 << 10;
-/// Legs remember a value for each block.
+/// A leg holds a value for each block.
 type Values = [u32; BLOCKS as usize];
 
-/// One leg as it is, whatever a lane believes of it.
+/// The true state of one leg.
 #[derive(Default)]
 struct Leg {
     values: Values,
-    /// A block that cannot be read until it is written.
+    /// A block that cannot be read until it is rewritten.
     bad: Option<u64>,
-    /// From now on nothing succeeds.
+    /// Every further I/O fails.
     dead: bool,
-    /// Some writes fail, and reads go on.
+    /// Some writes fail; reads succeed.
     sick: bool,
-    /// It was not always good.
+    /// It has failed at least once.
     blamed: bool,
 }
 
@@ -33,7 +33,7 @@ struct Taken {
     lane: usize,
     leg: usize,
     io: Io,
-    /// What a read found, which is decided some time before it is answered.
+    /// The result of a read, fixed some time before it completes.
     found: Option<Result<u32, Fault>>,
 }
 
@@ -57,7 +57,7 @@ impl Lane for Way {
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
         let mut world = self.world.borrow_mut();
         let (lane, leg) = (self.lane, self.leg);
-        // A full one leaves the rest.
+        // A full queue leaves the rest.
         let under_way = world.taken.iter().filter(|taken| (taken.lane, taken.leg) == (lane, leg));
         let room = 4_usize.saturating_sub(under_way.count());
         for io in ios.drain(..room.min(ios.len())) {
@@ -84,7 +84,7 @@ fn value(buf: &Option<Buf>, block: usize) -> u32 {
 }
 
 impl World {
-    /// One of the I/Os that are in flight goes on: it is done, or it is answered.
+    /// An I/O in flight is executed, or completes.
     fn go_on(&mut self, rng: &mut Rng) {
         let index = rng.below(self.taken.len() as u64) as usize;
         let Taken { leg, io, found, .. } = &mut self.taken[index];
@@ -103,7 +103,7 @@ impl World {
                     leg.touch(io);
                 }
                 *found = Some(result);
-                // Another step answers it.
+                // Another step completes it.
                 return;
             }
         };
@@ -137,14 +137,14 @@ impl Leg {
     }
 }
 
-/// What a block may hold: the value of the last change that is done, and of those in flight since.
+/// Values that a block may hold: that of the last completed change, and of those in flight since.
 #[derive(Clone, Default)]
 struct Block {
     may: Vec<u32>,
     under_way: Vec<(u64, u32)>,
 }
 
-/// A read in flight, and what each of its blocks may bring.
+/// A read in flight, and the values that each of its blocks may return.
 struct Asked {
     first: usize,
     may: Vec<Vec<u32>>,
@@ -225,7 +225,7 @@ impl Run {
                     }
                     self.model[block].under_way.push((number, new));
                 }
-                // Reads in flight may bring it, too.
+                // Reads in flight may return it, too.
                 for asked in self.reads.values_mut() {
                     for (at, may) in asked.may.iter_mut().enumerate() {
                         if range.contains(&(asked.first + at)) {
@@ -276,7 +276,7 @@ impl Run {
                 let at = block.under_way.iter().position(|(this, _)| *this == number);
                 let (_, value) = block.under_way.remove(at.ok_or("answered twice")?);
                 match one.result {
-                    // Those of others that overlap came before it or will come after it.
+                    // Overlapping changes in flight are ordered before or after it.
                     Ok(()) if block.under_way.is_empty() => {
                         block.may = vec![value];
                     }
@@ -290,7 +290,7 @@ impl Run {
         Ok(())
     }
 
-    /// Nothing fails as long as a leg lives, and the last one that is in says what the mirror says.
+    /// Nothing fails while a leg is good; the last leg that is in decides.
     fn may_fail(&self, result: Result<(), Fault>) -> Result<(), String> {
         let world = self.world.borrow();
         let mut legs = (0..world.legs.len()).filter(|leg| self.legs.has(*leg));
@@ -301,7 +301,7 @@ impl Run {
     }
 }
 
-/// What happens in a run of this seed.
+/// One run with this seed.
 fn run(seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed, 7);
     let (legs, lanes) = (2 + rng.below(2) as usize, 1 + rng.below(3) as usize);
@@ -317,7 +317,7 @@ fn run(seed: u64) -> Result<(), String> {
                 run.submit(lane, op, first, count);
             }
             6 if rng.below(10) == 0 => {
-                // One leg always lives.
+                // One leg stays good.
                 let leg = 1 + rng.below(legs as u64 - 1) as usize;
                 run.blame(leg).dead = true;
             }
@@ -335,7 +335,8 @@ fn run(seed: u64) -> Result<(), String> {
             _ => {}
         }
     }
-    // A quiet time: all is answered, all reads back, and all legs that are in are alike.
+    // Quiesced: everything completes, reads return what was written, and all legs that are in are
+    // equal.
     run.quiet(&mut rng)?;
     (0..BLOCKS).for_each(|block| run.submit(0, Op::Read, block, 1));
     run.quiet(&mut rng)?;
@@ -360,8 +361,8 @@ fn any_order_of_ios_answers_and_faults() {
     }
 }
 
-/// Several cores write the same places of a mirror of memory, each at once to both legs: what the
-/// legs hold in the end is the same.
+/// Several cores write the same blocks of a mirror of memory, each straight to both legs: the legs
+/// end up equal.
 #[test]
 fn legs_in_memory_stay_the_same() {
     const BYTES: u64 = 256 << 10;

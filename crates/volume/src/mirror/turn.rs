@@ -2,9 +2,9 @@
 
 use block::splitmix;
 
-/// Whose turn a granule is, of so many legs. Reads of whole granules take turns, and so do those of
-/// two, four or more, each of which begins at a multiple of its length: of two legs in every pair,
-/// of more by chance.
+/// The leg that serves reads of a granule. Reads of whole granules are spread over the legs, and so
+/// are aligned reads of two, four or more granules: over two legs within each pair, over more legs
+/// by a hash.
 pub(super) fn turn_of(granule: u64, legs: u32) -> u32 {
     let number = u64::from(legs);
     match legs {
@@ -24,7 +24,7 @@ mod test {
                 let mut reads = vec![0; legs as usize];
                 let many = 1000 * u64::from(legs);
                 (0..many).for_each(|read| reads[turn_of(read * length, legs) as usize] += 1);
-                // Multiples of three have an even number of ones more often.
+                // Multiples of three have even parity more often.
                 let slack = if legs == 2 && length % 3 == 0 { 300 } else { 150 };
                 let right = reads.iter().all(|count| (1000 - slack..1000 + slack).contains(count));
                 assert!(right, "{legs} legs, reads of {length} granules: {reads:?}");

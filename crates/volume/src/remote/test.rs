@@ -19,7 +19,7 @@ fn remote(address: &str) -> Remote<IscsiUri> {
     Remote { dial, geometry: Geometry::new(1 << 20, 512), product: None, flushes_all: true }
 }
 
-/// A lane that was begun, which took no time to speak of.
+/// A lane begun without blocking.
 fn begun(core: &Core, address: &str) -> Box<dyn Lane> {
     let before = core.now();
     let lane = remote(address).begin_lane(core).unwrap();
@@ -28,7 +28,7 @@ fn begun(core: &Core, address: &str) -> Box<dyn Lane> {
     lane
 }
 
-/// Does what is due, for a third of a second at most, until the lane is broken.
+/// Works for a third of a second at most, or until the lane is broken.
 fn broken(core: &Core, lane: &mut dyn Lane) -> String {
     let (mut done, mut ios, mut ready) = (Vec::new(), VecDeque::new(), Vec::new());
     let end = core.now() + Nanos(SECOND.0 / 3);
@@ -44,7 +44,7 @@ fn broken(core: &Core, lane: &mut dyn Lane) -> String {
     "nothing".to_owned()
 }
 
-/// Why it breaks if nothing comes for so long.
+/// Why it breaks if nothing arrives for this long.
 fn broken_after(core: &Core, lane: &mut dyn Lane, seconds: u64) -> Option<String> {
     lane.poll(core.now() + Nanos::from_secs(seconds), &mut Vec::new());
     lane.broken().map(str::to_owned)
@@ -68,19 +68,19 @@ fn whoever_refuses_breaks_a_lane_that_was_begun() {
     assert!(lane.close(core.now()), "nothing is left to close");
 }
 
-/// A listener whose queue is full hears no more, as one behind a firewall: no SYN is answered.
+/// A listener with a full queue drops SYNs, as a firewall does.
 #[test]
 fn whoever_does_not_answer_is_not_waited_for() {
     let core = core();
     let (listener, address) = local();
     let number: SocketAddr = address.parse().unwrap();
-    // The queue of the standard library's listeners has 128 places.
+    // The queue of the standard library's listeners has 128 entries.
     let queue: Vec<_> = (0..200).map(|_| os::Connecting::begin(number).unwrap()).collect();
     let mut lane = begun(&core, &address);
     assert_eq!(broken_after(&core, &mut *lane, 4), None);
     let why = broken_after(&core, &mut *lane, 6).unwrap();
     assert!(why.contains(&format!("cannot connect to {address}: timed out")), "{why}");
-    // What it was given meanwhile stays with its owner, or is answered.
+    // I/Os submitted meanwhile stay with the caller, or complete.
     let io =
         Io { tag: block::Tag(7), op: block::Op::Flush, fua: false, len: 0, offset: 0, buf: None };
     let mut done = Vec::new();
@@ -101,7 +101,7 @@ fn whoever_hangs_up_breaks_it() {
     hang_up.join().unwrap();
 }
 
-/// The kernel connects, and nobody says a word.
+/// The kernel accepts, and nobody answers.
 #[test]
 fn whoever_is_silent_breaks_it_in_the_time_of_a_login() {
     let core = core();

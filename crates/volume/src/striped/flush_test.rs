@@ -1,5 +1,5 @@
-//! Flushes against a model of parts whose writes are lost unless a flush covers them: any order of
-//! writes, flushes, answers and faults, by several lanes.
+//! Flushes against a model of parts that lose unflushed writes: writes, flushes, completions and
+//! faults in any order, by several lanes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,10 +9,10 @@ use block::{Cause, Done, Fault, Io, Nanos, Op, Rng, Tag};
 
 use super::*;
 
-/// Changes are known by their place on the whole: each has its own.
+/// Changes by offset on the whole, which is unique.
 type Changes = BTreeSet<u64>;
 
-/// What a part holds, and what of it would survive.
+/// What a part holds, and what of it is durable.
 #[derive(Default)]
 struct Held {
     done: Changes,
@@ -20,7 +20,7 @@ struct Held {
     flushes: u32,
 }
 
-/// An I/O that a part's lane has taken. A flush covers what was done when it began.
+/// An I/O that a part's lane has accepted. A flush covers what completed before it began.
 struct Taken {
     lane: usize,
     part: usize,
@@ -36,7 +36,7 @@ struct World {
     faults: u32,
 }
 
-/// The way of one lane to one part.
+/// A lane to one part.
 struct Way {
     lane: usize,
     part: usize,
@@ -50,7 +50,7 @@ impl Lane for Way {
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
         let mut world = self.world.borrow_mut();
         let (lane, part) = (self.lane, self.part);
-        // A full one leaves the rest.
+        // A full queue leaves the rest.
         let under_way = world.taken.iter().filter(|taken| (taken.lane, taken.part) == (lane, part));
         let room = 3_usize.saturating_sub(under_way.count());
         for io in ios.drain(..room.min(ios.len())) {
@@ -69,7 +69,7 @@ impl Lane for Way {
 }
 
 impl World {
-    /// A part answers one of the I/Os that it has.
+    /// A part completes one of its I/Os.
     fn answer(&mut self, index: usize, result: Result<(), Fault>, place: impl Fn(&Taken) -> u64) {
         let taken = self.taken.swap_remove(index);
         let part = &mut self.parts[taken.part];
@@ -90,11 +90,11 @@ impl World {
     }
 }
 
-/// What an I/O of the test is, until it is answered.
+/// An I/O of the test in flight.
 enum Asked {
     Other,
     Change(u64),
-    /// What must be durable when it succeeds.
+    /// Changes that must be durable if it succeeds.
     Flush(Changes),
 }
 
@@ -135,7 +135,7 @@ impl Rig {
         Rig { rng, world, lanes, stripe_bytes, asked, acknowledged, next: 0 }
     }
 
-    /// Where on the whole an I/O of a part is.
+    /// Offset on the whole of a part's I/O.
     fn place(&self) -> impl Fn(&Taken) -> u64 + use<> {
         let (stripe, parts) = (self.stripe_bytes, self.world.borrow().parts.len() as u64);
         move |taken| {
@@ -152,7 +152,7 @@ impl Rig {
             self.next += 1;
             let tag = Tag(self.next);
             let parts = self.world.borrow().parts.len() as u64;
-            // In stripes, the next ones; one behind the other, a place of each in turn.
+            // Striped: the next stripes; concatenated: an offset on each part in turn.
             let offset = match self.stripe_bytes {
                 1024 => self.next * 512,
                 bytes => self.next % parts * bytes + self.next * 512,
@@ -202,7 +202,7 @@ impl Rig {
         }
     }
 
-    /// Lets everything come to an end, without faults.
+    /// Completes everything in flight, without faults.
     fn settle(&mut self) {
         for _ in 0..100_000 {
             for lane in 0..self.lanes.len() {

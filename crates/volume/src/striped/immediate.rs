@@ -1,5 +1,5 @@
-//! Stripes over memory: an I/O is done within the call, straight from or to its owner's buffer,
-//! also where it crosses from one stripe into the next.
+//! Stripes over memory: an I/O is executed within the call on the submitter's buffer, also across
+//! stripe boundaries.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ struct Run {
 }
 
 impl StripedLane {
-    /// What of a range lies in the stripe of its beginning.
+    /// The part of a range that lies in its first stripe.
     fn run(&self, offset: u64, len: u64) -> Run {
         let (stripe, inside) = (offset / self.stripe_bytes, offset % self.stripe_bytes);
         let count = self.lanes.len() as u64;
@@ -30,7 +30,7 @@ impl StripedLane {
         self.lanes[part].immediate()
     }
 
-    /// Does I/Os within the call; those that cannot be done so stay.
+    /// Executes I/Os within the call; those that must wait stay queued.
     pub(super) fn execute_all(&mut self, ios: &mut VecDeque<Io>) {
         let check = |lane: &StripedLane, io: &Io| {
             lane.geometry.check(io)?;
@@ -45,7 +45,7 @@ impl StripedLane {
         (self.batch, self.ready) = (batch, ready);
     }
 
-    /// Claims or gives back a range; returns how much of it before a part said no.
+    /// Claims or releases a range; returns how many bytes were done before a part refused.
     fn each_run(
         &mut self,
         offset: u64,

@@ -1,5 +1,5 @@
-//! One core's way to several volumes as one. Only the lanes with I/Os in flight are looked after,
-//! or that are about to open or to close.
+//! One core's lane to a striped volume. Only parts with I/Os in flight, or about to open or close,
+//! are polled.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,30 +19,30 @@ pub(super) struct StripedLane {
     written: Arc<[Written]>,
     pub(super) stripe_bytes: u64,
     pub(super) geometry: Geometry,
-    /// All parts are memory: I/Os are done within the call.
+    /// All parts are memory: I/Os are executed within the call.
     immediate: bool,
     pub(super) batch: Batch,
-    /// The lanes that have or want I/Os, open or close.
+    /// Parts that have or want I/Os, open or close.
     busy: Vec<usize>,
     slots: Slots,
     done: Vec<Done>,
-    /// Answers to I/Os that reached no lane, or were done within the call.
+    /// Completions of I/Os that reached no part, or were executed within the call.
     pub(super) ready: Vec<Done>,
     /// All lanes are to close.
     closing: bool,
-    /// Where buffers of pieces come from, if I/Os may cross from one stripe into the next.
+    /// Pool of the buffers of split I/Os; `None` if I/Os must not cross stripe boundaries.
     pool: Option<Pool>,
-    /// Those that do.
+    /// I/Os that were split.
     wholes: Vec<Option<Whole>>,
 }
 
-/// What one of the lanes has to do.
+/// The state of one part's lane.
 struct Part {
     waiting: VecDeque<Io>,
     under_way: u32,
-    /// Writes, trims and zeroings among those that wait or are in flight.
+    /// Writes, trims and zeroings queued or in flight.
     changes: u32,
-    /// It is among those that are looked after.
+    /// It is being polled.
     busy: bool,
 }
 
@@ -55,13 +55,13 @@ impl StripedLane {
         pool: Option<Pool>,
     ) -> StripedLane {
         let mut lanes = lanes;
-        // Of volumes one behind the other a shorter one has less than its share.
+        // A concatenated volume may be shorter than its share.
         let share = geometry.bytes() / lanes.len().max(1) as u64;
         let has_all = |lane: &mut Box<dyn Lane>| {
             lane.geometry().bytes() >= share && lane.immediate().is_some()
         };
         let immediate = lanes.iter_mut().all(has_all);
-        // All are looked after until they are open.
+        // All parts are polled until they are open.
         let part =
             || Part { waiting: VecDeque::with_capacity(64), under_way: 0, changes: 0, busy: true };
         StripedLane {
@@ -82,7 +82,7 @@ impl StripedLane {
         }
     }
 
-    /// The lane of an I/O within a stripe, and its offset on the lane's volume.
+    /// The part that an I/O within a stripe goes to, and its offset there.
     pub(super) fn place(&self, offset: u64, len: u32) -> Result<(usize, u64), Fault> {
         let (stripe, inside) = (offset / self.stripe_bytes, offset % self.stripe_bytes);
         if inside + u64::from(len) > self.stripe_bytes {
@@ -96,18 +96,18 @@ impl StripedLane {
         Layout { stripe_bytes: self.stripe_bytes, parts: self.lanes.len() as u64 }
     }
 
-    /// Whether I/Os may cross from one stripe into the next.
+    /// Whether I/Os may cross stripe boundaries.
     pub(super) fn may_cross(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// Whether an I/O is to be split.
+    /// Whether an I/O must be split.
     fn crosses(&self, io: &Io) -> bool {
         let inside = io.offset % self.stripe_bytes;
         self.may_cross() && inside + u64::from(io.len) > self.stripe_bytes
     }
 
-    /// Begins an I/O in pieces.
+    /// Splits an I/O.
     fn split(&mut self, io: Io) {
         let Io { tag, op, fua, len, offset, buf } = io;
         let layout = self.layout();
@@ -115,7 +115,7 @@ impl StripedLane {
         let bufs: Option<Vec<Option<Buf>>> =
             pieces.iter().map(|piece| self.piece_buf(op, *piece)).collect();
         let Some(bufs) = bufs else {
-            // The system has no memory.
+            // Out of memory.
             let result = Err(Fault::Aborted);
             return self.ready.push(Done { tag, result, cause: Cause::NONE, buf });
         };
@@ -141,7 +141,7 @@ impl StripedLane {
         }
     }
 
-    /// A buffer for a piece, if it moves data; `None` if there is no memory.
+    /// A buffer for a piece that moves data; `None` if out of memory.
     fn piece_buf(&self, op: Op, piece: Piece) -> Option<Option<Buf>> {
         if !matches!(op, Op::Read | Op::Write) {
             return Some(None);
@@ -160,7 +160,7 @@ impl StripedLane {
         index as u32
     }
 
-    /// Takes the answer of a piece; the answer of the whole, if it was the last.
+    /// Handles the completion of a piece; returns the whole I/O's after the last one.
     fn piece_answered(&mut self, part: usize, number: u32, one: Done) -> Option<Done> {
         let layout = self.layout();
         let place = &mut self.wholes[number as usize];
@@ -182,7 +182,7 @@ impl StripedLane {
         }
     }
 
-    /// Gives a part an I/O of its own, under the name of its slot.
+    /// Queues an I/O for a part, tagged with its slot.
     fn give(&mut self, index: usize, io: Io, slot: Slot) {
         self.look_after(index);
         let tag = Tag(self.slots.enter(slot).into());
@@ -205,15 +205,15 @@ impl StripedLane {
         let whole = self.slots.enter(Slot::Flush(flush));
         let mut left = 0;
         for index in 0..self.lanes.len() {
-            // What was submitted before it is not acknowledged yet and need not be covered, but
-            // whoever submits both at once wants that.
+            // A flush need not cover I/Os in flight, but a caller that submits a write and a flush
+            // together expects it.
             if self.written[index].is_dirty() || self.parts[index].changes > 0 {
                 left += 1;
                 self.flush_part(index, io, whole);
             }
         }
         if left == 0 {
-            // Nothing was written: the first one answers for all, in case that none can.
+            // Nothing is dirty: the first part answers, as a flush may be unsupported.
             left = 1;
             self.flush_part(0, io, whole);
         }
@@ -226,14 +226,14 @@ impl StripedLane {
         self.give(index, io, Slot::Share { whole, number });
     }
 
-    /// What an answer of a part's lane means for the owner of this one.
+    /// Translates a completion of a part's lane; `None` if the whole I/O is not complete.
     fn answer(&mut self, index: usize, one: Done) -> Option<Done> {
         match self.slots.leave(one.tag) {
             Slot::Read(tag) => Some(Done { tag, ..one }),
             Slot::Change { tag, durable } => {
                 let part = &mut self.parts[index];
                 part.changes.lower(1);
-                // One that failed may have been done in part.
+                // A failed write may have been done in part.
                 if !durable || one.result.is_err() {
                     self.written[index].write_done();
                 }

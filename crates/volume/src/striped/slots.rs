@@ -1,20 +1,20 @@
-//! The I/Os of a striped lane that are in flight: the parts' lanes know them by their slots.
+//! I/Os in flight on a striped lane. A slot's index is the tag of its I/O on the part.
 
 use block::{Cause, Count, Fault, Tag};
 
-/// What is in flight in a slot.
+/// The I/O in a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Slot {
-    /// Something that changes nothing.
+    /// An I/O that changes nothing.
     Read(Tag),
-    /// Something that changes a part. Whether it is durable as soon as it is done.
+    /// An I/O that changes a part; `durable` if it needs no flush.
     Change { tag: Tag, durable: bool },
-    /// A flush of the whole, on some of the parts.
+    /// A flush of the whole, sent to some parts.
     Flush(Flush),
-    /// Its share on one part: the slot of the whole, and the flush's number on that part.
+    /// A flush of one part: the slot of the whole flush, and the flush's number on that part.
     Share { whole: u32, number: u64 },
-    /// A piece of an I/O on one part: the number of the whole, and whether it changes the part, and
-    /// is durable as soon as it is done.
+    /// A piece of a split I/O on one part: the number of the whole, whether it changes the part,
+    /// and whether it needs no flush.
     Piece { whole: u32, changes: bool, durable: bool },
 }
 
@@ -22,12 +22,12 @@ pub(super) enum Slot {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flush {
     pub(super) tag: Tag,
-    /// On how many parts it is in flight.
+    /// Parts that have not completed it.
     pub(super) left: u32,
     pub(super) told: Told,
 }
 
-/// What the owner of an I/O on several parts is told.
+/// The combined result of an I/O on several parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     pub(super) result: Result<(), Fault>,
@@ -38,8 +38,8 @@ impl Told {
     /// Nothing has failed.
     pub(super) const GOOD: Told = Told { result: Ok(()), cause: Cause::NONE };
 
-    /// One part has answered. Of several faults the first is told; but one that may be gone on
-    /// another connection gives way to one that stays, or whoever tries again loses the latter.
+    /// Adds the result of a part. Of several faults the first one is reported; but a fault that a
+    /// retry may clear yields to one that stays, or a retry would hide it.
     pub(super) fn take(&mut self, result: Result<(), Fault>, cause: Cause) {
         let tells = match (self.result, result) {
             (_, Ok(())) => false,
@@ -53,14 +53,14 @@ impl Told {
 }
 
 impl Flush {
-    /// One part has answered.
+    /// Adds the completion of a part.
     pub(super) fn answered(&mut self, result: Result<(), Fault>, cause: Cause) {
         self.left.lower(1);
         self.told.take(result, cause);
     }
 }
 
-/// All of them. It grows to the number that is ever in flight at once.
+/// All slots; grows to the highest number in flight.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
@@ -82,7 +82,7 @@ impl Slots {
         (self.slots.len() - 1) as u32
     }
 
-    /// Frees the slot of what was answered.
+    /// Frees the slot of a completed I/O.
     pub(super) fn leave(&mut self, tag: Tag) -> Slot {
         self.free.push(tag.0 as u32);
         self.slots[tag.0 as usize]

@@ -1,42 +1,42 @@
-//! I/Os that cross from one stripe into the next: one piece for each part, and one answer.
+//! Split I/Os: those that cross stripe boundaries become one piece per part, and complete once.
 //!
-//! What an I/O touches of a part lies there in one piece, whatever the number of stripes.
+//! The stripes of a part that an I/O touches are adjacent there, so one piece covers them.
 
 use block::{Buf, Cause, Fault, Op, Tag};
 
 use super::slots::Told;
 
-/// Where stripes lie on their parts.
+/// How stripes map to parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) stripe_bytes: u64,
     pub(super) parts: u64,
 }
 
-/// What an I/O touches of one part.
+/// The range of one part that an I/O touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) part: usize,
-    /// On the part.
+    /// Offset on the part.
     pub(super) offset: u64,
     pub(super) len: u64,
 }
 
-/// An I/O of several pieces in flight.
+/// A split I/O in flight.
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) tag: Tag,
     pub(super) op: Op,
     pub(super) offset: u64,
     pub(super) len: u32,
-    /// The owner's.
+    /// The submitter's buffer.
     pub(super) buf: Option<Buf>,
-    /// How many pieces are in flight.
+    /// Pieces in flight.
     pub(super) left: u32,
     pub(super) told: Told,
 }
 
-/// A run of bytes of an I/O that lies in one stripe: where in the I/O, and where in its piece.
+/// The part of an I/O that lies in one stripe: offset in the I/O and in its piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     in_whole: usize,
@@ -45,7 +45,7 @@ struct Run {
 }
 
 impl Layout {
-    /// The pieces of an I/O, one for each part that it touches.
+    /// The pieces of an I/O, one per part that it touches.
     pub(super) fn pieces(self, offset: u64, len: u32) -> impl Iterator<Item = Piece> {
         let end = offset + u64::from(len);
         (0..self.parts as usize).filter_map(move |part| {
@@ -54,14 +54,14 @@ impl Layout {
         })
     }
 
-    /// How many bytes of a part lie before a place of the whole.
+    /// Bytes of a part below an offset on the whole.
     fn before(self, part: usize, at: u64) -> u64 {
         let row = self.stripe_bytes * self.parts;
         let own = part as u64 * self.stripe_bytes;
         at / row * self.stripe_bytes + (at % row).saturating_sub(own).min(self.stripe_bytes)
     }
 
-    /// The runs of a piece, in rising order.
+    /// The runs of a piece, in ascending order.
     fn runs(self, offset: u64, len: u32, piece: Piece) -> impl Iterator<Item = Run> {
         let end = piece.offset + piece.len;
         let mut at = piece.offset;
@@ -84,7 +84,7 @@ impl Layout {
         })
     }
 
-    /// Copies what a piece writes out of the owner's buffer.
+    /// Copies the data of a written piece from the submitter's buffer.
     pub(super) fn gather(self, offset: u64, len: u32, piece: Piece, from: &[u8], to: &mut [u8]) {
         for Run { in_whole, in_piece, len } in self.runs(offset, len, piece) {
             to[in_piece..in_piece + len].copy_from_slice(&from[in_whole..in_whole + len]);
@@ -93,7 +93,7 @@ impl Layout {
 }
 
 impl Whole {
-    /// Takes the answer of a piece, and what it has read.
+    /// Takes the result of a piece, and the data it read.
     pub(super) fn answered(
         &mut self,
         layout: Layout,
@@ -120,7 +120,7 @@ mod test {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every byte of an I/O is in one run, and stands where a single stripe has it.
+        /// Every byte of an I/O is in one run, at the place that a single stripe would give it.
         #[test]
         fn every_byte_has_its_place(
             stripe in 1_u64..9, parts in 1_u64..6, offset in 0_u64..200, len in 1_u32..200,

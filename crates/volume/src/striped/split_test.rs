@@ -1,4 +1,4 @@
-//! I/Os of any place and length on stripes, beside a flat volume.
+//! I/Os of any offset and length on stripes, compared with a flat buffer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use super::*;
 const STRIPE: u64 = 4096;
 const PART: u64 = 4 * STRIPE;
 
-/// Bytes of a part, which answers some polls later; or fails in some places.
+/// A part in memory that completes I/Os some polls later, or fails at some offsets.
 struct Store {
     bytes: Rc<RefCell<Vec<u8>>>,
     done: VecDeque<Done>,
@@ -51,7 +51,7 @@ impl Lane for Store {
     }
 }
 
-/// A lane over so many parts, the second of which is bad at a place of its own.
+/// A lane over `parts` parts, the second of which may have a bad block.
 fn lane(parts: usize, pool: &Pool, bad: Option<u64>) -> Box<dyn Lane> {
     let part = || -> Arc<dyn Volume> { Arc::new(crate::null::Null::new(PART, 512)) };
     let whole = Striped::whole((0..parts).map(|_| part()).collect(), STRIPE).unwrap();
@@ -92,7 +92,7 @@ fn stripes_hold_what_a_flat_volume_holds() {
     }
 }
 
-/// Within the call, also where mirrors are between.
+/// The same within the call, and over mirrors.
 #[test]
 fn so_do_stripes_over_memory() {
     let core = Core::open(Pool::new(64, 64)).unwrap();
@@ -111,7 +111,7 @@ fn so_do_stripes_over_memory() {
     }
 }
 
-/// Any I/Os on a lane, beside bytes that are flat.
+/// Random I/Os on a lane, compared with a flat buffer.
 fn holds(lane: &mut dyn Lane, seed: u64) {
     let mut rng = Rng::new(seed, 0);
     let mut flat = vec![0; lane.geometry().bytes() as usize];
@@ -164,7 +164,7 @@ fn one_bad_piece_fails_the_whole_and_only_that() {
             assert_eq!(go(&mut *lane, io(op, offset, len, 1)).result, result, "{op:?} {offset}");
         }
     }
-    // A flush covers what came in pieces: it goes to the parts that were written.
+    // A flush covers split writes: it goes to the parts that were written.
     assert_eq!(go(&mut *lane, io(Op::Flush, 0, 0, 0)).result, Ok(()));
     assert_eq!(pool.lent(), [0, 0]);
 }

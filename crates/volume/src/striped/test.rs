@@ -4,7 +4,7 @@ use block::{Cause, Done, Fault, Io, Nanos, Op, Tag};
 
 use super::*;
 
-/// Answers at the next poll, and remembers what came.
+/// Completes at the next poll, and records the I/Os.
 struct Notes(Vec<(Op, u64)>, Vec<Done>, Option<Fault>);
 
 impl Lane for Notes {
@@ -28,7 +28,7 @@ impl Lane for Notes {
         None
     }
     fn words_of(&self, _: Cause) -> Option<String> {
-        // What came, for the test.
+        // The recorded I/Os.
         Some(format!("{:?}", self.0))
     }
 }
@@ -69,7 +69,7 @@ fn forward_goes_from_one_to_the_next() {
     assert_eq!(go(&mut *lane, &reads), [Ok(()); 6]);
     let first = lane.words_of(Cause(0)).unwrap();
     assert_eq!(first, "[(Read, 0), (Read, 1024)]");
-    // Across two of them, and behind the last.
+    // Across a boundary, and beyond the end.
     let wrong = [(Op::Read, 512, 1024), (Op::Read, 3 * 4096, 512)];
     assert_eq!(go(&mut *lane, &wrong), [Err(Fault::OutOfRange); 2]);
 }
@@ -94,8 +94,8 @@ fn a_flush_goes_to_those_that_were_written() {
     let flush = [(Op::Flush, 0, 0)];
     assert_eq!(go(&mut *one, &[(Op::Write, 1024, 512), flush[0]]), [Ok(()); 2]);
     assert_eq!(one.words_of(Cause(0)).unwrap(), "[]", "it is the second that was written");
-    // The write was acknowledged after that flush began. The next covers it, and the third has
-    // nothing to do, so the first lane answers for all.
+    // The write was acknowledged after that flush began, so the next flush covers it. The third
+    // finds nothing dirty, and the first part answers.
     assert_eq!(go(&mut *one, &flush), [Ok(())]);
     assert_eq!(one.words_of(Cause(0)).unwrap(), "[]");
     assert_eq!(go(&mut *one, &flush), [Ok(())]);
@@ -115,7 +115,7 @@ fn a_flush_that_failed_is_asked_again() {
     }
 }
 
-/// Flushes are done at the next poll, all else at the one after.
+/// Flushes complete at the next poll, other I/Os at the one after.
 struct Held(Vec<(Op, u64)>, Vec<Done>, Vec<Done>);
 
 impl Lane for Held {
@@ -170,7 +170,7 @@ fn a_flush_covers_what_another_lane_wrote() {
     assert!(whole.written.iter().all(|part| !part.is_dirty()), "the second was flushed, too");
 }
 
-/// Open and closed after some polls, as a connection is.
+/// Opens and closes after some polls, as a connection does.
 struct Slow(u32, u32);
 
 impl Lane for Slow {
@@ -225,7 +225,7 @@ fn a_flush_covers_what_was_done_before_it_began() {
     assert!(written.is_dirty(), "the second write came after the first flush");
     written.flush_done(two);
     assert!(!written.is_dirty());
-    // One that began earlier and ends later takes nothing back.
+    // An earlier flush that completes later takes nothing back.
     written.flush_done(one);
     assert!(!written.is_dirty());
     written.write_done();

@@ -1,44 +1,44 @@
-//! Whether a volume holds writes that no flush has made durable yet.
+//! Tracks whether a volume has unflushed writes.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What is known of the writes to one volume by all lanes.
+/// Unflushed writes to one volume by all lanes.
 ///
-/// Flushes are numbered as they begin. A write that is done gets the number of the next one, which
-/// is the first to cover it; so a flush that succeeds covers all writes with its number and lower
-/// ones, and none that was done after it began. A write changes nothing while others since the last
-/// flush have the same number, so lanes on several cores share a line that is seldom written.
+/// Flushes are numbered as they begin. A completed write gets the number of the next flush, the
+/// first to cover it; so a successful flush covers all writes with its number or a lower one, and
+/// none that completed after it began. Further writes with the same number store nothing, so cores
+/// seldom write the shared cache line.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// How many flushes have begun.
+    /// Number of flushes begun.
     flushes: AtomicU64,
-    /// The number of the last write; 0 for none.
+    /// Number of the last write; 0 for none.
     last: AtomicU64,
-    /// The number of the last flush that succeeded.
+    /// Number of the last successful flush.
     durable: AtomicU64,
 }
 
 impl Written {
-    /// A write that may need a flush is done. To be called before it is acknowledged.
+    /// A write that needs a flush has completed. To be called before it is acknowledged.
     pub(super) fn write_done(&self) {
-        // After the completion of the write was seen: a flush that began later has counted already.
+        // After the write's completion was seen: a flush that began later is counted already.
         let number = self.flushes.load(Ordering::SeqCst) + 1;
         if self.last.load(Ordering::Relaxed) < number {
             self.last.fetch_max(number, Ordering::SeqCst);
         }
     }
 
-    /// Whether some write was acknowledged that no flush covers.
+    /// Whether an acknowledged write is unflushed.
     pub(super) fn is_dirty(&self) -> bool {
         self.last.load(Ordering::SeqCst) > self.durable.load(Ordering::SeqCst)
     }
 
-    /// A flush begins; its number. To be called before the volume hears of it.
+    /// A flush begins; returns its number. To be called before the flush is submitted.
     pub(super) fn flush_begins(&self) -> u64 {
         self.flushes.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// The flush with this number has succeeded.
+    /// The flush with this number succeeded.
     pub(super) fn flush_done(&self, number: u64) {
         self.durable.fetch_max(number, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Reading names of volumes.
+//! Parses URIs of volumes.
 
 use block::parse_size;
 
@@ -10,15 +10,15 @@ const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/I
                      nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT, \
                      delay:PROFILE(URI), fault:SCHEDULE(URI), stripe:CHUNK(URI,URI,…), \
                      mirror(URI,URI,…) or array:NAME?leg=URI&leg=URI";
-/// Volumes within volumes.
+/// Maximum depth of nested volumes.
 const NESTED_MAX: usize = 8;
-/// The value of an option that has none.
+/// The value of an option without one.
 const SWITCHED_ON: &str = "yes";
 const ISCSI_PORT: u16 = 3260;
 const NVME_PORT: u16 = 4420;
 const NBD_PORT: u16 = 10809;
 
-/// Reads the name of a volume that lies within `nested` others; the error is the reason.
+/// Parses the URI of a volume nested in `nested` others; the error is the reason.
 pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
     if text.starts_with(['/', '.']) {
         return parse_file(text);
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
             let block_bytes = options.block()?.unwrap_or(512);
             let fill = match options.take("fill") {
                 None => None,
-                Some(seed) => Some(seed.parse().map_err(|_| "fill= wants a seed, such as 1")?),
+                Some(seed) => Some(seed.parse().map_err(|_| "fill= needs a seed, such as 1")?),
             };
             let name = options.take("name").map(str::to_owned);
             options.end()?;
@@ -68,7 +68,7 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
     }
 }
 
-/// Reads `NAME(URI)`: a volume around another one.
+/// Parses `NAME(URI)`: a volume around another one.
 fn around(
     rest: &str,
     nested: usize,
@@ -89,7 +89,7 @@ fn around(
 
 /// Smallest and largest chunk.
 const CHUNKS: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
-/// Most volumes side by side.
+/// Maximum number of parts.
 const PARTS_MAX: usize = 4096;
 
 fn parse_stripe(rest: &str, nested: usize) -> Result<Uri, String> {
@@ -132,7 +132,7 @@ fn parse_array(rest: &str, nested: usize) -> Result<Uri, String> {
     Ok(Uri::Array(ArrayUri { name: name.to_owned(), legs, degraded }))
 }
 
-/// Parts `leg=URI&leg=URI&degraded=1`: a leg has options of its own, with the same mark between.
+/// Splits `leg=URI&leg=URI&degraded=1`: a leg's own options may contain the separator.
 fn options_of_array(text: &str) -> Vec<&str> {
     let (mut found, mut deep, mut begin) = (Vec::new(), 0_i32, 0);
     for (at, letter) in text.char_indices() {
@@ -153,7 +153,7 @@ fn options_of_array(text: &str) -> Vec<&str> {
     found
 }
 
-/// Reads `URI,URI,…)`: two volumes or more.
+/// Parses `URI,URI,…)`: two volumes or more.
 fn several(
     text: &str,
     nested: usize,
@@ -168,12 +168,12 @@ fn several(
         return Err(format!("{what} of more than {most} volumes"));
     }
     if parts.len() < 2 {
-        return Err(format!("{what} wants two volumes at least"));
+        return Err(format!("{what} needs at least two volumes"));
     }
     parts.into_iter().map(|part| parse(part.trim(), nested + 1)).collect()
 }
 
-/// What commas part that are in no brackets.
+/// Splits at commas outside of brackets.
 fn list(text: &str) -> Vec<&str> {
     let (mut found, mut deep, mut begin) = (Vec::new(), 0_i32, 0);
     for (at, letter) in text.char_indices() {
@@ -194,7 +194,7 @@ fn list(text: &str) -> Vec<&str> {
 fn parse_file(rest: &str) -> Result<Uri, String> {
     let mut options = Options::split(rest)?;
     if options.path.is_empty() {
-        return Err("file: wants a path".to_owned());
+        return Err("file: needs a path".to_owned());
     }
     let block_bytes = match options.pairs.contains(&("block", "1")) {
         true => options.take("block").map(|_| 1),
@@ -207,10 +207,10 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
     let sqpoll = options.switch("sqpoll")?.unwrap_or(false);
     options.end()?;
     if iopoll && direct == Some(false) {
-        return Err("iopoll polls the device, and direct=no goes to the page cache".to_owned());
+        return Err("iopoll needs direct I/O: leave out direct=no".to_owned());
     }
     if block_bytes == Some(1) && direct != Some(false) {
-        return Err("block=1 goes through the page cache: it wants direct=no".to_owned());
+        return Err("block=1 goes through the page cache: it needs direct=no".to_owned());
     }
     let path = options.path.into();
     Ok(Uri::File(FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll }))
@@ -236,11 +236,11 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
     proto::nvme::check_peer_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
     let nsid = far.number.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
     let nsid = nsid.ok_or("a namespace identifier is 1 or more")?;
-    // Targets take hosts by any name, and so people have given them any.
+    // Targets accept any host name, so users may have chosen any.
     let odd =
         |name: &str| name.len() > proto::nvme::NQN_MAX_BYTES || name.contains(char::is_control);
     if far.session.initiator.as_deref().is_some_and(|name| name.is_empty() || odd(name)) {
-        return Err("initiator= wants a name of 1 to 223 bytes".to_owned());
+        return Err("initiator= needs a name of 1 to 223 bytes".to_owned());
     }
     Ok(Uri::Nvme(NvmeUri {
         subsystem: far.name.to_owned(),
@@ -269,7 +269,7 @@ fn parse_nbd(rest: &str) -> Result<Uri, String> {
     Ok(Uri::Nbd(NbdUri { address: with_port(host, NBD_PORT)?, export: export.to_owned(), session }))
 }
 
-/// What follows the kind of a volume on another host: `//HOST[:PORT]/NAME/NUMBER?options`.
+/// The rest of a remote volume's URI: `//HOST[:PORT]/NAME/NUMBER?options`.
 struct Far<'a> {
     address: String,
     name: &'a str,
@@ -302,15 +302,15 @@ impl<'a> Far<'a> {
     }
 }
 
-/// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
+/// Completes `host`, `host:port`, `[v6]` or `[v6]:port` by the default port.
 fn with_port(host: &str, default: u16) -> Result<String, String> {
     let after_v6 = host.rfind(']').map_or(0, |at| at + 1);
     if host.starts_with('[') && after_v6 == 0 {
-        return Err(format!("']' is missing behind the address {host}"));
+        return Err(format!("']' is missing after the address {host}"));
     }
     if let Some(inside) = host[..after_v6].strip_suffix(']') {
         let inside = inside.strip_prefix('[').ok_or_else(|| format!("'[' is missing in {host}"))?;
-        // A zone, as in fe80::1%eth0, is the resolver's business.
+        // The resolver checks a zone, as in fe80::1%eth0.
         let address = inside.split('%').next().unwrap_or_default();
         if address.parse::<std::net::Ipv6Addr>().is_err() {
             return Err(format!("'{inside}' is not an IPv6 address"));
@@ -318,7 +318,7 @@ fn with_port(host: &str, default: u16) -> Result<String, String> {
     }
     let behind = &host[after_v6..];
     if after_v6 > 0 && !behind.is_empty() && !behind.starts_with(':') {
-        return Err(format!("{host}: behind ] stands a port, as in [::1]:3260, or nothing"));
+        return Err(format!("{host}: only :PORT may follow ], as in [::1]:3260"));
     }
     match behind.rsplit_once(':') {
         Some((name, port)) if after_v6 + name.len() > 0 => {
@@ -339,7 +339,7 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     fn split(text: &'a str) -> Result<Options<'a>, String> {
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
-        // A switch alone is on.
+        // An option without a value is on.
         let pair = |word: &'a str| word.split_once('=').unwrap_or((word, SWITCHED_ON));
         let pairs = query.split('&').filter(|word| !word.is_empty()).map(pair);
         Ok(Options { path, pairs: pairs.collect() })
@@ -364,7 +364,7 @@ impl<'a> Options<'a> {
             None => Ok(None),
             Some("1" | "yes" | "on" | "crc32c") => Ok(Some(true)),
             Some("0" | "no" | "off" | "none") => Ok(Some(false)),
-            Some(other) => Err(format!("{key}= wants yes or no, not '{other}'")),
+            Some(other) => Err(format!("{key}= needs yes or no, not '{other}'")),
         }
     }
 
@@ -374,7 +374,7 @@ impl<'a> Options<'a> {
         let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
         seconds
             .map(Some)
-            .ok_or_else(|| format!("{key}= wants 1 to 86400 seconds, such as 30s, not '{text}'"))
+            .ok_or_else(|| format!("{key}= needs 1 to 86400 seconds, such as 30s, not '{text}'"))
     }
 
     fn end(&self) -> Result<(), String> {

@@ -10,10 +10,10 @@ use super::super::{assemble, page_count};
 use super::*;
 
 const ARRAY: u128 = 7;
-/// So many bytes the map has room for with the smallest regions.
+/// Bytes that the map covers with the smallest regions.
 const MOST: u64 = ((PAGES_MAX * PAGE_REGIONS) as u64) << 16;
 
-/// A leg: junk, but for what was written.
+/// A leg: random junk, except where it was written.
 #[derive(Clone)]
 struct Leg {
     bytes: u64,
@@ -31,7 +31,7 @@ impl Leg {
         Found { name: format!("leg {name}"), bytes: self.bytes, block_bytes: 512, copies }
     }
 
-    /// Does a write, or some sectors or bytes of it.
+    /// Applies a write, or only some sectors or bytes of it.
     fn take(&mut self, step: &Step, whole: bool, rng: &mut Rng) {
         match &step.put {
             Put::Bytes(bytes) => {
@@ -59,13 +59,13 @@ impl Leg {
 struct Case {
     legs: Vec<Leg>,
     old: Superblock,
-    /// What is written, and what may differ, by 64 KiB.
+    /// What is written and what may differ, in units of 64 KiB.
     written: Vec<u64>,
     dirty: Vec<u64>,
 }
 
 impl Case {
-    /// An array of `bytes` whose legs have room for `larger` and more, and were once shorter.
+    /// An array of `bytes` whose legs have room for at least `larger`, and were once shorter.
     fn new(bytes: u64, larger: u64, rng: &mut Rng) -> Case {
         let count = 1 + rng.below(3) as usize;
         let spares = rng.below(2) as usize;
@@ -101,8 +101,8 @@ impl Case {
             };
             let copy = case.old.encode(member.uuid);
             let before = DATA_OFFSET + bytes + TAIL_BYTES;
-            // One that was replaced has its second copy at its end; one that became longer where
-            // its end was.
+            // A replaced leg has its second superblock at its end; a leg that became longer has it
+            // at its old end.
             let second = if rng.below(2) == 0 { leg.bytes } else { before };
             for at in copies_of(second) {
                 leg.pages.insert(at, copy);
@@ -151,7 +151,7 @@ fn look(legs: &[Leg]) -> (Vec<Found>, Assembly, Vec<Vec<Option<Page>>>) {
     (found, assembly, maps)
 }
 
-/// Holds what stands on the legs to what may.
+/// Checks that the legs hold an allowed state.
 fn check(case: &Case, legs: &[Leg], wanted: u64, all: bool) {
     let (_, Assembly { newest, .. }, maps) = look(legs);
     let old = case.old.bytes;
@@ -159,15 +159,21 @@ fn check(case: &Case, legs: &[Leg], wanted: u64, all: bool) {
     assert!(!all || newest.bytes == wanted);
     let map = Map::read(newest.bytes, &maps);
     let bits = |at: u64| map.get((at / map.region_bytes()) as usize).bits();
-    assert!(case.written.iter().all(|at| bits(*at) & 1 != 0), "what was written is not known");
-    assert!(case.dirty.iter().all(|at| bits(*at) == 3), "what may differ is not known");
+    assert!(
+        case.written.iter().all(|at| bits(*at) & 1 != 0),
+        "a written block is not marked written"
+    );
+    assert!(
+        case.dirty.iter().all(|at| bits(*at) == 3),
+        "a block that may differ is not marked dirty"
+    );
     if newest.bytes == wanted {
         let zero = |leg: &Leg| leg.is_zero(DATA_OFFSET + old, DATA_OFFSET + wanted);
-        assert!(legs.iter().all(zero), "something stands in the new part");
+        assert!(legs.iter().all(zero), "the new part is not zero");
     }
     if all {
         let marked = (0..map.len()).filter(|region| map.get(*region).bits() != 0).count();
-        assert!(marked <= case.written.len(), "more is marked than was written");
+        assert!(marked <= case.written.len(), "blocks are marked that were never written");
     }
 }
 
@@ -176,7 +182,7 @@ fn an_array_whose_growth_is_cut_has_its_old_size_or_the_new_one() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed, 1);
         let (bytes, wanted) = match seed {
-            // The regions become larger.
+            // The region size grows.
             0 => (MOST - (rng.below(3) << 16), MOST * 3 + 65_536),
             _ => ((1 + rng.below(40)) << 16, (50 + rng.below(40)) << 16),
         };

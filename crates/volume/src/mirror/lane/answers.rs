@@ -1,9 +1,9 @@
-//! What legs answer, and what becomes of it.
+//! Completions of the legs, and what follows from them.
 
 use super::*;
 
 impl<R: Rules> MirrorLane<R> {
-    /// Takes an answer of a leg.
+    /// Handles a completion of a leg.
     pub(super) fn answered(&mut self, leg: usize, one: Done) {
         let task = Tasks::number(one.tag);
         match self.tasks.get(task) {
@@ -11,7 +11,7 @@ impl<R: Rules> MirrorLane<R> {
             Task::Repair(_) => self.repair_answered(leg, task, one),
             Task::Change(change) => {
                 change.votes.note(leg, one.result, one.cause);
-                // The owner gets one of the buffers back; which does not matter, they are alike.
+                // The submitter gets one of the buffers back: all hold the same data.
                 let spare = match (&change.buf, one.buf) {
                     (None, buf) => {
                         change.buf = buf;
@@ -35,7 +35,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Tells what all legs have answered, if that may be told already.
+    /// Acknowledges an I/O that all legs completed, if that is allowed yet.
     pub(super) fn settle(&mut self, task: u32) {
         let (op, votes) = match self.tasks.get(task) {
             Task::Change(change) => (change.op, change.votes),
@@ -45,11 +45,11 @@ impl<R: Rules> MirrorLane<R> {
         let Some((result, cause)) = self.verdict(op, votes) else { return self.held.push(task) };
         match self.tasks.leave(task) {
             Task::Change(Change { tag, offset, len, buf, .. }) => {
-                // Some may have it, and some not; one that all refuse is nowhere.
+                // Some legs may hold the data and some not; an I/O that all legs refuse is on none.
                 if result.is_err_and(|fault| votes.good != 0 || !refuses(fault)) {
                     self.legs.differs(offset, len.into());
                 }
-                // Behind the verdict: who writes here next meets only legs that have this one.
+                // After the verdict: the next writer here meets only legs that hold this write.
                 self.give_back(offset, len.into());
                 self.ready.push(Done { tag, result, cause, buf });
             }
@@ -60,8 +60,8 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// What the answers of all legs come to, if that is clear. Those whose answer was bad leave
-    /// where another one's was good.
+    /// The combined result of all legs, once it is certain. A leg that failed leaves if another one
+    /// succeeded.
     pub(super) fn verdict(&self, op: Op, votes: Votes) -> Option<(Result<(), Fault>, Cause)> {
         let Votes { good, bad, fault, since, .. } = votes;
         let (fault, cause) = fault.unwrap_or((Fault::Medium, Cause::NONE));
@@ -83,7 +83,7 @@ impl<R: Rules> MirrorLane<R> {
         let Read { tag, offset, len, tried, fault } = *read;
         let bit = 1 << leg;
         match one.result {
-            // Who left meanwhile may have missed a write, which then was in flight beside the read.
+            // A leg that left meanwhile may have missed a write that was in flight beside the read.
             Ok(()) => {
                 self.tasks.leave(task);
                 self.ready.push(Done { tag, ..one });
@@ -117,7 +117,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// What another leg read is written where it could not be; then the repair is over.
+    /// Writes data read from another leg back to the one that failed, or ends the repair.
     pub(super) fn repair_answered(&mut self, from: usize, task: u32, one: Done) {
         let Task::Repair(Repair { leg, offset, len }) = *self.tasks.get(task) else { return };
         if from != leg && one.result.is_ok() && self.has(leg) {
@@ -140,7 +140,7 @@ impl<R: Rules> MirrorLane<R> {
     }
 }
 
-/// The I/O is wrong or cannot be done by this kind of volume: no fault of the leg.
+/// The I/O is invalid or unsupported by this kind of volume: not the leg's failure.
 fn refuses(fault: Fault) -> bool {
     matches!(fault, Fault::OutOfRange | Fault::ReadOnly | Fault::Unsupported | Fault::Miscompare)
 }

@@ -1,26 +1,26 @@
-//! Ways to legs: they break and are made again.
+//! The lanes to the legs, which break and are reopened.
 
 use super::*;
 
-/// How soon after each other ways to the last leg are made.
+/// Time between reconnections to the last leg.
 const RENEW: Nanos = Nanos::from_millis(100);
 
-/// The way to one leg.
+/// The lane to one leg.
 pub(super) struct Way {
-    /// `None` where there is no way at all.
+    /// `None` without a connection.
     pub(super) lane: Option<Box<dyn Lane>>,
     pub(super) waiting: VecDeque<Io>,
     pub(super) under_way: u32,
-    /// How often the leg had come back when this way was made.
+    /// How often the leg had returned when this lane was opened.
     pub(super) joined: u32,
-    /// When a new way may be made to the last leg.
+    /// Earliest time of the next reconnection to the last leg.
     pub(super) renew_at: Nanos,
-    /// What became of the connections of earlier ways: counters only grow.
+    /// Connection counters of earlier lanes: totals never fall.
     pub(super) before: Connection,
 }
 
 impl Way {
-    /// Takes another lane in place of the one before.
+    /// Replaces the lane.
     pub(super) fn renew(&mut self, now: Nanos, lane: Option<Box<dyn Lane>>) {
         self.before = self.connection(now);
         self.lane = lane;
@@ -33,7 +33,7 @@ impl Way {
 }
 
 impl<R: Rules> MirrorLane<R> {
-    /// A leg whose way is gone for good leaves, and one that came back gets a new way.
+    /// Takes out legs whose lane is lost for good, and reopens lanes to legs that returned.
     pub(super) fn look_after_ways(&mut self) {
         for leg in 0..self.ways.len() {
             let joined = self.legs.joined(leg);
@@ -49,11 +49,11 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// A leg to which no way leads any more leaves; for the last one there is a new way.
+    /// Takes out a leg whose lane is lost; the last leg gets a new lane instead.
     pub(super) fn look_for_broken(&mut self, leg: usize, joined: u32) {
         let gets = (self.legs.writers() | self.legs.in_it()) & 1 << leg != 0;
         let way = &mut self.ways[leg];
-        let broken = way.lane.as_ref().map_or(Some("no way leads there"), |lane| lane.broken());
+        let broken = way.lane.as_ref().map_or(Some("not connected"), |lane| lane.broken());
         let Some(why) = broken.filter(|_| gets && joined == way.joined) else { return };
         self.legs.leave(leg, &|| why.to_owned());
         if let Some(source) = &mut self.source
@@ -71,7 +71,7 @@ impl<R: Rules> MirrorLane<R> {
             let came_back = self.legs.joined(leg) != self.ways[leg].joined;
             let way = &mut self.ways[leg];
             match &mut way.lane {
-                // What was begun for the new way does not go by the old one.
+                // I/Os for the new lane do not go to the old one.
                 _ if came_back => {}
                 Some(lane) if lane.broken().is_some() => self.answer_lost(leg),
                 Some(lane) if lane.is_open() || !self.opened => {
@@ -85,7 +85,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Answers what waits for a leg to which no way leads.
+    /// Fails I/Os that wait for a leg whose lane is lost.
     pub(super) fn answer_lost(&mut self, leg: usize) {
         for Io { tag, buf, .. } in std::mem::take(&mut self.ways[leg].waiting) {
             let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);

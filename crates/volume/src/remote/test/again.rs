@@ -1,4 +1,4 @@
-//! A lane that comes back to a target that hangs up: what it counts, and that nothing is lost.
+//! A lane that reconnects to a target that hangs up: its counters, and that no I/O is lost.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,11 +16,11 @@ use super::*;
 /// What a server does with its connections, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It answers what so many receives bring, and hangs up.
+    /// Answers this many receives, then hangs up.
     Cut(u64),
-    /// It hangs up at once.
+    /// Hangs up at once.
     Refuse,
-    /// It goes on for as long as its peer does.
+    /// Serves as long as its peer stays.
     Keep,
 }
 
@@ -45,7 +45,7 @@ fn serve(listener: TcpListener, fates: Vec<Fate>) -> JoinHandle<()> {
     })
 }
 
-/// Answers what so many receives bring.
+/// Answers up to `most` receives.
 fn answer(mut stream: TcpStream, directory: Arc<Directory>, most: u64) {
     let config = Arc::new(TargetConfig::default());
     let mut end = IscsiTarget::new(config, directory, "127.0.0.1:1,1", 1, Nanos(0));
@@ -66,7 +66,7 @@ fn answer(mut stream: TcpStream, directory: Arc<Directory>, most: u64) {
     }
 }
 
-/// Does reads until so many are done and the connection is there; what came of them.
+/// Reads until `reads` are complete and the connection is up; returns their results.
 fn read(core: &Core, lane: &mut dyn Lane, reads: usize) -> Vec<Result<(), Fault>> {
     let (mut done, mut ready) = (Vec::new(), Vec::new());
     let read = |tag| {
@@ -97,7 +97,7 @@ fn lane(core: &Core, address: &str, option: &str) -> Box<dyn Lane> {
     Remote { dial, geometry: shape(), product: None, flushes_all: true }.lane(core).unwrap()
 }
 
-/// As the initiator learns it.
+/// The geometry that the initiator finds.
 fn shape() -> Geometry {
     Geometry { trim_zeroes: true, volatile: false, ..Geometry::new(1 << 20, 512) }
 }
@@ -109,7 +109,7 @@ fn every_loss_is_counted_and_every_io_is_done() {
         let mut rng = Rng::new(seed, 7);
         let mut fates = Vec::new();
         for _ in 0..=rng.below(3) {
-            // A login and the first questions take five.
+            // The login and the first queries take five.
             fates.push(Fate::Cut(8 + rng.below(40)));
             fates.extend(vec![Fate::Refuse; rng.below(2) as usize]);
         }
@@ -169,7 +169,7 @@ fn a_connection_that_ends_in_order_is_not_lost() {
     server.join().unwrap();
 }
 
-/// A way whose association may end elsewhere, as one of NVMe.
+/// A dial whose association may end elsewhere, as NVMe's does.
 #[derive(Clone)]
 struct Ends(IscsiUri, Arc<AtomicBool>);
 
@@ -207,7 +207,7 @@ impl Dial for Ends {
     }
 }
 
-/// Where nothing is in flight the lane itself notices; where something is, its time-out decides.
+/// An idle lane notices the end by itself; with I/Os in flight their time-out decides.
 #[test]
 fn a_lane_without_ios_notices_the_end_of_its_association() {
     for busy in [false, true] {
@@ -226,7 +226,7 @@ fn a_lane_without_ios_notices_the_end_of_its_association() {
             lane.submit(core.now(), &mut VecDeque::from([io]));
         }
         ended.store(true, Ordering::SeqCst);
-        // The answer, if there is one, is not read.
+        // The response, if any, is not read.
         lane.poll(second, &mut Vec::new());
         let broken = (!busy).then_some("it does not answer keep-alives");
         assert_eq!(lane.broken(), broken);
