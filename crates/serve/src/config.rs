@@ -1,4 +1,4 @@
-//! What to serve, where and how much of it.
+//! Configuration of a server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,72 +8,71 @@ use block::Nanos;
 use proto::DiskId;
 use volume::Volume;
 
-/// What a server does.
+/// Configuration of a server.
 pub struct ServeConfig {
-    /// Addresses on which iSCSI is spoken. Port 0 picks a free one.
+    /// Listen addresses for iSCSI. Port 0 picks a free one.
     pub iscsi: Vec<SocketAddr>,
     /// The same for NVMe/TCP.
     pub nvme_tcp: Vec<SocketAddr>,
     /// The same for NBD.
     pub nbd: Vec<SocketAddr>,
-    /// What is served, by every protocol.
+    /// Volumes served, by every protocol.
     pub exports: Vec<Export>,
-    /// Who may use a subsystem: NQNs of hosts, by the name of the subsystem. One that is not named
-    /// here is open to every host. iSCSI has no such list: its targets are open to every initiator.
+    /// Hosts allowed per subsystem: host NQNs by subsystem name. Subsystems not listed are open to
+    /// all hosts, and iSCSI targets to all initiators.
     pub nvme_hosts: BTreeMap<String, Vec<String>>,
-    /// Other servers may be ways to the same disks: they give them the same names and identities.
-    /// Hosts are then told to join them. A server with several addresses for NVMe/TCP says so
-    /// anyway.
+    /// Other servers may serve the same disks under the same names and identities: hosts are told
+    /// to use them as paths of one device (multipath). Implied by several NVMe/TCP addresses.
     pub shared: bool,
-    /// Identifier of the first NVMe controller; those after it count on. A host takes no two
-    /// controllers of one identifier from servers that share a subsystem's name, so let it be
-    /// chance. 0 and what NVMe reserves count as 1.
+    /// Identifier of the first NVMe controller; further ones count up. A host refuses equal
+    /// identifiers from servers that share a subsystem name, so choose it at random. 0 and reserved
+    /// identifiers count as 1.
     pub first_controller: u16,
-    /// Processors that serve, one thread on each.
+    /// CPUs to serve on, one thread each.
     pub cores: Vec<usize>,
-    /// Processors on which idle cores may sleep, beside their own: where the peers are, if those
-    /// are on this host.
+    /// Further CPUs on which idle cores may sleep: those of the peers, if they run on this host.
     pub idle_cores: Vec<usize>,
-    /// How much of everything.
+    /// Resource limits.
     pub limits: Limits,
 }
 
-/// A volume under a name.
+/// A volume to serve, with its names.
 #[derive(Clone)]
 pub struct Export {
-    /// Name of the iSCSI target, the same for all units of one target.
+    /// Name of the iSCSI target; exports of equal name share it.
     pub target: String,
-    /// Name of the NVMe subsystem, the same for all units of one target.
+    /// Name of the NVMe subsystem; exports of equal name share it.
     pub subsystem: String,
-    /// Logical unit number, 0 to 255. It is the namespace identifier too, so a unit 0 cannot be
-    /// had over NVMe/TCP.
+    /// Logical unit number, 0 to 255, and also the namespace identifier: LUN 0 is not available
+    /// over NVMe/TCP.
     pub lun: u8,
     /// The volume.
     pub volume: Arc<dyn Volume>,
-    /// Which disk it is, to hosts that find it on several ways: serial numbers and all worldwide
-    /// names are made of it. No two volumes may have the same, of whichever server.
+    /// Identity of the disk to hosts that reach it by several paths: serial numbers and worldwide
+    /// names derive from it. Unique per volume, across servers.
     pub disk: DiskId,
 }
 
-/// Most of everything. Exceeding one refuses the newcomer or ends the offender, and says so.
+/// Resource limits. Beyond one of them the server refuses the new connection or ends the offending
+/// one, and logs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once. One host may have half of what others leave.
+    /// Maximum number of connections. One host may have half of those that others leave.
     pub connections: usize,
-    /// Connections at once that have not said who they are; one more ends the oldest of them.
+    /// Maximum number of connections not logged in; one more ends the oldest of them.
     pub half_open: usize,
     /// Commands in flight on one connection.
     pub commands: u16,
-    /// Bytes that a peer may leave unread before it is cut off, beyond what its commands answer.
+    /// Bytes that a peer may leave unread beyond the responses to its commands.
     pub unread_bytes: usize,
-    /// A connection that has sent so many bytes is served again when the others were. By default
-    /// two receive buffers of a core: what a peer with 64 writes of 4 KiB in flight sends.
+    /// Bytes received on a connection before the others are served. By default two receive buffers
+    /// of a core: 64 writes of 4 KiB.
     pub share_bytes: usize,
-    /// How long a login may take.
+    /// Time limit of a login.
     pub login_timeout: Nanos,
-    /// Bytes of memory for connections, their buffers and what waits to be sent. `None`: a quarter
-    /// of what the host or the cgroup has available at the start, and at most 4 GiB. Volumes in
-    /// memory count elsewhere.
+    /// Memory in bytes for connections, their buffers and unsent responses. `None`: a quarter of
+    /// what the host or cgroup has available at the start, at most 4 GiB. Volumes in memory are not
+    /// included.
     pub memory_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! One connection: a socket, an end of a protocol, and what waits to be sent.
+//! One connection: a socket, a protocol endpoint, and data waiting to be sent.
 
 use block::{Chain, Done, Nanos};
 use os::{End, ReactorSocket};
@@ -6,10 +6,10 @@ use proto::{Ending, Outbox, Target};
 
 use crate::hosts::Seat;
 
-/// A peer that reads nothing is given so long to take our last words.
+/// Time limit to send the last PDUs to a peer that does not read.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
-/// Why a connection ends whose answers found no room.
+/// Why a connection ends whose responses found no memory.
 const NO_MEMORY: &str = "out of memory for its responses: raise --memory";
 
 /// A connection of one core.
@@ -17,34 +17,34 @@ pub(crate) struct Connection<S> {
     pub(crate) socket: S,
     pub(crate) end: Box<dyn Target>,
     pub(crate) out: Outbox,
-    /// No other connection of the server has it.
+    /// Unique among the connections of the server.
     pub(crate) number: u32,
-    /// What was sent last; exchanged for what to send next.
+    /// The chain sent last, exchanged for the next one.
     chain: Chain,
-    /// I/Os that are with a volume.
+    /// I/Os in flight on volumes.
     pub(crate) under_way: usize,
-    /// It stands on the list of those that are to be served in this turn.
+    /// It is on the list of connections to serve in this turn.
     pub(crate) is_queued: bool,
-    /// It stands on the list of those that wait for a buffer of the core.
+    /// It is on the list of connections that wait for a buffer.
     pub(crate) is_hungry: bool,
-    /// Who is there, for the log.
+    /// The peer, for the log.
     pub(crate) peer: String,
-    /// Its place among the connections of the server.
+    /// Its place in the connection limit.
     _seat: Seat,
-    /// When the connection is over, whether the peer took our last words or not.
+    /// When the connection is closed, whether or not the peer has read the last PDUs.
     farewell: Option<Nanos>,
     gone: bool,
-    /// Why it ended, until that is told.
+    /// Why it ended, until that is logged.
     why: Option<String>,
 }
 
-/// What became of a connection.
+/// What happens to a connection.
 pub(crate) enum Outcome {
     /// It goes on.
     Open,
-    /// It goes on, and what was sent made room for more to be done at once.
+    /// It goes on, and the send made room to continue at once.
     Again,
-    /// It is over, for this reason if it is worth a line.
+    /// It ended, for this reason if worth a log line.
     Over(Option<String>),
 }
 
@@ -74,8 +74,8 @@ impl<S: ReactorSocket> Connection<S> {
         }
     }
 
-    /// Hands to the protocol what has come, until that were `most` bytes or more, and counts them.
-    /// Whether there may be more. An error ends the connection after its last words.
+    /// Passes received bytes to the protocol, `most` bytes or a little more, and counts them.
+    /// Returns whether there may be more. An error ends the connection after its last PDUs.
     pub(crate) fn receive(
         &mut self,
         now: Nanos,
@@ -94,14 +94,14 @@ impl<S: ReactorSocket> Connection<S> {
         Ok(false)
     }
 
-    /// Answers a request.
+    /// Completes a request.
     #[inline]
     pub(crate) fn complete(&mut self, now: Nanos, done: Done) {
         self.under_way = self.under_way.checked_sub(1).expect("a request is answered once");
         self.end.complete(now, done, &mut self.out);
     }
 
-    /// Ends it without a further word, with a reset if `reset`: for faults that are meant.
+    /// Closes it without further PDUs, with a TCP reset if `reset`: for injected faults.
     #[cold]
     pub(crate) fn break_off(&mut self, now: Nanos, reset: bool) {
         if reset {
@@ -109,15 +109,15 @@ impl<S: ReactorSocket> Connection<S> {
         }
         self.say_farewell(now);
         self.leave();
-        self.why.get_or_insert_with(|| "a volume fault ended it".to_owned());
+        self.why.get_or_insert_with(|| "an injected fault of a volume ended it".to_owned());
     }
 
-    /// No further word of the peer counts; what was said to it is still sent.
+    /// Stops receiving; queued PDUs are still sent.
     pub(crate) fn say_farewell(&mut self, now: Nanos) {
         self.farewell.get_or_insert(now + FAREWELL);
     }
 
-    /// Sends what waits, and says whether the connection goes on.
+    /// Sends queued data; returns what happens to the connection.
     pub(crate) fn flush(&mut self, now: Nanos, unread_limit: usize) -> Outcome {
         if self.gone {
             return self.over(None);
@@ -133,7 +133,7 @@ impl<S: ReactorSocket> Connection<S> {
         if !self.out.is_empty() && self.socket.can_send() {
             self.out.exchange_for(&mut self.chain, |chain| self.socket.lap_bytes(chain));
             self.socket.send(&mut self.chain);
-            // Who waits for room must not wait for the peer's next word.
+            // A command that waits for room must not wait for the peer's next PDU.
             self.end.drained(&mut self.out);
             again = !self.out.is_empty() || !self.end.requests().is_empty();
         }
@@ -157,8 +157,8 @@ impl<S: ReactorSocket> Connection<S> {
         Outcome::Open
     }
 
-    /// The peer is gone: its buffers go back to the pool, and what is with a volume comes back into
-    /// nothing. Once is enough.
+    /// Drops the endpoint: its buffers return to the pool, and I/Os in flight complete without a
+    /// receiver. Idempotent.
     pub(crate) fn leave(&mut self) {
         if self.gone {
             return;
@@ -170,7 +170,7 @@ impl<S: ReactorSocket> Connection<S> {
         self.gone = true;
     }
 
-    /// Over at once, or as soon as the volumes gave everything back.
+    /// Ends at once, or when the volumes have completed everything.
     fn over(&mut self, why: Option<String>) -> Outcome {
         self.why = self.why.take().or(why);
         if self.under_way == 0 { Outcome::Over(self.why.take()) } else { Outcome::Open }

@@ -1,4 +1,4 @@
-//! The connections of a core: a slot for each, found by the token of its socket.
+//! The connections of a core: a slot each, found by the token of its socket.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,9 @@ use crate::connection::Connection;
 pub(crate) struct Connections<S> {
     slots: Vec<Option<Box<Connection<S>>>>,
     free: Vec<usize>,
-    /// By token of the socket: the slot of the connection that it belongs to.
+    /// Slot of the connection by socket token.
     owners: Vec<Option<usize>>,
-    /// Slots and numbers of connections that had not logged in when last looked at, the oldest
-    /// first.
+    /// Slots and numbers of connections not logged in when last checked, the oldest first.
     half_open: VecDeque<(usize, u32)>,
 }
 
@@ -37,13 +36,13 @@ impl<S: ReactorSocket> Connections<S> {
         self.slots[slot].as_deref_mut()
     }
 
-    /// The slot of the connection that this socket belongs to.
+    /// The slot of the connection with this socket.
     #[inline]
     pub(crate) fn of(&self, token: Token) -> Option<usize> {
         *self.owners.get(token.0 as usize)?
     }
 
-    /// Takes a newcomer in, which has not logged in yet.
+    /// Adds a connection that has not logged in yet.
     pub(crate) fn insert(&mut self, connection: Connection<S>) -> usize {
         let token = connection.socket.token().0 as usize;
         let number = connection.number;
@@ -68,7 +67,7 @@ impl<S: ReactorSocket> Connections<S> {
         Some(connection)
     }
 
-    /// The connection that has waited longest without a login, if there are `limit` of them.
+    /// The connection that has waited longest for a login, if `limit` of them wait.
     pub(crate) fn oldest_half_open(&mut self, limit: usize) -> Option<usize> {
         if self.half_open.len() < limit {
             return None;

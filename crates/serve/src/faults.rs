@@ -1,16 +1,16 @@
-//! What goes wrong on the volumes of a core, for whoever runs the server: an initiator is told by
-//! the codes of its protocol, which say little, and often on another host.
+//! Logs failures of volumes for the operator: initiators only get the codes of their protocol, and
+//! often run on another host.
 //!
-//! The first failure of a kind is told at once, those that follow are counted and told now and
-//! then: a volume that fails fails a hundred thousand times a second.
+//! The first failure of a kind is logged at once, later ones are counted and logged now and then: a
+//! broken volume fails a hundred thousand I/Os a second.
 
 use block::{Cause, Fault, Nanos};
 
 use crate::log::Log;
 
-/// Failures of a kind that was told are counted for so long before they are told again.
+/// Failures of a logged kind are counted for this long before the next line.
 const PAUSE: Nanos = Nanos::from_secs(10);
-/// Kinds of failures of a volume that are told apart.
+/// Kinds of failures kept apart per volume.
 const KINDS_MAX: usize = 8;
 
 /// The failures of a core's lanes.
@@ -18,7 +18,7 @@ const KINDS_MAX: usize = 8;
 pub(crate) struct Faults {
     /// By unit.
     units: Vec<Unit>,
-    /// When there is something to be told.
+    /// When the next line is due.
     due: Option<Nanos>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Faults {
 struct Unit {
     name: String,
     kinds: Vec<Kind>,
-    /// Of kinds beyond the most.
+    /// Failures of further kinds.
     others: u64,
 }
 
@@ -35,7 +35,7 @@ struct Kind {
     fault: Fault,
     cause: Cause,
     words: String,
-    /// Since it was last told.
+    /// Count since the last line.
     count: u64,
     told: Nanos,
 }
@@ -47,7 +47,7 @@ impl Faults {
         Faults { units: names.into_iter().map(unit).collect(), due: None }
     }
 
-    /// An I/O of `unit` ended in `fault`. `words` says what its cause means, as
+    /// An I/O of `unit` failed with `fault`. `words` explains its cause, as
     /// [`Lane::words_of`](block::Lane::words_of) does.
     #[cold]
     pub(crate) fn note(
@@ -65,7 +65,7 @@ impl Faults {
         let known = |kind: &&mut Kind| (kind.fault, kind.cause) == (fault, cause);
         let full = unit.kinds.len() == KINDS_MAX;
         match unit.kinds.iter_mut().find(known) {
-            // A second time soon after the first is counted.
+            // Soon after the last line it is counted.
             Some(kind) => {
                 kind.count += 1;
                 let due = kind.told + PAUSE;
@@ -86,7 +86,7 @@ impl Faults {
         }
     }
 
-    /// Tells what was only counted, if that is due. To be called now and then.
+    /// Logs the counts that are due. To be called now and then.
     pub(crate) fn tell(&mut self, now: Nanos, log: &Log) {
         if self.due.is_none_or(|due| now < due) {
             return;
@@ -106,17 +106,18 @@ impl Faults {
                 0 => {}
                 others => log.say(now, &more(&unit.name, others, "for other reasons")),
             }
-            // What has not come again for long is new when it comes.
+            // A kind that did not recur for long counts as new.
             unit.kinds.retain(|kind| kind.count > 0 || now < kind.told + PAUSE);
         }
     }
 }
 
-/// Whether a failure is a matter of the server, and not of what was asked for.
+/// Whether the operator should learn of it: failures of the server, not of the request.
 fn concerns_the_server(fault: Fault, cause: Cause) -> bool {
     match fault {
         Fault::Medium | Fault::NoSpace | Fault::Disconnected | Fault::Unanswered => true,
-        // Without a cause the server itself has refused it, as a volume that is read-only.
+        // Without a cause the server refused the request itself, such as a write to a read-only
+        // volume.
         Fault::ReadOnly | Fault::Unsupported | Fault::OutOfRange => cause != Cause::NONE,
         Fault::Miscompare | Fault::Aborted => false,
     }
@@ -179,7 +180,7 @@ mod test {
         let rest = "volume a: 1000 more I/Os failed: no space left: ENOSPC (28)";
         assert_eq!(bench.told(10_000), [rest]);
         assert_eq!(bench.told(19_000), [""; 0]);
-        // It goes on: counted until the next line is due.
+        // It continues: counted until the next line is due.
         bench.note(19_500, 0, Fault::NoSpace, 28);
         assert_eq!(bench.told(19_999), [""; 0]);
         assert_eq!(bench.told(20_000), [rest.replace("1000", "1")]);

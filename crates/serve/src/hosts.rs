@@ -1,4 +1,4 @@
-//! Who is connected from where, so that no host takes the places of all others.
+//! Limits connections per host, so that no host locks out all others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use block::{Plant, planted};
 
-/// Places for connections, by address. Locked when a connection comes or goes, never for an I/O.
+/// Connection counts by address. Locked when a connection opens or closes, never for an I/O.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     limit: usize,
@@ -19,19 +19,19 @@ struct Taken {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// A place that is taken until this is dropped.
+/// A counted connection, until dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     hosts: Arc<Hosts>,
     address: IpAddr,
 }
 
-/// Why there is none.
+/// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// All places are taken: so many.
+    /// The limit of all connections is reached.
     All(usize),
-    /// This host has as many as it may have while others have theirs.
+    /// This host has reached its part of the limit.
     Host(usize),
 }
 
@@ -45,19 +45,19 @@ impl std::fmt::Display for Full {
 }
 
 impl Hosts {
-    /// With so many places in all.
+    /// With `limit` connections in all.
     pub(crate) fn new(limit: usize) -> Arc<Hosts> {
         Arc::new(Hosts { limit, taken: Mutex::default() })
     }
 
-    /// How many places are taken.
+    /// Number of connections.
     pub(crate) fn count(&self) -> usize {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).all
     }
 
-    /// Takes a place for a connection from this address, where there is memory for `affordable`
-    /// more. A host has at most half of the places that others leave, and no more than there is
-    /// memory for others, so there is always one for a host that has none.
+    /// Admits a connection from this address, where there is memory for `affordable` more. A host
+    /// gets at most half of the connections that others leave, in count and in memory, so a new
+    /// host always gets one.
     pub(crate) fn admit(
         self: &Arc<Self>,
         address: IpAddr,
@@ -102,13 +102,12 @@ pub(crate) fn number_of(address: IpAddr) -> u128 {
     }
 }
 
-/// What counts as one host: an address, or the network of 64 bits that an IPv6 host picks its
-/// addresses from.
+/// What counts as one host: an IPv4 address, or an IPv6 /64, from which a host picks its addresses.
 fn host_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let network = u128::from(address) >> 64 << 64;
-            // Those of this host and of this link stand for themselves.
+            // Loopback and link-local addresses count by themselves.
             let single = address.is_loopback() || address.is_unicast_link_local();
             if single { address.into() } else { std::net::Ipv6Addr::from(network).into() }
         }

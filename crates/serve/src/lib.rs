@@ -1,9 +1,8 @@
-//! Be a target: listen on portals and answer from volumes.
+//! The server: listens on portals and serves volumes as a target.
 //!
-//! Each core that serves has a thread with its own reactor, its own listeners on the same ports,
-//! its own connections and its own lane to every volume it was asked for. Nothing is shared
-//! between cores but counters, and a mailbox for what concerns sessions of others, so the
-//! connections of one target name spread over all of them.
+//! Each core has a thread with its own reactor, listeners on the same ports (SO_REUSEPORT),
+//! connections, and a lane to every volume in use. Cores share only counters, and mailboxes for
+//! notices about sessions of other cores; the connections of one target spread over all of them.
 #![forbid(unsafe_code)]
 
 mod config;

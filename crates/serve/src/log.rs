@@ -1,13 +1,13 @@
-//! What a server says while it runs: few lines, however hard it is knocked on.
+//! The log of a running server: few lines, whatever peers do.
 
 use std::sync::Mutex;
 
 use block::Nanos;
 
-/// Lines that are passed on in a second; the rest is counted.
+/// Lines per second; further ones are counted.
 const LINES_PER_SECOND: u32 = 10;
 
-/// Takes lines for people and passes them on, at most ten a second.
+/// Passes lines for people on, at most ten a second.
 pub struct Log {
     write: Box<dyn Fn(&str) + Send + Sync>,
     state: Mutex<LogState>,
@@ -21,18 +21,18 @@ struct LogState {
 }
 
 impl Log {
-    /// A log that hands each line to `write`.
+    /// A log that passes each line to `write`.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Log {
         Log { write: Box::new(write), state: Mutex::default() }
     }
 
-    /// Says `line`, unless too much was said in this second. Not for the I/O path.
+    /// Logs `line`, unless this second has had its share. Not for the I/O path.
     pub(crate) fn say(&self, now: Nanos, line: &str) {
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let second = now.0 / 1_000_000_000;
         if second != state.second {
             if state.dropped > 0 {
-                (self.write)(&format!("{} more lines like these were left out", state.dropped));
+                (self.write)(&format!("{} more lines were suppressed", state.dropped));
             }
             *state = LogState { second, lines: 0, dropped: 0 };
         }
@@ -59,7 +59,7 @@ mod test {
         log.say(Nanos::from_secs(1), "next");
         let lines = lines.lock().unwrap();
         assert_eq!(lines.len(), 12);
-        assert_eq!(lines[10], "15 more lines like these were left out");
+        assert_eq!(lines[10], "15 more lines were suppressed");
         assert_eq!(lines[11], "next");
     }
 }

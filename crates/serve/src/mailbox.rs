@@ -1,17 +1,17 @@
-//! What the cores of a server tell each other: seldom, and never on the way of an I/O.
+//! Notices between the cores of a server: rare, and never on the I/O path.
 
 use proto::Notice;
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, OnceLock, Ordering, PoisonError};
 
-/// Notices that wait for a core at most. A core looks once a turn, and each notice takes a login or
-/// a reset of a unit: this many never wait unless somebody tries.
+/// Maximum number of notices in a mailbox. Cores look once a turn, and each notice takes a login or
+/// a LUN reset: only an attack fills it.
 pub(crate) const NOTICES_MAX: usize = 4096;
 
-/// Where one core finds what others have told it.
+/// Notices for one core from the others.
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    /// Looked at in every turn of the core's loop, so that it need not take the lock for nothing.
+    /// Checked in every turn of the core's loop, which takes the lock only if set.
     full: AtomicBool,
     notices: Mutex<Vec<Notice>>,
     wake: OnceLock<Wake>,
@@ -21,15 +21,15 @@ pub(crate) struct Mailbox {
 struct Wake(Box<dyn Fn() + Send + Sync>);
 
 impl Mailbox {
-    /// What wakes the core for what is put in here.
+    /// Sets the function that wakes the core for a new notice.
     pub(crate) fn belongs_to(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // Whoever puts something in holds the lock, too: either it wakes the core, or what it put
-        // is seen by the look that follows. Set by the one thread that reads here.
+        // A sender holds the lock, too: either it wakes the core, or the look that follows sees its
+        // notice. Set by the one thread that reads here.
         let _notices = self.lock();
         let _ = self.wake.set(Wake(Box::new(wake)));
     }
 
-    /// Puts a notice in and wakes the core. False if there is no room.
+    /// Adds a notice and wakes the core. False if the mailbox is full.
     pub(crate) fn put(&self, notice: &Notice) -> bool {
         let mut notices = self.lock();
         if notices.contains(notice) {
@@ -46,7 +46,7 @@ impl Mailbox {
         true
     }
 
-    /// Takes out what is there, in order.
+    /// Takes all notices, in order.
     pub(crate) fn take(&self) -> Vec<Notice> {
         if !self.full.load(Ordering::Acquire) {
             return Vec::new();

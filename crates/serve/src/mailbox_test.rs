@@ -1,4 +1,4 @@
-//! A mailbox on one thread; how several meet at it stands in `tests/interleavings.rs`.
+//! A mailbox on one thread; `tests/interleavings.rs` tests several threads.
 
 use proto::{Notice, UnitId};
 

@@ -1,29 +1,28 @@
-//! How much memory a server may take, and what of it is spoken for at the start.
+//! The memory budget of a server, and what is reserved from it at the start.
 
 use block::{Account, Budget, Pool};
 
 use crate::config::Limits;
 use crate::server::ServeError;
 
-/// The part of the available memory that is taken where nobody says how much, and the most.
+/// The default budget: this part of the available memory, up to a maximum.
 const PART: u64 = 4;
 const MOST_BYTES: u64 = 4 << 30;
 
-/// What a core takes whether anybody is there or not: buffers that sockets receive into, its ring,
-/// its stack.
+/// Fixed memory of a core: receive buffers, ring, stack.
 const CORE_BYTES: u64 = 10 << 20;
 
-/// What a connection costs beside its buffers: its socket, its state, slots for its commands.
+/// Memory of a connection without its buffers: socket, state, command slots.
 pub(crate) const CONNECTION_BYTES: u64 = 32 << 10;
 
-/// What the process takes by itself: its code, its threads.
+/// Fixed memory of the process: code, threads.
 const PROCESS_BYTES: u64 = 8 << 20;
 
-/// So much is left for connections on each core at least: a step for buffers of each size, and one
-/// for what is no buffer.
+/// Minimum left for connections on each core: a step for buffers of each size, and one for
+/// everything else.
 const LEAST_LEFT_BYTES: u64 = 4 * Budget::STEP_BYTES;
 
-/// The budget of a server with so many cores, which are paid for already.
+/// The budget of a server with `cores` cores, whose fixed memory is taken from it.
 pub(crate) fn budget(limits: &Limits, cores: usize) -> Result<Budget, ServeError> {
     let fixed = PROCESS_BYTES + CORE_BYTES * cores as u64;
     let least = fixed + LEAST_LEFT_BYTES * cores as u64;
@@ -41,12 +40,12 @@ pub(crate) fn budget(limits: &Limits, cores: usize) -> Result<Budget, ServeError
     Ok(budget)
 }
 
-/// The account of a newcomer; `None` where memory is used up.
+/// The account of a new connection; `None` if memory is used up.
 pub(crate) fn account(pool: &Pool) -> Option<Account> {
     pool.fair_account(CONNECTION_BYTES)
 }
 
-/// For how many connections more there is memory.
+/// Further connections that memory allows.
 pub(crate) fn affordable(budget: &Budget) -> usize {
     let each = CONNECTION_BYTES + Account::PROMISED_BYTES as u64;
     usize::try_from(budget.left_bytes() / each).unwrap_or(usize::MAX)
@@ -66,7 +65,7 @@ mod test {
         );
         let small = budget(&with(Some(44 << 20)), 2).unwrap();
         assert_eq!((small.held_bytes(), small.left_bytes()), (28 << 20, 16 << 20));
-        // Connections get in even then.
+        // Connections are admitted even then.
         let pools = [(); 2].map(|()| Pool::within(small.clone()));
         let accounts = pools.each_ref().map(|pool| account(pool).unwrap());
         assert!(accounts.iter().all(|account| account.held_bytes() == 0));

@@ -1,4 +1,4 @@
-//! One core of a server: its listeners, its connections, its units, and the loop over them.
+//! One core of a server: its listeners, connections and units, and the loop over them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,42 +18,42 @@ use crate::shared::Shared;
 use crate::sweeps::Sweeps;
 use crate::units::{LaneSource, Units};
 
-/// Connections that wait for a buffer try again this often: another core may have given memory
-/// back, which is no event here.
+/// Connections that wait for a buffer retry this often: memory returned by another core is no event
+/// here.
 const FEEDING: Nanos = Nanos::from_millis(1);
-/// How long peers have to leave when the server ends.
+/// Time for peers to log out when the server stops.
 const LEAVING: Nanos = Nanos::from_secs(2);
 
 /// One core of a server.
 pub struct Portal<R: Reactor> {
     core: R,
-    /// Which of the server's cores it is.
+    /// Its index among the server's cores.
     index: usize,
     shared: Arc<Shared>,
     listeners: Vec<(R::Listener, Protocol)>,
-    /// An accept has failed: listeners are to accept again in the next sweep.
+    /// An accept failed: the next timer re-arms the listeners.
     is_deaf: bool,
     connections: Connections<R::Socket>,
     units: Units<R>,
     faults: Faults,
-    /// Connections that something was written to and not yet flushed.
+    /// Connections with unsent data.
     unflushed: Vec<usize>,
-    /// Connections whose commands wait for a buffer, by slot, the longest waiting first.
+    /// Connections whose commands wait for a buffer, the longest waiting first.
     hungry: VecDeque<usize>,
-    /// When these are looked after next.
+    /// When these are retried.
     feed_at: Nanos,
-    /// Sockets and listeners with news, in the order in which they came.
+    /// Sockets and listeners with events, in order of arrival.
     ready: VecDeque<Token>,
     news: Vec<Token>,
     sweeps: Sweeps,
-    /// There is memory to be given back.
+    /// There is memory to return.
     has_spare: bool,
-    /// Until when peers may leave, once the server is to stop.
+    /// Time limit for peers to log out, once the server stops.
     end: Option<Nanos>,
 }
 
 impl<R: Reactor> Portal<R> {
-    /// Core number `index` of a server, which serves on `listeners` from the lanes of `source`.
+    /// Core number `index` of a server, which serves `listeners` with lanes from `source`.
     pub fn new(
         core: R,
         index: usize,
@@ -89,7 +89,7 @@ impl<R: Reactor> Portal<R> {
         &self.core
     }
 
-    /// Whether the server was asked to stop and all peers have left, or had time to.
+    /// Whether the server is stopping and all peers have left, or their time is over.
     pub fn has_ended(&mut self) -> bool {
         if !self.shared.stopping() {
             return false;
@@ -99,7 +99,7 @@ impl<R: Reactor> Portal<R> {
         self.connections.is_empty() || self.core.now() >= end
     }
 
-    /// When there is something to do if nothing comes before: at once if something waits already.
+    /// When to wake without an event: at once if work is pending.
     pub fn wake(&self) -> Option<Nanos> {
         if !self.ready.is_empty() {
             return Some(Nanos(0));
@@ -109,12 +109,12 @@ impl<R: Reactor> Portal<R> {
         self.units.wake().into_iter().chain(sweep).chain(feed).min()
     }
 
-    /// Waits for news until then, and serves those that came first, until `most_bytes` were moved.
-    /// Whether there were any.
+    /// Waits for events until then, and serves connections, the first to arrive first, until
+    /// `most_bytes` were moved. Returns whether there were any events.
     ///
     /// # Errors
     ///
-    /// Those of the core, which is of no more use.
+    /// Errors of the reactor, which is unusable then.
     pub fn take_turn(&mut self, until: Option<Nanos>, most_bytes: usize) -> io::Result<bool> {
         let until = if self.ready.is_empty() { until } else { Some(Nanos(0)) };
         let awaits_sweep = self.awaits_sweep();
@@ -154,7 +154,7 @@ impl<R: Reactor> Portal<R> {
         !self.connections.is_empty() || self.has_spare || is_deaf
     }
 
-    /// Stops listening and asks every peer to leave; returns until when it may.
+    /// Stops listening and asks every peer to log out; returns the time limit.
     fn ask_to_leave(&mut self) -> Nanos {
         let now = self.core.now();
         self.listeners.clear();
@@ -169,7 +169,7 @@ impl<R: Reactor> Portal<R> {
         now + LEAVING
     }
 
-    /// Serves a connection or listener with news; returns how many bytes that moved.
+    /// Serves a connection or listener with events; returns the bytes moved.
     fn serve(&mut self, token: Token, now: Nanos) -> usize {
         if let Some(slot) = self.connections.of(token) {
             return self.serve_connection(slot, token, now);
@@ -201,7 +201,7 @@ impl<R: Reactor> Portal<R> {
         self.shared.log.say(now, &format!("cannot accept: {error}{remedy}"));
     }
 
-    /// Takes a newcomer in, within the limits.
+    /// Adds a new connection, within the limits.
     fn admit(&mut self, stream: R::Stream, protocol: Protocol, now: Nanos) -> io::Result<()> {
         let peer = stream.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
         let address = stream.peer_addr().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
@@ -237,8 +237,8 @@ impl<R: Reactor> Portal<R> {
         Ok(())
     }
 
-    /// Takes in a share of what has come on a connection and carries its requests to the volumes;
-    /// returns how many bytes came and how many are to go.
+    /// Receives a share of a connection's data and submits its requests to the volumes; returns the
+    /// bytes received and queued.
     fn serve_connection(&mut self, slot: usize, token: Token, now: Nanos) -> usize {
         let Some(connection) = self.connections.get(slot) else { return 0 };
         if let Some(withheld) = self.units.withheld(now) {
@@ -254,7 +254,7 @@ impl<R: Reactor> Portal<R> {
                 let line = format!("ended {}: {ending}", connection.peer);
                 self.shared.log.say(now, &line);
                 connection.say_farewell(now);
-                // What has come behind it gives its buffers back.
+                // Later events of this socket return their receive buffers.
                 self.ready.push_back(token);
             }
         }
@@ -264,13 +264,13 @@ impl<R: Reactor> Portal<R> {
         self.carry(slot, now);
         moved_bytes += self.connections.get(slot).map_or(0, |it| it.out.len_bytes());
         self.unflushed.push(slot);
-        // At once, while the lines that were asked for are on their way into the cache.
+        // At once, while prefetched cache lines are on their way.
         self.flush(now);
         moved_bytes
     }
 
-    /// Broadcasts to all connections what one of this core did: here at once, elsewhere in the next
-    /// turn.
+    /// Broadcasts a notice of this core to all connections: here at once, on other cores in their
+    /// next turn.
     #[cold]
     fn spread(&mut self, notice: &Notice, from: usize, now: Nanos) {
         self.tell(notice, Some(from), now);
@@ -282,7 +282,7 @@ impl<R: Reactor> Portal<R> {
         }
     }
 
-    /// Tells the connections of this core, except the one that it is about.
+    /// Passes a notice to the connections of this core, except the one that sent it.
     #[cold]
     fn tell(&mut self, notice: &Notice, except: Option<usize>, now: Nanos) {
         for slot in 0..self.connections.slots() {
@@ -300,7 +300,7 @@ impl<R: Reactor> Portal<R> {
         }
     }
 
-    /// Carries the requests of a connection to their volumes, in runs for the same one.
+    /// Submits the requests of a connection to their volumes, in batches for the same one.
     fn carry(&mut self, slot: usize, now: Nanos) {
         loop {
             let Some(connection) = self.connections.get(slot) else { return };
@@ -319,7 +319,7 @@ impl<R: Reactor> Portal<R> {
         }
     }
 
-    /// Gives a unit what is to go there and brings back what is finished.
+    /// Submits a unit's batch and completes what is finished.
     fn drive(&mut self, unit: usize, now: Nanos) {
         self.units.drive(unit, &self.core, now);
         let mut done = std::mem::take(&mut self.units.done);
@@ -346,7 +346,7 @@ impl<R: Reactor> Portal<R> {
         }
     }
 
-    /// Says which volume cannot be used, and why.
+    /// Logs volumes that cannot be used, and why.
     #[cold]
     fn log_troubles(&mut self, now: Nanos) {
         for (unit, why) in std::mem::take(&mut self.units.troubles) {
@@ -354,7 +354,7 @@ impl<R: Reactor> Portal<R> {
         }
     }
 
-    /// Says what a volume could not do, and why.
+    /// Logs a failed I/O of a volume.
     #[cold]
     fn note_fault(&mut self, unit: usize, done: &Done, now: Nanos) {
         let Err(fault) = done.result else { return };
@@ -362,7 +362,7 @@ impl<R: Reactor> Portal<R> {
         self.faults.note(now, &self.shared.log, unit, (fault, done.cause), words);
     }
 
-    /// Polls the units that have something in flight, each once.
+    /// Polls the units with I/Os in flight, each once.
     fn poll_busy(&mut self, now: Nanos) {
         for _ in 0..self.units.busy_count() {
             let Some(unit) = self.units.next_busy() else { return };
@@ -370,28 +370,28 @@ impl<R: Reactor> Portal<R> {
         }
     }
 
-    /// Lets commands go on that wait for a buffer, before others take those that came back.
+    /// Retries commands that wait for a buffer, before new commands take the returned ones.
     #[cold]
     fn feed(&mut self, now: Nanos) {
         self.feed_at = now + FEEDING;
         let withheld = self.units.withheld(now);
         for _ in 0..self.hungry.len() {
             let Some(slot) = self.hungry.pop_front() else { return };
-            // It may be another connection now, which is as well.
+            // The slot may have a new connection, which does no harm.
             let Some(connection) = self.connections.get(slot) else { continue };
             connection.is_hungry = false;
             if let Some(withheld) = &withheld {
                 connection.end.withhold(withheld);
             }
             connection.end.drained(&mut connection.out);
-            // Those that wait again are put on the list in the order in which they were.
+            // Connections that still wait keep their order.
             self.unflushed.push(slot);
         }
         self.flush(now);
     }
 
-    /// Sends what the connections have to say. A completion may have freed the way for more
-    /// requests, which are carried first.
+    /// Sends the connections' data. A completion may have freed resources for more requests, which
+    /// are submitted first.
     fn flush(&mut self, now: Nanos) {
         let mut next = 0;
         while let Some(slot) = self.unflushed.get(next).copied() {
@@ -417,12 +417,12 @@ impl<R: Reactor> Portal<R> {
         if let Some(why) = why {
             self.shared.log.say(now, &format!("ended {}: {why}", connection.peer));
         }
-        // One that makes room for others goes with answers that were not sent.
+        // A connection closed to make room for others loses its unsent responses.
         connection.leave();
         self.has_spare = true;
     }
 
-    /// Gives back memory that nobody has used for a while.
+    /// Returns memory that has been idle for a while.
     fn give_memory_back(&mut self, now: Nanos) {
         let had_spare = self.has_spare;
         if had_spare && self.connections.is_empty() && !self.units.has_busy() {
@@ -434,7 +434,7 @@ impl<R: Reactor> Portal<R> {
         }
     }
 
-    /// Looks at every deadline, and accepts again where that failed.
+    /// Checks every deadline, and re-arms listeners after a failed accept.
     fn sweep(&mut self, now: Nanos) {
         self.faults.tell(now, &self.shared.log);
         self.give_memory_back(now);

@@ -1,4 +1,4 @@
-//! What is spoken on a port: the only place here that knows protocols.
+//! The protocol of a port: the only module of this crate that knows protocols.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum Protocol {
     Nbd,
 }
 
-/// What the ends of all protocols answer from.
+/// What the endpoints of all protocols serve from.
 pub struct Protocols {
     iscsi: Arc<TargetConfig>,
     directory: Arc<Directory>,
@@ -40,12 +40,12 @@ pub struct Protocols {
 }
 
 impl Protocols {
-    /// For the exports of `config`; a unit's id is its place in their list. `nvme_tcp` is where
-    /// NVMe/TCP will be spoken, which its discovery tells.
+    /// For the exports of `config`; a unit's id is its index there. `nvme_tcp` are the NVMe/TCP
+    /// addresses that discovery reports.
     ///
     /// # Errors
     ///
-    /// What is wrong with the names and numbers of the exports.
+    /// Invalid or duplicate names and numbers of exports.
     pub fn new(config: &ServeConfig, nvme_tcp: &[SocketAddr]) -> Result<Protocols, ServeError> {
         let ServeConfig { exports, limits, nvme_hosts, .. } = config;
         let iscsi = TargetConfig {
@@ -63,7 +63,7 @@ impl Protocols {
             address: address.ip().to_string(),
             port: address.port().to_string(),
         });
-        // Several addresses are several ways to each disk.
+        // Several addresses are several paths to each disk.
         let shared = config.shared || nvme_tcp.len() > 1;
         let subsystems = if with_nvme { subsystems(exports, shared)? } else { Vec::new() };
         let subsystems = Subsystems::new(subsystems)?.with_portals(portals.collect());
@@ -71,7 +71,7 @@ impl Protocols {
         let controllers = Controllers::new(ControllerLimits::default());
         let controllers = controllers.beginning_at(config.first_controller);
         let directory = directory(exports)?;
-        // Names of NBD are of no matter where nobody speaks it.
+        // NBD names matter only if NBD is served.
         let nbd_exports = if config.nbd.is_empty() { Vec::new() } else { nbd_exports(exports) };
         let nbd_exports = NbdExports::new(nbd_exports)?;
         let nbd = NbdTargetConfig { login_timeout: limits.login_timeout, ..Default::default() };
@@ -86,7 +86,7 @@ impl Protocols {
         })
     }
 
-    /// Our end of a connection that came in at `local`.
+    /// The endpoint of a connection accepted at `local`.
     pub(crate) fn end(
         &self,
         protocol: Protocol,
@@ -99,7 +99,7 @@ impl Protocols {
             Protocol::Iscsi => Box::new(IscsiTarget::new(
                 Arc::clone(&self.iscsi),
                 Arc::clone(&self.directory),
-                // The only portal group there is.
+                // The only portal group.
                 &format!("{local},1"),
                 connection,
                 now,
@@ -121,7 +121,7 @@ impl Protocols {
     }
 }
 
-/// Lets only these hosts use a subsystem.
+/// Restricts a subsystem to these hosts.
 fn restrict(
     subsystems: Subsystems,
     (nqn, hosts): (&String, &Vec<String>),
@@ -135,7 +135,7 @@ fn restrict(
     Ok(subsystems.allow_only(nqn, hosts.clone()))
 }
 
-/// The iSCSI targets that `exports` name.
+/// The iSCSI targets of `exports`.
 fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
     let mut targets: Vec<TargetEntry> = Vec::new();
     for (index, export) in exports.iter().enumerate() {
@@ -156,7 +156,7 @@ fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
     Ok(Directory::new(targets)?)
 }
 
-/// The NVMe subsystems that `exports` name.
+/// The NVMe subsystems of `exports`.
 fn subsystems(exports: &[Export], shared: bool) -> Result<Vec<Subsystem>, ServeError> {
     let mut list: Vec<Subsystem> = Vec::new();
     for (index, export) in exports.iter().enumerate() {
@@ -188,17 +188,17 @@ fn subsystems(exports: &[Export], shared: bool) -> Result<Vec<Subsystem>, ServeE
     Ok(list)
 }
 
-/// What Identify calls a subsystem whose namespaces are all of this kind.
+/// The model name that Identify reports for an export's subsystem.
 fn model(export: &Export) -> String {
     format!("Drumfire {}", export.volume.kind().to_uppercase())
 }
 
-/// What our own targets are called before their names.
+/// Prefix of our own target names.
 const OWN_TARGETS: &str = "iqn.2026-11.io.drumfire:";
-/// The unit that needs no number.
+/// The LUN that an NBD export's name leaves out.
 const USUAL_LUN: u8 = 1;
 
-/// The NBD exports that `exports` name: by the short name of a target of ours, and by the whole.
+/// The NBD exports of `exports`: by the short name of a target of ours, and by its full name.
 fn nbd_exports(exports: &[Export]) -> Vec<NbdExport> {
     let export = |(index, export): (usize, &Export)| {
         let short = export.target.strip_prefix(OWN_TARGETS).filter(|name| !name.is_empty());
@@ -218,14 +218,14 @@ fn nbd_exports(exports: &[Export]) -> Vec<NbdExport> {
     exports.iter().enumerate().map(export).collect()
 }
 
-/// A subsystem's serial number: that of its first namespace, which is another for strangers of the
-/// same name and stays when namespaces are added behind.
+/// A subsystem's serial number: that of its first namespace. It differs between unrelated
+/// subsystems of equal name, and stays when namespaces are added.
 fn serial(subsystem: &Subsystem) -> String {
     let first = subsystem.namespaces.iter().flatten().next();
     first.map(|namespace| namespace.disk.serial()).unwrap_or_default()
 }
 
-/// Puts `unit` at `index` of a list with holes; true if one was there.
+/// Puts `unit` at `index` of a sparse list; true if the index was taken.
 fn put<T: Clone>(list: &mut Vec<Option<T>>, index: usize, unit: T) -> bool {
     if list.len() <= index {
         list.resize(index + 1, None);

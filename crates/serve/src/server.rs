@@ -34,49 +34,49 @@ pub enum ServeError {
     /// The address cannot be listened on.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] io::Error),
-    /// The names of the targets.
+    /// Invalid names of targets.
     #[error(transparent)]
     Names(#[from] DirectoryError),
-    /// The names of the subsystems.
+    /// Invalid names of subsystems.
     #[error(transparent)]
     Subsystems(#[from] SubsystemsError),
-    /// The names of the NBD exports.
+    /// Invalid names of NBD exports.
     #[error(transparent)]
     Exports(#[from] NbdExportsError),
-    /// Hosts are listed for a subsystem that is not there.
+    /// Hosts are listed for an unknown subsystem.
     #[error("hosts are listed for '{0}', but it is not served over NVMe/TCP")]
     HostsOfNothing(String),
-    /// A host's name that no host can have.
+    /// An invalid host NQN.
     #[error("host '{0}'")]
     HostName(String, #[source] NqnError),
-    /// NVMe counts from one.
+    /// LUN 0 as a namespace: NVMe counts from 1.
     #[error("LUN 0 of '{0}' cannot be an NVMe namespace: NSIDs start at 1")]
     NamespaceZero(String),
     /// A LUN was given twice.
     #[error("LUN {1} of target '{0}' is given twice")]
     DoubleLun(String, u8),
-    /// The budget is too small to begin with.
+    /// The memory budget is too small for its cores.
     #[error(
         "{bytes} of memory are too little for this many cores: give {least} or more",
         bytes = print_size(*bytes),
         least = print_size(*least)
     )]
     LittleMemory {
-        /// What there is to be.
+        /// The budget.
         bytes: u64,
-        /// What is needed.
+        /// The minimum.
         least: u64,
     },
-    /// A core's reactor.
+    /// A core's io_uring could not be opened.
     #[error(transparent)]
     Ring(#[from] OpenRingError),
-    /// A thread.
+    /// A thread could not be started.
     #[error("cannot start")]
     Start(#[from] io::Error),
 }
 
 impl Server {
-    /// Starts to serve. When it returns, every portal listens.
+    /// Starts a server. Every portal listens when this returns.
     pub fn start(config: ServeConfig, log: Log) -> Result<Server, ServeError> {
         let mut listeners: Vec<Listeners> = config.cores.iter().map(|_| vec![]).collect();
         let mut bind = |addresses: &[SocketAddr], protocol| {
@@ -96,44 +96,45 @@ impl Server {
         Ok(server)
     }
 
-    /// Calls `tell` with the reason as soon as a core cannot serve any more, on whatever thread.
-    /// The others go on until the server is dropped.
+    /// Calls `tell` with the reason as soon as a core fails, on any thread. The other cores go on
+    /// until the server is dropped.
     pub fn on_failure(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         self.shared.on_failure(Box::new(tell));
     }
 
-    /// Where iSCSI is spoken, in the order of the configuration, with the ports that were picked.
+    /// Listen addresses for iSCSI, in the order of the configuration, with the ports that were
+    /// picked.
     pub fn iscsi(&self) -> &[SocketAddr] {
         &self.iscsi
     }
 
-    /// Where NVMe/TCP is spoken, likewise.
+    /// Listen addresses for NVMe/TCP.
     pub fn nvme_tcp(&self) -> &[SocketAddr] {
         &self.nvme_tcp
     }
 
-    /// Where NBD is spoken, likewise.
+    /// Listen addresses for NBD.
     pub fn nbd(&self) -> &[SocketAddr] {
         &self.nbd
     }
 
-    /// How many connections there are now.
+    /// Number of connections.
     pub fn connection_count(&self) -> usize {
         self.shared.connection_count()
     }
 
-    /// Memory that connections take now, and may take, in bytes.
+    /// Memory of connections, used and allowed, in bytes.
     pub fn memory_bytes(&self) -> [u64; 2] {
         let budget = self.shared.budget();
         [budget.held_bytes(), budget.limit_bytes()]
     }
 
-    /// Numbers of the threads that serve, for their use of the processors.
+    /// Thread ids of the cores, to read their CPU time.
     pub fn thread_ids(&self) -> Vec<i32> {
         self.threads.iter().map(|thread| thread.id).collect()
     }
 
-    /// The threads that serve, to run other loops beside theirs.
+    /// The cores' threads, to run other loops on them.
     pub fn shared_threads(&self) -> Vec<SharedThread> {
         self.threads.iter().map(|thread| thread.shared.clone()).collect()
     }
@@ -145,14 +146,14 @@ impl Drop for Server {
         for thread in &mut self.threads {
             thread.waker.wake();
             if let Some(handle) = thread.handle.take() {
-                // A thread that panicked has said so itself.
+                // A thread that panicked has reported it itself.
                 let _ = handle.join();
             }
         }
     }
 }
 
-/// One listener per core on the same port; returns where they listen.
+/// One listener per core on the same port; returns the addresses.
 fn listen(
     address: SocketAddr,
     protocol: Protocol,

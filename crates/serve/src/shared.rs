@@ -1,5 +1,4 @@
-//! What the cores of a server have in common: what they answer from, the limits, their
-//! mailboxes, a few counters.
+//! State that the cores of a server share: exports, limits, mailboxes, counters.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,17 +14,17 @@ use crate::memory;
 use crate::protocol::Protocols;
 use crate::server::ServeError;
 
-/// Shared by the threads of a server. No field is written on the I/O path.
+/// Shared by the threads of a server. Nothing here is written on the I/O path.
 pub struct Shared {
     pub(crate) protocols: Protocols,
     pub(crate) volumes: Vec<Arc<dyn Volume>>,
-    /// By unit: what it is called in the log.
+    /// By unit: its name in the log.
     pub(crate) units: Vec<String>,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
-    /// One for each core, in the order of the configuration.
+    /// One per core, in the order of the configuration.
     pub(crate) mailboxes: Vec<Mailbox>,
-    /// Memory for connections, and places for them by host.
+    /// Memory for connections, and their limits by host.
     pub(crate) budget: Budget,
     pub(crate) hosts: Arc<Hosts>,
     next_connection: AtomicU32,
@@ -33,10 +32,10 @@ pub struct Shared {
     failure: Mutex<Failure>,
 }
 
-/// Takes the reason why a server cannot go on.
+/// Receives the reason why a server cannot go on.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Why a core cannot serve any more, and who is to learn of it.
+/// The first failure of a core, and who is to be told.
 #[derive(Default)]
 struct Failure {
     why: Option<String>,
@@ -44,11 +43,11 @@ struct Failure {
 }
 
 impl Shared {
-    /// What the cores of a server with this configuration share.
+    /// The shared state of a server with this configuration.
     ///
     /// # Errors
     ///
-    /// Too little memory is configured.
+    /// The memory budget is too small.
     pub fn new(protocols: Protocols, config: &ServeConfig, log: Log) -> Result<Shared, ServeError> {
         let budget = memory::budget(&config.limits, config.cores.len())?;
         let exports = || config.exports.iter();
@@ -68,27 +67,27 @@ impl Shared {
         })
     }
 
-    /// The memory that connections may take, of which each core's pool takes its steps.
+    /// The memory of connections, from which each core's pool takes steps.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Has `wake` called when another core has news for core number `core`, on whatever thread.
+    /// Sets the function that wakes core number `core` for notices of other cores, from any thread.
     pub fn wakes(&self, core: usize, wake: impl Fn() + Send + Sync + 'static) {
         self.mailboxes[core].belongs_to(wake);
     }
 
-    /// How many connections there are now.
+    /// Number of connections.
     pub fn connection_count(&self) -> usize {
         self.hosts.count()
     }
 
-    /// A number that no other connection of this server has.
+    /// A unique number for a connection.
     pub(crate) fn connection_id(&self) -> u32 {
         self.next_connection.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A core cannot serve any more: the first such reason is told.
+    /// A core failed: the first reason is reported.
     pub(crate) fn fail(&self, why: String) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.why.is_none() {
@@ -99,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// Who is to learn of it; at once if it has happened.
+    /// Sets who is told of a failure; at once if it has happened.
     pub(crate) fn on_failure(&self, tell: Tell) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = &failure.why {
@@ -108,7 +107,7 @@ impl Shared {
         failure.tell = Some(tell);
     }
 
-    /// Asks all cores to end.
+    /// Asks all cores to stop.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }

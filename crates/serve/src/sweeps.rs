@@ -1,34 +1,34 @@
-//! When the deadlines of connections are looked at.
+//! The timer that checks the deadlines of connections.
 
 use block::Nanos;
 
-/// They are looked at this often: time-outs are seconds long.
+/// Period of the checks: time-outs are seconds long.
 const PAUSE: Nanos = Nanos::from_millis(500);
-/// Who looks so late was kept from its processor.
+/// A check this late means that the core was not scheduled.
 const STOOD_STILL: Nanos = Nanos::from_secs(1);
-/// So long peers may take then to say what they would have said.
+/// Grace period after such a stall.
 const GRACE: Nanos = Nanos::from_secs(5);
 
-/// The looks of one core. Who stood still, with its whole host or by a debugger, has itself to
-/// blame for what it did not hear: peers on that host stood still, too, and what others have sent
-/// may lie in a queue before it. So it gives them time before it looks.
+/// The deadline timer of a core. After a stall, of the whole host or in a debugger, peers on this
+/// host were stalled, too, and what others sent may wait in socket buffers. So the core gives all
+/// of them a grace period before it checks.
 #[derive(Debug)]
 pub(crate) struct Sweeps {
     due: Nanos,
 }
 
 impl Sweeps {
-    /// The first look is due a pause after `now`.
+    /// The first check is due one period after `now`.
     pub(crate) fn new(now: Nanos) -> Sweeps {
         Sweeps { due: now + PAUSE }
     }
 
-    /// When the next look is due.
+    /// When the next check is due.
     pub(crate) fn due(&self) -> Nanos {
         self.due
     }
 
-    /// Whether to look now. `awaited`: the core was to wake for it, as it had connections.
+    /// Whether to check now. `awaited`: the core was to wake for it, as it had connections.
     pub(crate) fn begin(&mut self, now: Nanos, awaited: bool) -> bool {
         if now < self.due {
             return false;

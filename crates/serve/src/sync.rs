@@ -1,5 +1,5 @@
-//! What the cores of a server share things with. `tests/interleavings.rs` compiles the same files
-//! with loom's in their place.
+//! Synchronization primitives shared between cores. `tests/interleavings.rs` compiles the same
+//! files with loom's.
 
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,4 +1,4 @@
-//! The thread of a core: it runs the core's loop, and other loops beside it.
+//! The thread of a core: runs the core's loop, and other loops beside it.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,14 +16,14 @@ use crate::protocol::Protocol;
 use crate::server::ServeError;
 use crate::shared::Shared;
 
-/// A turn ends after so many bytes, and the next looks for news before it goes on with the rest:
-/// one millisecond of work, so that whoever has sent meanwhile does not wait for much longer.
+/// Bytes of a turn, about one millisecond of work: then the next turn looks for new events before
+/// it goes on with the rest.
 const TURN_BYTES: usize = 4 << 20;
-/// Beside another loop a turn ends after so many bytes: what it has moved is then still in the
-/// second level cache when the other loop takes it.
+/// Bytes of a turn beside another loop: small enough that the data is still in the L2 cache when
+/// the other loop takes it.
 const PART_BYTES: usize = 256 << 10;
 
-/// The listening sockets of a core and what is spoken on each.
+/// The listening sockets of a core and their protocols.
 pub(crate) type Listeners = Vec<(TcpListener, Protocol)>;
 
 /// A thread that serves.
@@ -34,7 +34,7 @@ pub(crate) struct Thread {
     pub(crate) handle: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread of core number `index` on processor `cpu`; it may sleep on those of `idle`.
+/// Starts the thread of core number `index` on `cpu`; it may sleep on the CPUs of `idle`.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     index: usize,
@@ -79,7 +79,7 @@ pub(crate) fn start(
     Ok(Thread { id, shared, waker, handle: Some(handle) })
 }
 
-/// Tells the server of a thread that panicked.
+/// Reports a thread that panicked.
 struct Watch<'a> {
     shared: &'a Shared,
     cpu: usize,
@@ -93,8 +93,8 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// Serves until the server is asked to stop, and a little longer: peers are asked to leave.
-/// Runs the jobs that others have for this thread, and goes on beside them.
+/// Serves until the server stops, and then until peers have logged out. Runs the jobs that others
+/// queue for this thread, and goes on beside them.
 fn run(portal: Portal<Core>, jobs: &Receiver<Job>) -> io::Result<()> {
     let portal = Rc::new(RefCell::new(portal));
     loop {
@@ -113,7 +113,7 @@ fn run(portal: Portal<Core>, jobs: &Receiver<Job>) -> io::Result<()> {
 impl Companion for Portal<Core> {
     fn turn(&mut self) -> io::Result<Turned> {
         let busy = self.take_turn(Some(Nanos(0)), PART_BYTES)?;
-        // The other loop of this thread is to find the answers while they are in the cache.
+        // The other loop of this thread should find the completions while they are in the cache.
         self.core().submit()?;
         Ok(Turned { busy, wake: self.wake() })
     }

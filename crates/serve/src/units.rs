@@ -1,8 +1,7 @@
-//! The units of a core: its way to each volume, opened in the background, polled in turn.
+//! The units of a core: a lane to each volume, opened in the background and polled in turn.
 //!
-//! A volume elsewhere may take seconds to let a core in, refuse it, or vanish. None of this holds
-//! the core up: I/Os wait for their own unit only, and what failed is not tried anew by each of
-//! them.
+//! A remote volume may take seconds to log in, refuse the login, or vanish. None of this blocks the
+//! core: I/Os wait for their own unit only, and a failed login is not repeated for each of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,24 +10,24 @@ use block::{Cause, Done, Fault, Io, Lane, Nanos, Plant, planted};
 use proto::UnitId;
 use volume::{Gate, Volume};
 
-/// How long a volume has to let a core in.
+/// Time limit to open a lane.
 const OPENING: Nanos = Nanos::from_secs(20);
-/// After a failure I/Os fail at once for so long, then the next one makes another attempt. After
-/// each further failure it is twice as long.
+/// After a failure I/Os fail at once for this long; then the next one makes a new attempt. Each
+/// further failure doubles the time.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(250);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(8);
 
-/// Where a core gets its lanes from.
+/// Opens the lanes of a core.
 pub trait LaneSource<R> {
-    /// Begins a lane to a unit, without waiting for anything: it is used when it is
+    /// Starts to open a lane to a unit, without waiting: it can be used when it is
     /// [open](Lane::is_open).
     ///
     /// # Errors
     ///
-    /// Why there can be none, in words for the user.
+    /// Why there is no lane, for the user.
     fn begin(&self, unit: usize, core: &R) -> Result<Box<dyn Lane>, String>;
 
-    /// What says whether writes to a unit are asked for their data; none where they always are.
+    /// Decides when targets solicit the data of a unit's writes; none where they always do.
     fn gate(&self, _unit: usize) -> Option<Arc<dyn Gate>> {
         None
     }
@@ -49,11 +48,11 @@ pub(crate) struct Units<R> {
     source: Box<dyn LaneSource<R>>,
     units: Vec<Unit>,
     gates: Vec<(UnitId, Arc<dyn Gate>)>,
-    /// Units with I/Os in flight, in the order in which they are polled next.
+    /// Units with I/Os in flight, in polling order.
     busy: VecDeque<usize>,
-    /// What is finished, until the caller has taken it.
+    /// Completions, until the caller takes them.
     pub(crate) done: Vec<Done>,
-    /// What went wrong with which unit, until the caller has logged it.
+    /// Failures of units, until the caller logs them.
     pub(crate) troubles: Vec<(usize, String)>,
 }
 
@@ -61,26 +60,26 @@ pub(crate) struct Units<R> {
 #[derive(Default)]
 struct Unit {
     way: Way,
-    /// I/Os that are to go to the volume.
+    /// I/Os to be submitted.
     batch: VecDeque<Io>,
-    /// I/Os that were taken and not answered, those of the batch too.
+    /// I/Os in flight, those of the batch included.
     under_way: usize,
-    /// It stands on the list of busy ones.
+    /// It is on the list of busy units.
     is_busy: bool,
-    /// How long it is left alone after the next failure.
+    /// How long it rests after the next failure.
     pause: Nanos,
 }
 
-/// This core's way to a volume.
+/// The state of a unit's lane.
 #[derive(Default)]
 enum Way {
-    /// Nothing was asked for yet.
+    /// Not used yet.
     #[default]
     Closed,
-    /// The volume is to let the core in by then.
+    /// The lane is opening; the time limit.
     Opening(Box<dyn Lane>, Nanos),
     Open(Box<dyn Lane>),
-    /// No attempt is made before then.
+    /// Failed; the time of the next attempt.
     Failed(Nanos),
 }
 
@@ -98,7 +97,7 @@ impl<R> Units<R> {
         }
     }
 
-    /// Units whose writes are not to be asked for their data now; `None` where none ever is.
+    /// Units whose write data must not be solicited now; `None` where no unit is gated.
     #[inline]
     pub(crate) fn withheld(&self, now: Nanos) -> Option<Vec<UnitId>> {
         if self.gates.is_empty() {
@@ -108,7 +107,7 @@ impl<R> Units<R> {
         Some(shut.map(|(unit, _)| *unit).collect())
     }
 
-    /// Takes an I/O for a unit, which goes there when that is [driven](Self::drive) next.
+    /// Queues an I/O for a unit, submitted when that is [driven](Self::drive).
     #[inline]
     pub(crate) fn take(&mut self, unit: usize, io: Io) {
         let unit = &mut self.units[unit];
@@ -121,12 +120,12 @@ impl<R> Units<R> {
         !self.busy.is_empty()
     }
 
-    /// How many units are to be polled in this turn.
+    /// Number of units to poll in this turn.
     pub(crate) fn busy_count(&self) -> usize {
         self.busy.len()
     }
 
-    /// The unit to be polled next, which comes after all others again if it stays busy.
+    /// The next unit to poll; if it stays busy it comes last.
     pub(crate) fn next_busy(&mut self) -> Option<usize> {
         let next = match planted(Plant::PollFirstAndLast) {
             true => self.busy.swap_remove_back(0),
@@ -136,12 +135,12 @@ impl<R> Units<R> {
         next
     }
 
-    /// When a unit wants to be polled without any event.
+    /// When a unit needs a poll without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.busy.iter().filter_map(|unit| self.units[*unit].way.wake()).min()
     }
 
-    /// Gives a unit's lane its batch and collects what is finished in [`done`](Self::done).
+    /// Submits a unit's batch and collects completions in [`done`](Self::done).
     #[inline]
     pub(crate) fn drive(&mut self, index: usize, core: &R, now: Nanos) {
         let unit = &mut self.units[index];
@@ -181,7 +180,7 @@ impl<R> Units<R> {
             Way::Opening(..) | Way::Open(_) => {}
         }
         let Way::Opening(lane, give_up) = &mut unit.way else { return };
-        // Nothing can be finished yet; what the lane has to say goes out with an empty queue.
+        // Nothing has completed yet; the poll sends the login with an empty queue.
         lane.poll(now, &mut self.done);
         lane.submit(now, &mut VecDeque::new());
         if let Some(why) = lane.broken() {
@@ -200,7 +199,7 @@ impl<R> Units<R> {
         (unit.way, unit.pause) = (Way::Open(lane), FIRST_PAUSE);
     }
 
-    /// The way to a unit was lost, and the lane has answered everything.
+    /// Closes a lane that is lost and has completed everything.
     #[cold]
     fn give_up_broken(&mut self, index: usize, now: Nanos) {
         if planted(Plant::KeepBroken) {
@@ -211,7 +210,7 @@ impl<R> Units<R> {
         self.fail(index, now, &why);
     }
 
-    /// A unit cannot be used for a while.
+    /// Takes a unit out of use for a while.
     #[cold]
     fn fail(&mut self, index: usize, now: Nanos, why: &str) {
         let unit = &mut self.units[index];
@@ -223,7 +222,7 @@ impl<R> Units<R> {
         self.answer_batch(index);
     }
 
-    /// Answers what waits for a unit that cannot be used.
+    /// Fails the queued I/Os of a unit out of use.
     fn answer_batch(&mut self, index: usize) {
         let lost = |Io { tag, buf, .. }: Io| {
             let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
@@ -232,7 +231,7 @@ impl<R> Units<R> {
         self.done.extend(self.units[index].batch.drain(..).map(lost));
     }
 
-    /// What the cause of a fault of this unit says, in the words of the system.
+    /// Explains the cause of a fault of this unit.
     pub(crate) fn words_of(&self, unit: usize, cause: Cause) -> Option<String> {
         match &self.units[unit].way {
             Way::Open(lane) => lane.words_of(cause),
@@ -258,7 +257,7 @@ mod test {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// What happens to the lanes of a unit.
+    /// Controls the lanes of a unit.
     #[derive(Clone, Default)]
     struct Script(Rc<RefCell<State>>);
 
@@ -322,7 +321,7 @@ mod test {
         Io { tag: Tag(1), op: Op::Flush, fua: false, len: 0, offset: 0, buf: None }
     }
 
-    /// One I/O at a time of so many milliseconds; how many were answered.
+    /// One I/O every `ms` milliseconds; returns how many completed.
     fn ask(units: &mut Units<()>, ms: u64) -> usize {
         units.take(0, io());
         units.drive(0, &(), Nanos::from_millis(ms));
@@ -353,7 +352,7 @@ mod test {
         script.0.borrow_mut().is_open = true;
         units.drive(0, &(), Nanos::from_millis(2));
         assert_eq!((script.0.borrow().held.len(), units.busy_count()), (2, 1));
-        // The other end goes, and what was there is answered. The next I/O opens it anew.
+        // The connection breaks and I/Os complete. The next I/O reopens it.
         script.0.borrow_mut().broken = Some("gone");
         units.drive(0, &(), Nanos::from_millis(3));
         assert_eq!(units.done.drain(..).count(), 2);

@@ -1,4 +1,4 @@
-//! A thread that serves and panics ends the server with a reason, not with silence.
+//! A serving thread that panics ends the server with a reason, not silently.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,10 +12,10 @@ use os::Core;
 use serve::{DiskId, Export, Limits, Log, ServeConfig, Server};
 use volume::{Ground, OpenError, Purpose, Volume};
 
-/// No test waits for longer; all that is waited for comes at once.
+/// Longest wait of a test; normally everything comes at once.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A volume whose lane panics when it is to do something.
+/// A volume whose lane panics at its first I/O.
 struct Trap;
 
 impl Volume for Trap {
@@ -81,7 +81,7 @@ fn told(server: &Server) -> Receiver<String> {
     told
 }
 
-/// Reads a block of the unit and waits until something comes of it, or the server has ended.
+/// Reads a block of the unit and waits until it completes, or the server has ended.
 fn read(uri: &str) {
     let volume = volume::open(&uri.parse().unwrap(), Purpose::Read).unwrap();
     let core = Core::open(Pool::new(4, 4)).unwrap();
@@ -107,7 +107,7 @@ fn a_volume_that_panics_ends_the_server_with_a_reason() {
     let reader = std::thread::spawn(move || read(&uri));
     let why = told.recv_timeout(PATIENCE).expect("somebody is told");
     assert!(why.ends_with("its thread panicked"), "{why}");
-    // Its peer learns of it, too, and the server can be dropped.
+    // The peer learns of it, too, and the server can be dropped.
     reader.join().unwrap();
     drop(server);
 }

@@ -1,4 +1,4 @@
-//! How cores may meet at a mailbox: every order, with loads that see older stores.
+//! Cores meet at a mailbox: every interleaving, with loads that see older stores.
 #![forbid(unsafe_code)]
 
 #[path = "../src/mailbox.rs"]
@@ -11,14 +11,14 @@ use proto::{Notice, UnitId};
 use crate::mailbox::Mailbox;
 use crate::sync::Waker;
 
-/// Loom's in place of those of the standard library and of `os`.
+/// Loom's primitives in place of those of the standard library and of `os`.
 mod sync {
     pub(crate) use std::sync::PoisonError;
 
     pub(crate) use loom::sync::atomic::{AtomicBool, Ordering};
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-    /// The library's with a flag of loom's, which may be seen late.
+    /// `OnceLock` with a loom flag, which may be seen late.
     pub(crate) struct OnceLock<T> {
         is_set: AtomicBool,
         value: std::sync::OnceLock<T>,
@@ -65,8 +65,8 @@ fn reset(unit: u32) -> Notice {
     Notice::UnitReset(UnitId(unit))
 }
 
-/// What a core does: it looks, and waits when there was nothing, until it has `count` notices.
-/// Where a wake-up is lost, it waits for ever, and loom says so.
+/// What a core does: it looks, and waits if there was nothing, until it has `count` notices. On a
+/// lost wake-up it waits for ever, which loom reports.
 fn take_all(mailbox: &Mailbox, waker: &Waker, count: usize) -> Vec<Notice> {
     let mut taken = Vec::new();
     while taken.len() < count {
@@ -79,7 +79,7 @@ fn take_all(mailbox: &Mailbox, waker: &Waker, count: usize) -> Vec<Notice> {
     taken
 }
 
-/// Tries every order with at most so many changes of thread that no thread asked for.
+/// Tries every interleaving with at most `changes` preemptions.
 fn model(changes: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(changes);
