@@ -4,7 +4,7 @@ use crate::scsi::{Unit, decode_lun};
 
 use super::name::{NameError, check_name};
 
-/// All targets of a portal, under names that are valid and differ. Shared by its connections.
+/// All targets of a portal, with valid, distinct names. Shared by its connections.
 #[derive(Debug)]
 pub struct Directory {
     targets: Vec<TargetEntry>,
@@ -24,7 +24,7 @@ pub struct TargetEntry {
 /// Why a directory is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
-    /// A name is not an iSCSI name.
+    /// An invalid iSCSI name.
     #[error("'{name}' is not an iSCSI name: {error}")]
     Name {
         /// The name.
@@ -35,16 +35,16 @@ pub enum DirectoryError {
     /// Two targets have the same name.
     #[error("two targets are named '{0}'")]
     Duplicate(String),
-    /// More logical units than LUNs.
+    /// Too many logical units.
     #[error("target '{0}' has more than 256 logical units")]
     Units(String),
-    /// An alias that is not valid.
+    /// An invalid alias.
     #[error("the alias of '{0}' is longer than 255 bytes or has control characters")]
     Alias(String),
 }
 
 impl Directory {
-    /// LUNs 0 to 255 fit into the simple address form that every initiator knows.
+    /// LUNs 0 to 255 fit peripheral device addressing, which every initiator supports.
     pub const MAX_UNITS: usize = 256;
 
     /// A directory of `targets`, in that order.
@@ -63,13 +63,13 @@ impl Directory {
         &self.targets
     }
 
-    /// The logical unit that a LUN field names at a target.
+    /// The logical unit of a target with this LUN field.
     #[inline(always)]
     pub(super) fn unit(&self, target: usize, lun: [u8; 8]) -> Option<&Unit> {
         self.targets.get(target)?.units.get(usize::from(decode_lun(lun)?))?.as_ref()
     }
 
-    /// Index of the target of that name.
+    /// Index of the target with this name.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         //= RFC 7143 §4.2.7.1: names are compared without regard to case.
         self.targets.iter().position(|target| target.name.eq_ignore_ascii_case(name))

@@ -14,7 +14,7 @@ use super::pdu::{
 };
 use super::text::{pairs, put};
 
-/// A discovery session that asks `SendTargets=All` and logs out.
+/// A discovery session that sends `SendTargets=All` and logs out.
 #[derive(Debug)]
 pub struct Discovery {
     stage: Stage,
@@ -24,7 +24,7 @@ pub struct Discovery {
     header: Header,
     data: Vec<u8>,
     answer: Vec<u8>,
-    /// CmdSN of our next request, and the StatSN that comes next.
+    /// CmdSN of our next request, and the next StatSN.
     command_number: u32,
     status: u32,
 }
@@ -34,7 +34,7 @@ enum Stage {
     Idle(Box<Login>),
     Login(Box<Login>),
     Asking,
-    /// The answer is complete; a logout was sent.
+    /// The list is complete; a logout was sent.
     Leaving,
     Closed,
 }
@@ -42,10 +42,10 @@ enum Stage {
 /// Time-out of the whole session.
 const TIMEOUT: Nanos = Nanos::from_secs(15);
 
-/// Longest answer that is accepted: some ten thousand targets.
+/// Longest list that is accepted: some ten thousand targets.
 const ANSWER_MAX_BYTES: usize = 4 << 20;
 
-/// Task tags of the two requests.
+/// ITTs of the two requests.
 const QUESTION: u32 = 1;
 const LOGOUT: u32 = 2;
 
@@ -70,8 +70,7 @@ impl Discovery {
         }
     }
 
-    /// The answer, once it is complete: names of targets with their addresses, such as
-    /// `192.0.2.1:3260,1`.
+    /// The list, once complete: names of targets with their addresses, such as `192.0.2.1:3260,1`.
     pub fn targets(&self) -> Option<Vec<(String, Vec<String>)>> {
         if !matches!(self.stage, Stage::Leaving | Stage::Closed) {
             return None;
@@ -98,7 +97,7 @@ impl Discovery {
         let opcode = opcode_of(&self.header);
         let logging_in = matches!(self.stage, Stage::Login(_));
         if logging_in != (opcode == opcode::LOGIN_RESPONSE) {
-            return Err(refused("the portal does not answer as in a login or a discovery session"));
+            return Err(refused("the portal sends a PDU that is not allowed now"));
         }
         match opcode {
             opcode::LOGIN_RESPONSE => self.login_response(out),
@@ -115,8 +114,8 @@ impl Discovery {
                 self.status = self.status.wrapping_add(1);
                 Ok(())
             }
-            opcode::REJECT => Err(refused("the portal rejects the question for its targets")),
-            _ => Err(refused("the portal sends what does not belong into a discovery session")),
+            opcode::REJECT => Err(refused("the portal rejects SendTargets")),
+            _ => Err(refused("the portal sends a PDU that is not allowed in a discovery session")),
         }
     }
 
@@ -163,7 +162,7 @@ impl Discovery {
     fn text_response(&mut self, out: &mut Outbox) -> Result<(), Ending> {
         let response = TextResponse::parse(&self.header);
         if response.task_tag != QUESTION || !matches!(self.stage, Stage::Asking) {
-            return Err(refused("the portal answers what it was not asked"));
+            return Err(refused("the portal answers a request that was not sent"));
         }
         self.status = response.numbers.status.wrapping_add(1);
         if self.answer.len() + self.data.len() > ANSWER_MAX_BYTES {
@@ -217,7 +216,7 @@ impl Endpoint for Discovery {
         let mut bytes = bytes;
         while !bytes.is_empty() && !self.finished() {
             if self.frame.in_data() {
-                // Bounded by what we declared to take in one segment.
+                // Bounded by our MaxRecvDataSegmentLength.
                 let (part, end) = self.frame.data(&mut bytes);
                 self.data.extend_from_slice(part);
                 match end {

@@ -1,11 +1,11 @@
-//! The keys that both ends negotiate, with their rules and defaults in one table.
+//! The keys of operational negotiation, with their functions and defaults in one table.
 //!
-//! Every value is kept as a number: truth values are 0 and 1, a digest is 0 for none and 1 for
-//! CRC-32C. The same function computes the outcome at both ends.
+//! Values are numbers: No and Yes are 0 and 1, a digest is 0 for None and 1 for CRC32C. Both ends
+//! compute the result with the same function.
 
 use super::text::{boolean, number, put, yes_no};
 
-/// A key that has a value. The names of parties and of targets are the login's business.
+/// A negotiated key. The login handles names of initiators and targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     HeaderDigest,
@@ -25,24 +25,24 @@ pub(super) enum Key {
     ProtocolLevel,
 }
 
-/// How an outcome follows from the two ends' wishes.
+/// How the result follows from both ends' values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// The first of a list that the other end accepts.
+    /// The first of the originator's list that the responder supports.
     Digest,
-    /// Yes if both say so.
+    /// Boolean AND.
     And,
-    /// Yes if one says so.
+    /// Boolean OR.
     Or,
-    /// The smaller of two numbers in this range.
+    /// The minimum of two numbers in this range.
     Smaller(u32, u32),
-    /// The larger.
+    /// The maximum.
     Larger(u32, u32),
-    /// No negotiation: each end says its own, in this range.
+    /// Declarative: each end states its own value, in this range.
     Declared(u32, u32),
 }
 
-/// Longest length that fits into a PDU's field.
+/// Maximum of a 24-bit length field.
 const LEN_MAX: u32 = (1 << 24) - 1;
 
 //= RFC 7143 §13: the keys of the operational stage, their functions, ranges and defaults.
@@ -66,7 +66,7 @@ const TABLE: [(Key, &str, Rule, u32); 15] = [
 ];
 
 impl Key {
-    /// The key of that name. Case matters.
+    /// The key with this name, which is case-sensitive.
     pub(super) fn named(name: &str) -> Option<Key> {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
@@ -80,7 +80,7 @@ impl Key {
         TABLE[self as usize].2
     }
 
-    /// Writes a value of this key.
+    /// Formats a value of this key.
     fn print(self, value: u32) -> String {
         match self.rule() {
             Rule::Digest => (if value == 0 { "None" } else { "CRC32C" }).to_owned(),
@@ -89,7 +89,7 @@ impl Key {
         }
     }
 
-    /// Reads a value of this key, not a list.
+    /// Parses a value of this key, not a list.
     fn read(self, text: &str) -> Option<u32> {
         match self.rule() {
             Rule::Digest => match text {
@@ -110,7 +110,7 @@ impl Key {
 pub(super) struct Values([u32; TABLE.len()]);
 
 impl Default for Values {
-    /// What holds where nothing is said.
+    /// The defaults of the standard.
     fn default() -> Values {
         Values(TABLE.map(|row| row.3))
     }
@@ -122,23 +122,23 @@ impl Values {
         self.0[key as usize]
     }
 
-    /// Whether a key says yes, or asks for a digest.
+    /// Whether a key is Yes, or CRC32C.
     pub(super) fn is(&self, key: Key) -> bool {
         self.get(key) != 0
     }
 
-    /// Changes a value.
+    /// Sets a value.
     pub(super) fn set(&mut self, key: Key, value: u32) {
         self.0[key as usize] = value;
     }
 
-    /// Appends our wish for a key to a text.
+    /// Appends our offer for a key to a text.
     pub(super) fn offer(&self, key: Key, text: &mut Vec<u8>) {
         put(text, key.name(), &key.print(self.get(key)));
     }
 
-    /// The responder's part: `self` are our wishes. The outcome of what was offered, and the
-    /// answer to be sent, if one is due; `None` when the offer must be rejected.
+    /// The responder's part: `self` are our own values. Returns the result of an offer and the
+    /// response to send, if one is due; `None` to reject the offer.
     pub(super) fn answer(&self, key: Key, offered: &str) -> Option<(u32, Option<String>)> {
         if key.rule() == Rule::Digest {
             //= RFC 7143 §6.2.1: the first value of the list that is understood and accepted.
@@ -153,8 +153,8 @@ impl Values {
         Some((outcome, Some(key.print(outcome))))
     }
 
-    /// The originator's part: `self` are the wishes that were offered. The outcome of an answer;
-    /// `None` when it is not a legal one.
+    /// The originator's part: `self` are the values offered. Returns the result of a response;
+    /// `None` if that is invalid.
     pub(super) fn settle(&self, key: Key, answered: &str) -> Option<u32> {
         let theirs = key.read(answered)?;
         match key.rule() {

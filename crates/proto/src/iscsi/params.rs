@@ -1,4 +1,4 @@
-//! What a session runs with, once the login is over.
+//! The negotiated parameters of a session.
 
 use block::Pool;
 
@@ -8,27 +8,27 @@ use crate::crc32c::{Crc32c, crc32c};
 use super::negotiate::{Key, Values};
 use super::pdu::{HEADER_BYTES, Header, Pdu};
 
-/// The outcome of a login, from one end's point of view.
+/// The negotiated parameters from one end's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Params {
     pub(super) header_digest: bool,
     pub(super) data_digest: bool,
-    /// Data beyond the immediate ones goes out only when it is asked for.
+    /// All data beyond immediate data needs an R2T.
     pub(super) initial_r2t: bool,
-    /// Data may come with the command.
+    /// Commands may carry immediate data.
     pub(super) immediate_data: bool,
-    /// Longest burst that is asked for, or sent as one sequence.
+    /// MaxBurstLength: longest sequence of solicited data or Data-In.
     pub(super) max_burst: u32,
-    /// Longest burst that is not asked for, immediate data included.
+    /// FirstBurstLength: most unsolicited data, including immediate data.
     pub(super) first_burst: u32,
-    /// Longest data segment that we send.
+    /// Longest data segment that we may send.
     pub(super) send_max: u32,
-    /// Longest data segment that we take.
+    /// Longest data segment that we accept.
     pub(super) receive_max: u32,
 }
 
 impl Params {
-    /// From the outcome; `values` has the peer's own MaxRecvDataSegmentLength.
+    /// From the results; `values` has the peer's MaxRecvDataSegmentLength.
     pub(super) fn new(values: &Values, receive_max: u32) -> Params {
         let max_burst = values.get(Key::MaxBurstLength);
         let data_digest = values.is(Key::DataDigest);
@@ -47,15 +47,15 @@ impl Params {
         }
     }
 
-    /// What holds during login.
+    /// The parameters during login.
     pub(super) fn before_login() -> Params {
         let values = Values::default();
         let longest = values.get(Key::MaxRecvDataSegmentLength);
         Params::new(&values, longest)
     }
 
-    /// The longest data segment that we send to anyone: data and their digest lie in one buffer of
-    /// the outbox, and half of one keeps whole blocks.
+    /// The longest data segment that we ever send: data and digest share a buffer of the outbox,
+    /// and half a buffer holds whole blocks.
     pub(super) fn longest_segment(data_digest: bool) -> u32 {
         Pool::LARGE_BYTES as u32 / if data_digest { 2 } else { 1 }
     }

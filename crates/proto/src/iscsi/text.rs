@@ -1,13 +1,13 @@
-//! The key=value text of logins and text requests.
+//! The key=value pairs of login and text PDUs.
 
-/// Why a text cannot be understood.
+/// Why a text is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextError {
-    /// The last pair does not end.
+    /// The last pair is not terminated.
     Unterminated,
     /// There is no `=`.
     NoValue,
-    /// The key is empty, too long or has characters that no key has.
+    /// The key is empty, too long or has invalid characters.
     Key,
     /// The value is not UTF-8 or too long.
     Value,
@@ -17,13 +17,13 @@ pub(super) enum TextError {
 //= RFC 7143 §6.1: a key name is at most 63 bytes.
 const KEY_MAX_BYTES: usize = 63;
 
-/// The longest value that any key of ours may have.
+/// The longest value of the keys that we support.
 //= RFC 7143 §6.1: a value is at most 255 bytes unless its key says otherwise.
 const VALUE_MAX_BYTES: usize = 255;
 
 /// The pairs of a text, in order.
 ///
-/// Empty pairs are passed over: some initiators count their padding as text.
+/// Empty pairs are skipped: some initiators count their padding as text.
 pub(super) fn pairs(text: &[u8]) -> impl Iterator<Item = Result<(&str, &str), TextError>> {
     //= RFC 7143 §6.1: every pair, including the last, is followed by one null.
     let (whole, rest) = text.split_at(text.iter().rposition(|b| *b == 0).map_or(0, |at| at + 1));
@@ -53,17 +53,17 @@ pub(super) fn put(text: &mut Vec<u8>, key: &str, value: &str) {
     text.push(0);
 }
 
-/// Reads a number in decimal or hexadecimal.
+/// Parses a decimal or hexadecimal number.
 //= RFC 7143 §6.1: hexadecimal constants begin with 0x or 0X; decimal ones do not begin with 0.
 pub(super) fn number(value: &str) -> Option<u32> {
     let hexadecimal = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
     let (digits, radix) = hexadecimal.map_or((value, 10), |digits| (digits, 16));
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if plain { u32::from_str_radix(digits, radix).ok() } else { None }
 }
 
-/// Reads a truth value. Case matters.
+/// Parses a boolean, which is case-sensitive.
 pub(super) fn boolean(value: &str) -> Option<bool> {
     match value {
         "Yes" => Some(true),
@@ -72,7 +72,7 @@ pub(super) fn boolean(value: &str) -> Option<bool> {
     }
 }
 
-/// Writes a truth value.
+/// Formats a boolean.
 pub(super) fn yes_no(value: bool) -> &'static str {
     if value { "Yes" } else { "No" }
 }

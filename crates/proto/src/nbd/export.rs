@@ -1,4 +1,4 @@
-//! What the server has: volumes by name.
+//! The exports of a server.
 
 use block::{Geometry, Memory};
 
@@ -12,38 +12,38 @@ use super::wire::flag;
 pub struct NbdExport {
     /// Its name.
     pub name: String,
-    /// Another name that means it, such as that of the iSCSI target.
+    /// A second name, such as that of the iSCSI target.
     pub alias: String,
-    /// What clients that ask are told it is, such as `Drumfire RAM`; at most 4096 bytes.
+    /// Description for clients that ask for it, such as `Drumfire RAM`; at most 4096 bytes.
     pub description: String,
-    /// The volume, in requests.
+    /// Id of the volume in requests.
     pub id: UnitId,
-    /// Its shape.
+    /// The volume's geometry.
     pub geometry: Geometry,
-    /// The volume's bytes, if they are memory of this process: reads and writes happen there and
-    /// then, and are never requested. As long as the volume.
+    /// The volume's memory, if it is of this process: reads and writes are executed on it at once,
+    /// without requests. Same size as the volume.
     pub memory: Option<Memory>,
 }
 
-/// All exports of a server. Never changes; shared by its connections.
+/// All exports of a server, shared by its connections and immutable.
 #[derive(Clone, Debug, Default)]
 pub struct NbdExports {
     list: Vec<NbdExport>,
 }
 
-/// Why exports cannot be served.
+/// Invalid exports.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NbdExportsError {
     /// Two exports have the same name.
     #[error("NBD export '{0}' is given twice")]
     Duplicate(String),
-    /// A name that none can have.
+    /// An invalid name.
     #[error("an NBD export has a name of 1 to {EXPORT_MAX_BYTES} bytes")]
     Name,
 }
 
 impl NbdExports {
-    /// A directory of these.
+    /// The exports in `list`.
     ///
     /// # Errors
     ///
@@ -61,12 +61,12 @@ impl NbdExports {
         Ok(NbdExports { list })
     }
 
-    /// All of them.
+    /// All exports.
     pub fn list(&self) -> &[NbdExport] {
         &self.list
     }
 
-    /// The one that a client means.
+    /// Index of the export with this name.
     //= NBD §Option types: the empty name is the default export; ours is the only one there is.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         if name.is_empty() && self.list.len() == 1 {
@@ -82,7 +82,7 @@ impl NbdExports {
 }
 
 impl NbdExport {
-    /// What it can do.
+    /// Transmission flags.
     pub(super) fn flags(&self) -> u16 {
         //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection is good for
         // what was answered on all.

@@ -1,5 +1,5 @@
-//! NBD, the protocol of the Network Block Device: fixed newstyle negotiation, then simple or
-//! structured replies. TLS is not spoken, nor are metadata contexts and extended headers.
+//! NBD (Network Block Device): fixed newstyle negotiation, then simple or structured replies.
+//! Without TLS, metadata contexts and extended headers.
 
 mod export;
 mod initiator;

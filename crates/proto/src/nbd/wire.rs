@@ -1,4 +1,4 @@
-//! Numbers of the protocol, all big-endian on the wire.
+//! Constants and headers of the protocol, all big-endian.
 
 use block::Fault;
 
@@ -16,11 +16,11 @@ pub(super) const REQUEST_BYTES: usize = 28;
 pub(super) const SIMPLE_BYTES: usize = 16;
 pub(super) const CHUNK_BYTES: usize = 20;
 
-/// Longest read or write where nobody said otherwise.
+/// Longest read or write by default.
 //= NBD §Block size constraints: without them, requests are at most 32 MiB.
 pub(super) const REQUEST_MAX_BYTES: u32 = 32 << 20;
 
-/// Flags of the greeting and its answer.
+/// Handshake flags.
 pub(super) mod hello {
     pub(in super::super) const FIXED_NEWSTYLE: u16 = 1;
     pub(in super::super) const NO_ZEROES: u16 = 2;
@@ -36,7 +36,7 @@ pub(super) mod option {
     pub(in super::super) const STRUCTURED_REPLY: u32 = 8;
 }
 
-/// Answers to options.
+/// Replies to options.
 pub(super) mod reply {
     pub(in super::super) const ACK: u32 = 1;
     pub(in super::super) const SERVER: u32 = 2;
@@ -50,14 +50,14 @@ pub(super) mod reply {
     pub(in super::super) const TOO_BIG: u32 = ERROR | 9;
 }
 
-/// What GO and INFO tell.
+/// Information items of GO and INFO.
 pub(super) mod info {
     pub(in super::super) const EXPORT: u16 = 0;
     pub(in super::super) const DESCRIPTION: u16 = 2;
     pub(in super::super) const BLOCK_SIZE: u16 = 3;
 }
 
-/// Flags of an export.
+/// Transmission flags.
 pub(super) mod flag {
     pub(in super::super) const HAS_FLAGS: u16 = 1;
     pub(in super::super) const READ_ONLY: u16 = 1 << 1;
@@ -77,7 +77,7 @@ pub(super) mod command {
     pub(in super::super) const TRIM: u16 = 4;
     pub(in super::super) const WRITE_ZEROES: u16 = 6;
 
-    /// Flags.
+    /// Command flags.
     pub(in super::super) const FUA: u16 = 1;
     pub(in super::super) const NO_HOLE: u16 = 2;
 }
@@ -103,7 +103,7 @@ pub(super) mod error {
     pub(in super::super) const SHUTDOWN: u32 = 108;
 }
 
-/// What the other end is told of a fault.
+/// The NBD error of a fault.
 pub(super) fn error_of(fault: Fault) -> u32 {
     match fault {
         Fault::OutOfRange => error::INVAL,
@@ -118,7 +118,7 @@ pub(super) fn error_of(fault: Fault) -> u32 {
     }
 }
 
-/// What an error means for an I/O.
+/// The fault of an NBD error.
 pub(super) fn fault_of(number: u32) -> Fault {
     match number {
         error::PERM => Fault::ReadOnly,
@@ -133,7 +133,7 @@ pub(super) fn fault_of(number: u32) -> Fault {
 pub(super) fn words(number: u32) -> String {
     let name = match number {
         error::PERM => "NBD_EPERM: not permitted",
-        error::IO => "NBD_EIO: input or output error",
+        error::IO => "NBD_EIO: I/O error",
         error::NOMEM => "NBD_ENOMEM: no memory",
         error::INVAL => "NBD_EINVAL: invalid request",
         error::NOSPC => "NBD_ENOSPC: no space left",
@@ -168,7 +168,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// `None` where it begins with another number.
+    /// `None` if the magic number is wrong.
     #[inline]
     pub(super) fn parse(bytes: &[u8; REQUEST_BYTES]) -> Option<Asked> {
         (u32_at(bytes, 0) == REQUEST_MAGIC).then(|| Asked {

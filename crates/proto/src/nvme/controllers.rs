@@ -1,8 +1,8 @@
-//! The controllers of a server. Each has several connections, on several cores.
+//! The controllers of a server. Each has several connections on several cores.
 //!
 //! A controller begins with the Connect command of its admin queue and ends with that queue's
-//! connection. I/O queues join and leave in between. All of that goes through one lock, which no
-//! I/O ever takes: what an I/O queue asks for each batch is one atomic number, its controller's
+//! connection. I/O queues join and leave in between. All of this takes one lock, which no I/O
+//! takes: an I/O queue checks one atomic number per batch, its controller's
 //! [`life`](Controller::life).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,11 @@ use super::directory::Subsystem;
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ControllerLimits {
-    /// Controllers at once, 1 to 65519. A host, by its name and by its address, may have half of
-    /// what others leave. One more is told that the server is busy, unless one that does nothing
-    /// can be given up for it.
+    /// Maximum number of controllers, 1 to 65519. A host, by NQN and by address, may have half of
+    /// those that others leave. Beyond that it is told that the server is busy, unless an idle
+    /// controller can be ended.
     pub controllers: usize,
-    /// I/O queues of one controller, 1 to 65535.
+    /// I/O queues of a controller, 1 to 65535.
     pub queues: u16,
     /// In-capsule data of all queues together; a host may have half of what others leave. A queue
     /// that could exceed it is refused as busy.
@@ -43,12 +43,12 @@ pub struct Controllers {
 #[derive(Debug, Default)]
 struct Registry {
     entries: BTreeMap<u16, Entry>,
-    /// The identifier given last, so that a fresh one is not soon taken for an old one.
+    /// The last identifier given out; identifiers are not reused soon.
     last: u16,
-    /// What all have, and each host by its name and by its address.
+    /// Usage of all hosts, and of each host by NQN and by address.
     all: Holding,
     by_host: BTreeMap<HostKey, Holding>,
-    /// How many controllers ever began.
+    /// Number of controllers ever begun.
     begun: u64,
 }
 
@@ -78,15 +78,15 @@ pub(super) struct Terms {
 
 #[derive(Debug)]
 struct Entry {
-    /// Which of all that ever began it is.
+    /// Its ordinal among all that ever began.
     number: u64,
     controller: Arc<Controller>,
-    /// I/O queues that exist, and how many may.
+    /// Existing I/O queues, and their maximum number.
     queues: BTreeSet<u16>,
     granted: u16,
 }
 
-/// Identifiers from here on mean something else.
+/// End of the valid identifiers.
 //= NVMe base §CNTLID: FFF0h to FFFFh are reserved.
 const IDS_END: u16 = 0xfff0;
 
@@ -102,9 +102,9 @@ pub(super) struct Controller {
     pub(super) in_capsule_bytes: u32,
     keeps_alive: AtomicBool,
     was_enabled: AtomicBool,
-    /// It was given up for another host.
+    /// It was ended to make room for another host.
     is_given_up: AtomicBool,
-    /// Odd while it is enabled; another number each time.
+    /// Odd while enabled; incremented at each change.
     life: AtomicU32,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Controller {
 pub(super) struct Host {
     pub(super) nqn: String,
     pub(super) id: [u8; 16],
-    /// Where it is, as a number that is the same for whatever counts as one host; if known.
+    /// Its address as a number that identifies a host, if known.
     pub(super) address: Option<u128>,
 }
 
@@ -129,11 +129,11 @@ impl Host {
 pub(super) enum Refusal {
     /// A limit is reached.
     Busy,
-    /// No controller has that identifier in that subsystem.
+    /// No controller of the subsystem has this identifier.
     Controller,
     /// The controller belongs to another host (NQN).
     HostName,
-    /// The same, by host identifier.
+    /// The controller belongs to another host (host identifier).
     HostId,
     /// Invalid queue identifier.
     Queue,
@@ -142,26 +142,25 @@ pub(super) enum Refusal {
 }
 
 impl Controllers {
-    /// None yet.
+    /// Without controllers.
     pub fn new(limits: ControllerLimits) -> Controllers {
         Controllers { limits, registry: Mutex::default() }
     }
 
-    /// Gives `id` to the first controller and goes on from there. A host takes no two controllers
-    /// of one identifier below one subsystem's name, and several servers may have that name in
-    /// common: each begins somewhere else.
+    /// Gives `id` to the first controller and counts up. A host refuses two controllers of one
+    /// identifier in one subsystem, which several servers may share: each starts elsewhere.
     pub fn beginning_at(self, id: u16) -> Controllers {
         self.lock().last = id.wrapping_sub(1);
         self
     }
 
-    /// How many there are now.
+    /// Number of controllers.
     pub fn count(&self) -> usize {
         self.lock().entries.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
-        // The registry is whole between any two statements, so a panic elsewhere does no harm.
+        // The registry is consistent between any two statements, so a panic elsewhere does no harm.
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -201,8 +200,8 @@ impl Controllers {
         Ok(Membership { controllers, controller, queue: 0, life: 0, memory_bytes })
     }
 
-    /// Sees to it that one more controller of a host is within the limits: one of its own that
-    /// does nothing is given up for it, or one of anybody's where only the table is full.
+    /// Makes room for one more controller of a host: ends an idle one of its own, or any host's if
+    /// only the table is full.
     fn make_room(&self, registry: &mut Registry, host: &Host) -> Result<(), Refusal> {
         let limit = self.limits.controllers.min(usize::from(IDS_END) - 1);
         for key in host.keys() {
@@ -276,7 +275,7 @@ impl Registry {
         self.by_host.get(key).copied().unwrap_or_default()
     }
 
-    /// Changes what a host has, and what all have.
+    /// Changes the usage of a host and the total.
     fn count(&mut self, host: &Host, change: impl Fn(&mut Holding)) {
         change(&mut self.all);
         for key in host.keys() {
@@ -288,8 +287,8 @@ impl Registry {
         }
     }
 
-    /// Gives up a controller that does nothing: the oldest that was never enabled, or else the
-    /// oldest that has no I/O queue and no keep alive.
+    /// Ends an idle controller: the oldest that was never enabled, or else the oldest without I/O
+    /// queues and Keep Alive.
     fn give_up_idle(&mut self, fits: impl Fn(&Entry) -> bool) -> Result<(), Refusal> {
         let idle = |entry: &&Entry| {
             let controller = &entry.controller;
@@ -310,20 +309,20 @@ impl Registry {
 }
 
 impl Controller {
-    /// A number that changes whenever the controller is enabled, reset or ended. Odd if enabled.
+    /// Changes whenever the controller is enabled, reset or ended. Odd if enabled.
     #[inline(always)]
     pub(super) fn life(&self) -> u32 {
         self.life.load(Ordering::Acquire)
     }
 
-    /// Ends it: its I/O queues see that it is no longer theirs.
+    /// Ends it, which its I/O queues notice.
     fn end(&self) {
         self.life.fetch_or(1, Ordering::AcqRel);
         self.life.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// A queue's place in its controller. Dropping it ends the queue; that of an admin queue ends the
+/// A queue's membership in its controller. Dropping it ends the queue; for an admin queue, the
 /// controller.
 #[derive(Debug)]
 pub(super) struct Membership {
@@ -335,12 +334,12 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// What the queue shares with the others.
+    /// The controller.
     pub(super) fn controller(&self) -> &Controller {
         &self.controller
     }
 
-    /// Whether the controller was given up for another one.
+    /// Whether the controller was ended to make room for another one.
     pub(super) fn is_given_up(&self) -> bool {
         self.controller.is_given_up.load(Ordering::Acquire)
     }
@@ -350,23 +349,23 @@ impl Membership {
         self.controller.was_enabled.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the host will say that it is alive.
+    /// Notes whether the host sends Keep Alives.
     pub(super) fn keep_alive(&self, keeps: bool) {
         self.controller.keeps_alive.store(keeps, Ordering::Relaxed);
     }
 
-    /// Number of the queue; 0 is the admin queue.
+    /// Queue identifier; 0 is the admin queue.
     pub(super) fn queue(&self) -> u16 {
         self.queue
     }
 
-    /// Whether an I/O queue is still one of an enabled controller.
+    /// Whether this I/O queue still belongs to an enabled controller.
     #[inline(always)]
     pub(super) fn lives(&self) -> bool {
         self.controller.life() == self.life
     }
 
-    /// Enables or disables the controller; disabling ends its I/O queues. For the admin queue.
+    /// Enables or disables the controller; disabling ends its I/O queues. Only for the admin queue.
     pub(super) fn enable(&self, enable: bool) {
         let mut registry = self.controllers.lock();
         let Some(entry) = registry.entries.get_mut(&self.controller.id) else { return };
@@ -383,8 +382,7 @@ impl Membership {
         }
     }
 
-    /// Answers a request for `queues` I/O queues by how many may be had. `None` when some exist
-    /// already.
+    /// Grants up to `queues` I/O queues; returns how many. `None` if some exist already.
     pub(super) fn grant(&self, queues: u16) -> Option<u16> {
         let mut registry = self.controllers.lock();
         let entry = registry.entries.get_mut(&self.controller.id)?;
@@ -395,7 +393,7 @@ impl Membership {
         Some(entry.granted)
     }
 
-    /// How many I/O queues may be had.
+    /// Number of I/O queues granted.
     pub(super) fn granted(&self) -> u16 {
         let registry = self.controllers.lock();
         registry.entries.get(&self.controller.id).map_or(0, |entry| entry.granted)
@@ -417,7 +415,7 @@ impl Drop for Membership {
         } else if let Some(entry) = registry.entries.get_mut(&id)
             && self.controller.life() == self.life
         {
-            // After a reset the number belongs to a later queue, if to any.
+            // After a reset the identifier may belong to a later queue.
             entry.queues.remove(&self.queue);
         }
     }
@@ -533,7 +531,7 @@ mod test {
             all.begin(Some(Arc::clone(&a)), host, Terms::default())
         };
         let enabled = |member: &Membership| member.enable(true);
-        // One that gives itself a name for each controller, and one with many addresses.
+        // A host with a new NQN for each controller, and one with many addresses.
         let names = (0..).map_while(|n| begin(&format!("n{n}"), 1).ok());
         let names: Vec<_> = names.inspect(enabled).take(40).collect();
         let places: Vec<_> = (0..40).filter_map(|n| begin("m", 10 + n).ok()).collect();
@@ -569,7 +567,7 @@ mod test {
         assert!(idle.is_given_up() && !kept.is_given_up() && queue.lives());
         last.enable(true);
         assert_eq!(begin("h", true).unwrap_err(), Refusal::Busy);
-        // The end of one that was given up takes nothing from its successor.
+        // Dropping an ended controller takes nothing from its successor.
         drop((idle, never));
         assert_eq!(all.count(), 4);
         assert!(all.join(last.controller().id, &a, &host("h"), 1, 0).is_ok());

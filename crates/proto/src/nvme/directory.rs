@@ -1,4 +1,4 @@
-//! What the server has: subsystems and their namespaces.
+//! The subsystems of a server and their namespaces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,64 +9,63 @@ use crate::{DiskId, UnitId};
 
 use super::name::{DISCOVERY_NQN, NqnError, check_nqn};
 
-/// A subsystem: what a host connects to by name.
+/// An NVM subsystem.
 #[derive(Clone, Debug)]
 pub struct Subsystem {
-    /// Its name, as [`check_nqn`] wants it.
+    /// Its NQN, valid by [`check_nqn`].
     pub nqn: String,
-    /// Index is the namespace identifier less one; holes are identifiers that are not in use.
+    /// The index is the NSID less one; holes are inactive.
     pub namespaces: Vec<Option<Namespace>>,
     /// Serial number: 1 to 20 printable ASCII characters.
     pub serial: String,
     /// Model number: 1 to 40 printable ASCII characters.
     pub model: String,
-    /// There are several ways to it: several addresses, or several servers that give it the same
-    /// name and its namespaces the same identities. Only then are hosts told to join what they
-    /// find under one name.
+    /// It has several paths: several addresses, or several servers with the same NQN and the same
+    /// namespace identities. Only then are hosts told to use multipath.
     pub shared: bool,
 }
 
 /// A volume as hosts see it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
-    /// The volume, in requests.
+    /// Id of the volume in requests.
     pub id: UnitId,
-    /// Its shape.
+    /// The volume's geometry.
     pub geometry: Geometry,
-    /// The volume's bytes, if they are memory of this process: reads and writes happen there and
-    /// then, and are never requested. As long as the volume.
+    /// The volume's memory, if it is of this process: reads and writes are executed on it at once,
+    /// without requests. Same size as the volume.
     pub memory: Option<Memory>,
-    /// Which disk it is.
+    /// Identity of the disk.
     pub disk: DiskId,
 }
 
-/// An address at which the subsystems can be reached.
+/// An address of the subsystems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Portal {
-    /// IPv4 or IPv6 address in its usual text form.
+    /// IPv4 or IPv6 address as text.
     pub address: String,
     /// TCP port in decimal.
     pub port: String,
 }
 
-/// All subsystems of a server. Never changes; shared by its connections.
+/// All subsystems of a server, shared by its connections and immutable.
 ///
-/// Who connects to [`DISCOVERY_NQN`] is told of all of them.
+/// [`DISCOVERY_NQN`] lists all of them.
 #[derive(Clone, Debug)]
 pub struct Subsystems {
     list: Vec<Arc<Subsystem>>,
     portals: Vec<Portal>,
-    /// Hosts that may use a subsystem, by its name; without an entry all may.
+    /// Hosts allowed to use a subsystem, by its NQN; without an entry all are.
     hosts: BTreeMap<String, Vec<String>>,
 }
 
-/// Why subsystems cannot be served.
+/// Invalid subsystems.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubsystemsError {
     /// Two subsystems have the same name.
     #[error("subsystem '{0}' is given twice")]
     Duplicate(String),
-    /// A name that is no NQN.
+    /// An invalid NQN.
     #[error("subsystem '{name}': {error}")]
     Name {
         /// The name.
@@ -74,13 +73,13 @@ pub enum SubsystemsError {
         /// What is wrong with it.
         error: NqnError,
     },
-    /// The name of the discovery service is ours to give.
+    /// The discovery NQN is reserved.
     #[error("a subsystem may not be called '{DISCOVERY_NQN}': that name answers by itself")]
     Discovery,
-    /// More namespaces than one list can tell.
+    /// More namespaces than fit an Active Namespace ID list.
     #[error("subsystem '{0}' has more than {max} namespaces", max = Subsystems::MAX_NAMESPACES)]
     Namespaces(String),
-    /// A serial or model number that cannot be told.
+    /// An invalid serial or model number.
     #[error(
         "subsystem '{0}': serial and model have 1 to 20 and 1 to 40 printable ASCII characters"
     )]
@@ -88,7 +87,7 @@ pub enum SubsystemsError {
 }
 
 impl Subsystems {
-    /// One list of 4096 bytes tells of so many.
+    /// Maximum number of namespaces: one list of 4096 bytes.
     //= NVMe base §Active Namespace ID list: up to 1024 identifiers.
     pub const MAX_NAMESPACES: usize = 1024;
 
@@ -104,8 +103,8 @@ impl Subsystems {
         Ok(Subsystems { list, portals: Vec::new(), hosts: BTreeMap::new() })
     }
 
-    /// Lets only hosts of these names use the subsystem `nqn`. Others are refused, and not told of
-    /// it by discovery.
+    /// Allows only these hosts to use the subsystem `nqn`. Others are refused, and discovery hides
+    /// it from them.
     pub fn allow_only(mut self, nqn: &str, hosts: Vec<String>) -> Subsystems {
         self.hosts.insert(nqn.to_owned(), hosts);
         self
@@ -117,7 +116,7 @@ impl Subsystems {
         hosts.is_none_or(|hosts| hosts.iter().any(|allowed| allowed == host))
     }
 
-    /// Tells of these addresses too, beside the one at which discovery is asked.
+    /// Adds addresses for discovery to report, beside the one that it is reached at.
     pub fn with_portals(self, portals: Vec<Portal>) -> Subsystems {
         Subsystems { portals, ..self }
     }
@@ -127,12 +126,12 @@ impl Subsystems {
         &self.list
     }
 
-    /// Addresses beside the one at which discovery is asked.
+    /// Addresses beside the one that discovery is reached at.
     pub(super) fn portals(&self) -> &[Portal] {
         &self.portals
     }
 
-    /// The subsystem of that name.
+    /// The subsystem with this NQN.
     pub(super) fn find(&self, nqn: &str) -> Option<&Arc<Subsystem>> {
         //= NVMe base §4.7: names are compared byte by byte.
         self.list.iter().find(|subsystem| subsystem.nqn == nqn)
@@ -160,32 +159,32 @@ fn check(subsystem: &Subsystem) -> Result<(), SubsystemsError> {
 }
 
 impl Subsystem {
-    /// One without a name and without namespaces: what a host has before it connects.
+    /// An empty one, for a host before Connect.
     pub(super) fn empty() -> Subsystem {
         let (nqn, serial, model) = (String::new(), String::new(), String::new());
         Subsystem { nqn, namespaces: Vec::new(), serial, model, shared: false }
     }
 
-    /// What hosts of the discovery service are connected to.
+    /// The discovery subsystem.
     pub(super) fn discovery() -> Subsystem {
         let (nqn, serial) = (DISCOVERY_NQN.to_owned(), "discovery".to_owned());
         let model = "Drumfire discovery".to_owned();
         Subsystem { nqn, namespaces: Vec::new(), serial, model, shared: false }
     }
 
-    /// The namespace of that identifier.
+    /// The namespace with this identifier.
     #[inline(always)]
     pub(super) fn namespace(&self, id: u32) -> Option<&Namespace> {
         self.namespaces.get((id as usize).wrapping_sub(1))?.as_ref()
     }
 
-    /// The bytes of the namespace of that identifier, if they are memory.
+    /// The memory of the namespace with this identifier, if it has any.
     #[inline(always)]
     pub(super) fn memory(&self, id: u32) -> Option<&Memory> {
         self.namespace(id)?.memory.as_ref()
     }
 
-    /// Identifiers in use, rising.
+    /// Active identifiers, ascending.
     pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
         let numbered = (1..).zip(&self.namespaces);
         numbered.filter(|(_, namespace)| namespace.is_some()).map(|(id, _)| id)

@@ -1,13 +1,12 @@
-//! NVMe over TCP, both ends: the TCP transport, the fabrics commands, and as much of the NVMe base
-//! and NVM command sets as block I/O needs.
+//! NVMe/TCP, both ends: the TCP transport, fabrics commands, and the part of the NVMe base and NVM
+//! command sets that block I/O needs.
 //!
-//! [`NvmeTarget`] is one queue of a controller; the queues of one controller are connections of
-//! their own, on whichever core they land, and find each other in [`Controllers`]. It answers from
-//! the [`Subsystems`] that it is given. [`NvmeAdmin`] and [`NvmeQueue`] make a volume out of one
-//! namespace elsewhere: the first opens the way, the others carry I/Os. [`NvmeDiscovery`] asks a
-//! portal which subsystems it has. All are fed by whoever owns the socket.
+//! [`NvmeTarget`] is one queue of a controller; a controller's queues are separate connections on
+//! any core, which meet in [`Controllers`]. It serves the given [`Subsystems`]. [`NvmeAdmin`] and
+//! [`NvmeQueue`] open a remote namespace: the first is the admin queue, the others carry I/Os.
+//! [`NvmeDiscovery`] lists a portal's subsystems. The owner of the socket drives them.
 //!
-//! Words: NVMe's host is our initiator, its controller our target, its namespace a unit.
+//! In our words the host is an initiator, the controller a target, a namespace a unit.
 
 mod controllers;
 mod directory;

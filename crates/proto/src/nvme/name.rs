@@ -1,6 +1,6 @@
-//! What an NVMe qualified name may look like.
+//! NVMe qualified names.
 
-/// Why a name is not an NVMe qualified name.
+/// Why an NQN is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NqnError {
     /// Longer than the standard allows, or empty.
@@ -21,15 +21,14 @@ pub enum NqnError {
 //= NVMe base §4.7: an NQN is at most 223 bytes long.
 pub const NQN_MAX_BYTES: usize = 223;
 
-/// The name under which every portal answers who asks what it has.
+/// The NQN of every portal's discovery service.
 //= NVMe-oF §Discovery service: the well-known discovery service NQN.
 pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
-/// What stands before a UUID in a name of the second form.
+/// The prefix of NQNs of the second form.
 const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
-/// Checks that somebody else's subsystem may be asked for by `name`. Targets take any text for a
-/// name, and so people have given them any: what is asked for is compared, not understood.
+/// Checks the NQN of a foreign subsystem. Targets accept any text, so users have chosen any.
 pub fn check_peer_nqn(name: &str) -> Result<(), NqnError> {
     if name.is_empty() || name.len() > NQN_MAX_BYTES {
         return Err(NqnError::Length);
@@ -37,9 +36,9 @@ pub fn check_peer_nqn(name: &str) -> Result<(), NqnError> {
     if name.chars().any(char::is_control) { Err(NqnError::Character) } else { Ok(()) }
 }
 
-/// Checks that `name` may name a subsystem or a host of ours.
+/// Checks the NQN of a subsystem or host of ours.
 ///
-/// The well-known [`DISCOVERY_NQN`] passes, though it has no colon.
+/// The well-known [`DISCOVERY_NQN`] is valid, though it has no colon.
 //= NVMe base §4.7: a date, a reversed domain and a string after a colon; or a UUID.
 pub fn check_nqn(name: &str) -> Result<(), NqnError> {
     check_peer_nqn(name)?;

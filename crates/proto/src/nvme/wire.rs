@@ -1,27 +1,27 @@
-//! How one end puts PDUs into its outbox: digests and padding as both agreed on.
+//! How an end builds PDUs in its outbox, with the negotiated digests and padding.
 
 use crate::Outbox;
 use crate::crc32c::crc32c;
 
 use super::pdu::{DIGEST_BYTES, Data, SHORT_BYTES, Short, flag};
 
-/// What was agreed on for the PDUs that an end sends.
+/// The negotiated format of sent PDUs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wire {
     pub(super) header_digest: bool,
     pub(super) data_digest: bool,
-    /// Data begins at multiples of so many bytes.
+    /// Alignment of data in bytes.
     alignment: u8,
-    /// Where the data of a data PDU begins.
+    /// Offset of the data in data PDUs.
     data_start: u8,
 }
 
-/// The largest that an alignment may be, as it stands in ICReq and ICResp.
+/// Maximum of HPDA and CPDA.
 //= NVMe-TCP §3.6.2.2: HPDA and CPDA are 0 to 31.
 pub(super) const ALIGNMENT_MAX: u8 = 31;
 
 impl Wire {
-    /// `alignment` as it stands in ICReq and ICResp, 0 to [`ALIGNMENT_MAX`].
+    /// `alignment` is HPDA or CPDA.
     pub(super) fn new(header_digest: bool, data_digest: bool, alignment: u8) -> Wire {
         debug_assert!(alignment <= ALIGNMENT_MAX);
         //= NVMe-TCP §3.6.2.2: the alignment counts dwords, less one.
@@ -31,13 +31,13 @@ impl Wire {
         wire
     }
 
-    /// Where data begins behind a header of `len` bytes.
+    /// Offset of data after a header of `len` bytes.
     pub(super) fn start(&self, len: usize) -> u8 {
         let head = len + if self.header_digest { DIGEST_BYTES } else { 0 };
         head.next_multiple_of(usize::from(self.alignment)) as u8
     }
 
-    /// The bits of a PDU's flags that tell of digests.
+    /// The digest flags of a PDU.
     #[inline(always)]
     pub(super) fn flags(&self, has_data: bool) -> u8 {
         let header = if self.header_digest { flag::HEADER_DIGEST } else { 0 };
@@ -45,7 +45,7 @@ impl Wire {
         header | data
     }
 
-    /// Length of the digest behind data.
+    /// Length of the data digest.
     #[inline(always)]
     pub(super) fn tail(&self) -> u32 {
         if self.data_digest { DIGEST_BYTES as u32 } else { 0 }
@@ -67,8 +67,8 @@ impl Wire {
         self.head(&header, WHOLE, out);
     }
 
-    /// Appends the header of a data PDU whose data comes next. Of `data`, the place of the data and
-    /// the length of the PDU are found out here, and the flags are completed.
+    /// Appends the header of a data PDU whose data follows. Sets the offset of the data, the length
+    /// of the PDU and the digest flags of `data`.
     #[inline(always)]
     pub(super) fn data(&self, data: Data, out: &mut Outbox) {
         let start = self.data_start;

@@ -1,14 +1,14 @@
-//! What a logical unit answered, as an initiator understands it.
+//! Parses responses of a logical unit, for the initiator.
 //!
-//! A unit is not trusted: what is too short or cannot be true is `None`.
+//! The unit is not trusted: data too short or impossible is `None`.
 
 use super::field::{be32, be64};
 use crate::ascii::printable;
 
-/// What READ CAPACITY says.
+/// The result of READ CAPACITY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Number of logical blocks, at least 1. In bytes they are at most 2⁶⁴−1.
+    /// Number of logical blocks, at least 1; their bytes fit into 64 bits.
     pub blocks: u64,
     /// Size of one logical block in bytes: a power of two from 512 to 65536.
     pub block_bytes: u32,
@@ -20,18 +20,18 @@ pub struct Capacity {
     pub trimmed_reads_zero: bool,
 }
 
-/// What MODE SENSE says about caching and protection.
+/// Caching and protection, from MODE SENSE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeFlags {
     /// Writes are refused (WP).
     pub write_protected: bool,
-    /// Force unit access may be asked for (DPOFUA).
+    /// Force unit access is supported (DPOFUA).
     pub can_force_unit_access: bool,
-    /// There is a volatile write cache (WCE); `None` if the caching page is not in the answer.
+    /// There is a volatile write cache (WCE); `None` without a caching mode page.
     pub write_cache: Option<bool>,
 }
 
-/// Understands the answer to READ CAPACITY (16), of which 12 bytes suffice.
+/// Parses READ CAPACITY (16) data, of which 12 bytes suffice.
 ///
 /// Without the rest the unit cannot trim.
 //= SBC-4 §READ CAPACITY (16) parameter data
@@ -56,9 +56,9 @@ pub fn parse_read_capacity16(bytes: &[u8]) -> Option<Capacity> {
     capacity.is_possible().then_some(capacity)
 }
 
-/// Understands the answer to READ CAPACITY (10).
+/// Parses READ CAPACITY (10) data.
 ///
-/// Also `None` when the unit has more blocks than fit there: ask with READ CAPACITY (16).
+/// Also `None` if the capacity needs READ CAPACITY (16).
 //= SBC-4 §READ CAPACITY (10) parameter data
 pub fn parse_read_capacity10(bytes: &[u8]) -> Option<Capacity> {
     if bytes.len() < 8 {
@@ -82,14 +82,14 @@ impl Capacity {
     }
 }
 
-/// Understands the answer to MODE SENSE (6), whatever pages are in it.
+/// Parses MODE SENSE (6) data, whatever pages are in it.
 //= SPC-4 §Mode parameter header formats
 pub fn parse_mode_sense6(bytes: &[u8]) -> Option<ModeFlags> {
     let [length, _, device, descriptors, ..] = *bytes else { return None };
     mode_flags(bytes, device, 1 + usize::from(length), 4 + usize::from(descriptors))
 }
 
-/// Vendor and product from the answer to INQUIRY.
+/// Vendor and product of INQUIRY data.
 //= SPC-4 §Standard INQUIRY data: vendor in bytes 8 to 15, product in 16 to 31.
 pub fn parse_product(bytes: &[u8]) -> Option<String> {
     let (vendor, product) = (printable(bytes.get(8..16)?), printable(bytes.get(16..32)?));
@@ -97,7 +97,7 @@ pub fn parse_product(bytes: &[u8]) -> Option<String> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// The flags, given where the answer ends by its own word and where its pages begin.
+/// Parses the pages from `pages_at` up to `end`, the length given in the header.
 fn mode_flags(bytes: &[u8], device: u8, end: usize, pages_at: usize) -> Option<ModeFlags> {
     let mut rest = bytes.get(pages_at..end.min(bytes.len())).unwrap_or_default();
     let mut write_cache = None;

@@ -30,8 +30,7 @@ pub(super) fn read_capacity_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     data(bytes, be32(cdb, 10))
 }
 
-/// Says that every block is mapped: a volume does not tell which it stores and which only read as
-/// zeroes.
+/// Reports every block as mapped: a volume does not tell which blocks it stores.
 //= SBC-4 §GET LBA STATUS command: one descriptor, from the address asked for to the end.
 pub(super) fn get_lba_status(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     ready(unit)?;
@@ -45,8 +44,7 @@ pub(super) fn get_lba_status(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     data(bytes, be32(cdb, 10))
 }
 
-/// Logical blocks per physical block, as a power of two: whatever is below works in pages of
-/// 4 KiB.
+/// Logical blocks per physical block, as a power of two: storage below works in pages of 4 KiB.
 //= SBC-4 §READ CAPACITY (16) parameter data: LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT
 pub(super) fn physical_exponent(unit: &Unit) -> u8 {
     12_u32.saturating_sub(unit.geometry.block_bytes.trailing_zeros()) as u8

@@ -1,6 +1,6 @@
-//! CDBs as an initiator builds them, padded to 16 bytes.
+//! Builds CDBs for the initiator, padded to 16 bytes.
 //!
-//! The flags that no function has as an argument are zero.
+//! Flags without an argument are zero.
 
 use super::field::put;
 use super::opcode::*;
@@ -10,7 +10,7 @@ pub fn test_unit_ready() -> [u8; 16] {
     code(TEST_UNIT_READY)
 }
 
-/// INQUIRY for `len` bytes of standard data, or of a page of vital product data.
+/// INQUIRY for `len` bytes of standard data, or of a VPD page.
 pub fn inquiry(page: Option<u8>, len: u16) -> [u8; 16] {
     let mut cdb = code(INQUIRY);
     cdb[1] = page.is_some().into();
@@ -44,12 +44,12 @@ pub fn mode_sense10(page: u8, len: u16) -> [u8; 16] {
     cdb
 }
 
-/// READ CAPACITY (10), answered with 8 bytes.
+/// READ CAPACITY (10), which returns 8 bytes.
 pub fn read_capacity10() -> [u8; 16] {
     code(READ_CAPACITY_10)
 }
 
-/// READ CAPACITY (16) for `len` bytes; all of them are 32.
+/// READ CAPACITY (16) for `len` bytes; the full data is 32.
 pub fn read_capacity16(len: u32) -> [u8; 16] {
     let mut cdb = code(SERVICE_ACTION_IN_16);
     cdb[1] = SA_READ_CAPACITY_16;
@@ -57,7 +57,7 @@ pub fn read_capacity16(len: u32) -> [u8; 16] {
     cdb
 }
 
-/// REPORT LUNS for `len` bytes, 8 and as many for each unit.
+/// REPORT LUNS for `len` bytes: 8, and 8 for each unit.
 pub fn report_luns(len: u32) -> [u8; 16] {
     let mut cdb = code(REPORT_LUNS);
     put(&mut cdb, 6, len.to_be_bytes());
@@ -92,12 +92,12 @@ pub fn write16(lba: u64, blocks: u32, fua: bool) -> [u8; 16] {
     cdb
 }
 
-/// SYNCHRONIZE CACHE (10) over the whole unit.
+/// SYNCHRONIZE CACHE (10) of the whole unit.
 pub fn synchronize_cache10() -> [u8; 16] {
     code(SYNCHRONIZE_CACHE_10)
 }
 
-/// SYNCHRONIZE CACHE (16) over the whole unit.
+/// SYNCHRONIZE CACHE (16) of the whole unit.
 pub fn synchronize_cache16() -> [u8; 16] {
     code(SYNCHRONIZE_CACHE_16)
 }
@@ -109,17 +109,16 @@ pub fn unmap(len: u16) -> [u8; 16] {
     cdb
 }
 
-/// WRITE SAME (16) with one block of data-out; blocks that are trimmed may stand for zeroes if
-/// `unmap`.
+/// WRITE SAME (16) with one block of data-out; with `unmap` the unit may trim zeroes.
 pub fn write_same16(lba: u64, blocks: u32, unmap: bool) -> [u8; 16] {
     let mut cdb = range_16(WRITE_SAME_16, lba, blocks);
     cdb[1] = u8::from(unmap) << 3;
     cdb
 }
 
-/// The parameter list of an UNMAP of these ranges of (address, number of blocks).
+/// The parameter list of an UNMAP of these ranges of (LBA, number of blocks).
 ///
-/// Panics above 4095 ranges, which is what its length field can say.
+/// Panics above 4095 ranges, the limit of its length field.
 //= SBC-4 §UNMAP parameter list
 pub fn unmap_list(ranges: &[(u64, u32)]) -> Vec<u8> {
     assert!(ranges.len() <= 4095, "{} ranges in an UNMAP", ranges.len());

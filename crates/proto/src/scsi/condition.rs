@@ -1,4 +1,4 @@
-//! Commands about the state of the logical unit: TEST UNIT READY, REQUEST SENSE, START STOP UNIT,
+//! Commands on the state of the logical unit: TEST UNIT READY, REQUEST SENSE, START STOP UNIT,
 //! PREVENT ALLOW MEDIUM REMOVAL.
 
 use super::{Cdb, Plan, Sense, Unit, data};
@@ -11,26 +11,26 @@ pub(super) fn test_unit_ready(unit: &Unit, _: &Cdb) -> Result<Plan, Sense> {
     ready(unit).map(|()| Plan::Good)
 }
 
-/// Says nothing of a unit attention: whoever keeps those reports them before it asks here.
+/// Knows of no unit attentions: the caller reports those before.
 //= SPC-4 §REQUEST SENSE command
 pub(super) fn request_sense(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     sense_data(cdb, Sense::NO_SENSE)
 }
 
-/// `sense` as parameter data, in the format that a REQUEST SENSE wants.
+/// `sense` as parameter data, in the format that a REQUEST SENSE asks for.
 pub(super) fn sense_data(cdb: &Cdb, sense: Sense) -> Result<Plan, Sense> {
     let descriptor = cdb[1] & DESC != 0;
     let bytes = if descriptor { sense.encode_descriptor() } else { sense.encode_fixed().to_vec() };
     data(bytes, cdb[4])
 }
 
-/// A volume is always active and its medium is fixed, so there is only the state it is in.
+/// A volume is always active and its medium fixed, so only the current state is valid.
 //= SBC-4 §START STOP UNIT command
 pub(super) fn start_stop_unit(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     let (condition, load_eject, start) = (cdb[4] >> 4, cdb[4] & 0x02 != 0, cdb[4] & 0x01 != 0);
     if condition != 0 {
-        // Power conditions may change how fast a medium answers, not whether. START and LOEJ are
-        // ignored beside them.
+        // Power conditions may change how fast a medium responds, not whether. START and LOEJ are
+        // ignored with them.
         return Ok(Plan::Good);
     }
     if load_eject {
@@ -43,13 +43,13 @@ pub(super) fn start_stop_unit(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     Ok(Plan::Good)
 }
 
-/// The medium cannot be removed, so preventing it is always granted.
+/// The medium cannot be removed, so preventing it always succeeds.
 //= SPC-4 §PREVENT ALLOW MEDIUM REMOVAL command: PREVENT 10b and 11b are obsolete.
 pub(super) fn prevent_allow_medium_removal(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     if cdb[4] & 0x02 != 0 { Err(Sense::cdb_bit(4, 1)) } else { Ok(Plan::Good) }
 }
 
-/// Whether there is anything to read or write: a volume without blocks has no medium.
+/// Checks that there is a medium: a volume without blocks has none.
 pub(super) fn ready(unit: &Unit) -> Result<(), Sense> {
     if unit.geometry.blocks == 0 { Err(Sense::MEDIUM_NOT_PRESENT) } else { Ok(()) }
 }

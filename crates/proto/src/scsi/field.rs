@@ -1,27 +1,27 @@
-//! Big-endian numbers in CDBs, parameter lists and answers.
+//! Big-endian fields of CDBs, parameter lists and parameter data.
 //!
-//! All of SCSI is big-endian. Every function panics when the bytes are too few; callers know their
-//! lengths: a CDB is an array, and answers are sized before they are filled.
+//! Every function panics if the bytes are too few; callers know their lengths: a CDB is an array,
+//! and parameter data is sized before it is filled.
 
-/// The 16-bit number at `at`.
+/// The 16-bit field at `at`.
 #[inline]
 pub(super) fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The 24-bit number at `at`.
+/// The 24-bit field at `at`.
 #[inline]
 pub(super) fn be24(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([0, bytes[at], bytes[at + 1], bytes[at + 2]])
 }
 
-/// The 32-bit number at `at`.
+/// The 32-bit field at `at`.
 #[inline]
 pub(super) fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The 64-bit number at `at`.
+/// The 64-bit field at `at`.
 #[inline]
 pub(super) fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from(be32(bytes, at)) << 32 | u64::from(be32(bytes, at + 4))
@@ -33,9 +33,9 @@ pub(super) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&value);
 }
 
-/// Writes `text` at `at`, left-aligned and padded with spaces to `len`, cut if it is longer.
+/// Writes `text` at `at`, left-aligned, padded with spaces or cut to `len`.
 ///
-/// What is not printable becomes a dot.
+/// Unprintable characters become dots.
 //= SPC-4 §ASCII data field requirements: codes 20h to 7Eh, left-aligned, padded with spaces.
 pub(super) fn put_ascii(bytes: &mut [u8], at: usize, len: usize, text: &str) {
     let printable = text.bytes().map(|b| if matches!(b, 0x20..=0x7e) { b } else { b'.' });

@@ -1,4 +1,4 @@
-//! INQUIRY: who the logical unit is and what it can do.
+//! INQUIRY: identity and capabilities of the logical unit.
 
 use super::capacity::physical_exponent;
 use super::field::{be16, put, put_ascii};
@@ -16,7 +16,7 @@ pub(super) const NO_UNIT: u8 = 0x7f;
 const ENABLE_VITAL_PRODUCT_DATA: u8 = 0x01;
 const COMMAND_SUPPORT_DATA: u8 = 0x02;
 
-/// A page of vital product data: its code, and what appends to its four bytes of header.
+/// A VPD page: its code, and the function that appends to its 4-byte header.
 type Page = (u8, fn(&Unit, &mut Vec<u8>));
 
 //= SPC-4 §Supported VPD Pages VPD page: in ascending order.
@@ -40,7 +40,7 @@ pub(super) fn inquiry(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     data(vital_page(0, page.0, |bytes| page.1(unit, bytes)), allocation)
 }
 
-/// What a target says of a logical unit that it does not have.
+/// INQUIRY data for an absent logical unit.
 //= SPC-4 §INQUIRY command: qualifier 011b and type 1Fh for a logical unit that is not supported.
 pub(super) fn inquiry_absent(cdb: &Cdb) -> Result<Plan, Sense> {
     let allocation = be16(cdb, 3);
@@ -53,7 +53,7 @@ pub(super) fn inquiry_absent(cdb: &Cdb) -> Result<Plan, Sense> {
     data(vital_page(NO_UNIT, 0x00, |bytes| bytes.push(0x00)), allocation)
 }
 
-/// Whether a page of vital product data is wanted.
+/// Whether a VPD page is requested.
 //= SPC-4 §INQUIRY command: EVPD zero with a PAGE CODE is an invalid field; CMDDT is obsolete.
 fn vital(cdb: &Cdb) -> Result<bool, Sense> {
     if cdb[1] & COMMAND_SUPPORT_DATA != 0 {
@@ -81,7 +81,7 @@ fn standard(peripheral: u8, product: &str) -> Vec<u8> {
     bytes
 }
 
-/// A page, whose length is counted when it is filled. So bytes have the numbers of the standard.
+/// Builds a page and sets its length. So offsets in `bytes` are those of the standard.
 fn vital_page(peripheral: u8, code: u8, fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = vec![peripheral, code, 0, 0];
     fill(&mut bytes);
@@ -103,11 +103,11 @@ fn serial_number(unit: &Unit, bytes: &mut Vec<u8>) {
 fn device_identification(unit: &Unit, bytes: &mut Vec<u8>) {
     let mut serial = Vec::new();
     serial_number(unit, &mut serial);
-    // ASCII, of the logical unit, T10 vendor ID based.
+    // ASCII, logical unit, T10 vendor ID based.
     bytes.extend([0x02, 0x01, 0, (VENDOR.len() + serial.len()) as u8]);
     bytes.extend(VENDOR.as_bytes());
     bytes.extend(&serial);
-    // Binary, of the logical unit, NAA.
+    // Binary, logical unit, NAA.
     bytes.extend([0x01, 0x03, 0, 8]);
     bytes.extend(unit.identity.disk.naa().to_be_bytes());
 }

@@ -1,23 +1,23 @@
-//! Logical unit numbers: the field, the list, and the answers for a number that no unit has.
+//! Logical unit numbers: the LUN field, REPORT LUNS, and responses for absent units.
 
 use super::condition::sense_data;
 use super::field::be32;
 use super::inquiry::inquiry_absent;
 use super::{Cdb, Plan, Sense, data, opcode};
 
-/// The highest logical unit number: 14 bits, as flat addressing has.
+/// The highest LUN: 14 bits, as in flat space addressing.
 pub const LUN_MAX: u16 = 0x3fff;
 
-/// The number in a LUN field, in peripheral or flat addressing on one level.
+/// The number in a single-level LUN field with peripheral or flat addressing.
 ///
-/// `None` for everything else: no unit of ours has such a number.
+/// `None` for everything else, as no unit of ours has such a LUN.
 //= SAM-5 §Peripheral device addressing, §Flat space addressing
 pub fn decode_lun(field: [u8; 8]) -> Option<u16> {
     let [high, low, rest @ ..] = field;
     let lun = u16::from_be_bytes([high & 0x3f, low]);
     match high >> 6 {
         _ if rest != [0; 6] => None,
-        // The bus identifier is ours only if it is zero.
+        // Only bus identifier zero is ours.
         0 if lun > 0xff => None,
         0 | 1 => Some(lun),
         _ => None,
@@ -34,15 +34,15 @@ pub fn encode_lun(lun: u16) -> [u8; 8] {
     [method | high, low, 0, 0, 0, 0, 0, 0]
 }
 
-/// The answer to REPORT LUNS, cut to its allocation length. `luns` are those that the initiator
-/// may see, each at most [`LUN_MAX`].
+/// REPORT LUNS data, cut to the allocation length. `luns` are those visible to the initiator, each
+/// at most [`LUN_MAX`].
 ///
 /// An unknown SELECT REPORT is an invalid field in the CDB.
 //= SPC-4 §REPORT LUNS command
 pub fn report_luns(cdb: &[u8; 16], luns: &[u16]) -> Result<Vec<u8>, Sense> {
     let luns = match cdb[2] {
         0x00 | 0x02 => luns,
-        // Well known logical units only, of which there are none.
+        // Well known logical units only: there are none.
         0x01 => &[],
         _ => return Err(Sense::cdb_field(2)),
     };
@@ -54,8 +54,7 @@ pub fn report_luns(cdb: &[u8; 16], luns: &[u16]) -> Result<Vec<u8>, Sense> {
     Ok(bytes)
 }
 
-/// What a target answers to a command for a logical unit that it does not have. `luns` are those
-/// that it has.
+/// The response to a command for an absent logical unit. `luns` are those that exist.
 //= SAM-5 §Incorrect logical unit numbers for I_T_L nexuses
 pub fn absent(cdb: &[u8; 16], luns: &[u16]) -> Result<Plan, Sense> {
     match cdb[0] {
@@ -66,8 +65,7 @@ pub fn absent(cdb: &[u8; 16], luns: &[u16]) -> Result<Plan, Sense> {
     }
 }
 
-/// REPORT LUNS as a unit answers that is alone: it is LUN 0. A session, which knows the list,
-/// answers by [`report_luns`] itself.
+/// REPORT LUNS of a single unit, LUN 0. A session knows the list, and calls [`report_luns`] itself.
 pub(super) fn report_luns_alone(_: &super::Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     data(report_luns(cdb, &[0])?, u32::MAX)
 }

@@ -1,11 +1,10 @@
-//! SCSI as a logical unit sees it: a CDB goes in, a [`Plan`] or [`Sense`] comes out.
+//! SCSI of a logical unit: a CDB goes in, a [`Plan`] or [`Sense`] comes out.
 //!
-//! No I/O happens here and no transport is known: `iscsi` moves the data that a plan asks for.
-//! A command is one row of `table.rs`, which also answers REPORT SUPPORTED OPERATION CODES, and
-//! one function in the file of its family. What an initiator needs to ask and to understand a
-//! logical unit is in [`cdb`] and in the parsers beside it.
+//! No I/O and no transport here: `iscsi` moves the data of a plan. A command is a row of
+//! `table.rs`, which also serves REPORT SUPPORTED OPERATION CODES, and a function in the file of
+//! its family. For the initiator there are [`cdb`] and the parsers beside it.
 //!
-//! Clauses of the standards are cited by title, because their numbers differ between revisions.
+//! The standards are cited by clause titles, as clause numbers differ between revisions.
 
 mod answer;
 mod capacity;
@@ -35,92 +34,92 @@ pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
 
-/// A logical unit: a volume with a SCSI face.
+/// A logical unit: a volume with its SCSI identity.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// Which volume is behind.
+    /// Id of the volume.
     pub id: UnitId,
-    /// Its shape.
+    /// The volume's geometry.
     pub geometry: Geometry,
-    /// The volume's bytes, if they are memory of this process: reads and writes happen there and
-    /// then, and are never requested. As long as the volume.
+    /// The volume's memory, if it is of this process: reads and writes are executed on it at once,
+    /// without requests. Same size as the volume.
     pub memory: Option<Memory>,
-    /// What INQUIRY says about it.
+    /// Identity for INQUIRY.
     pub identity: Identity,
 }
 
-/// Names of a logical unit.
+/// Identity of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Which disk it is: serial number and designators are made of it.
+    /// Identity of the disk, from which serial number and designators derive.
     pub disk: DiskId,
-    /// What the product identification shows, at most 16 characters: the kind of volume.
+    /// Product identification, at most 16 characters: the kind of volume.
     pub product: String,
 }
 
-/// What a command asks for, once its CDB is understood and allowed.
+/// What a valid command needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Nothing to move: GOOD.
+    /// Nothing: GOOD.
     Good,
-    /// Answer with these bytes, already cut to the allocation length.
+    /// Return this data, already cut to the allocation length.
     Data(Vec<u8>),
-    /// Read from the volume. Offset and length in bytes, inside the volume.
+    /// Read this byte range of the volume.
     Read {
-        /// First byte.
+        /// Offset.
         offset: u64,
-        /// Number of bytes; zero is legal and means GOOD without data.
+        /// Length; zero means GOOD without data.
         len: u64,
     },
-    /// Write data-out of `len` bytes to the volume.
+    /// Write data-out to the volume.
     Write {
-        /// First byte.
+        /// Offset.
         offset: u64,
-        /// Number of bytes.
+        /// Length.
         len: u64,
-        /// Durable before GOOD.
+        /// Make it durable before GOOD.
         fua: bool,
     },
-    /// Make everything durable.
+    /// Flush.
     Flush,
-    /// Collect `len` bytes of data-out, then ask [`Unit::plan_with`].
+    /// Collect `len` bytes of data-out, then call [`Unit::plan_with`].
     Collect {
-        /// How many bytes the command brings.
+        /// Length of the data-out.
         len: u32,
     },
-    /// Trim or zero these ranges of (offset, length) in bytes.
+    /// Trim or zero these byte ranges: (offset, length).
     Clear {
         /// [`Op::Trim`] or [`Op::WriteZeroes`].
         op: Op,
         /// Non-empty ranges inside the volume.
         ranges: Vec<(u64, u64)>,
     },
-    /// Write `pattern`, one block, over a range.
+    /// Write `pattern` over a range.
     Fill {
-        /// First byte.
+        /// Offset.
         offset: u64,
-        /// Number of bytes, a multiple of the block.
+        /// Length, a multiple of the block.
         len: u64,
         /// One block of data.
         pattern: Vec<u8>,
     },
 }
 
-/// A CDB; shorter ones are padded with zeroes.
+/// A CDB, padded with zeroes.
 type Cdb = [u8; 16];
 
 impl Unit {
-    /// Longest READ or WRITE in bytes, which the Block Limits page tells in blocks.
+    /// Longest READ or WRITE in bytes, reported in blocks by the Block Limits page.
     ///
-    /// Twice what the greediest initiator known sends (ESXi: 32 MiB), and a bound on what one
-    /// command can keep a connection busy with.
+    /// Twice the most that a known initiator sends (ESXi: 32 MiB); it bounds the time that one
+    /// command occupies a connection.
     pub const TRANSFER_BYTES_MAX: u64 = 64 << 20;
 
     /// A logical unit on the volume `id`.
     ///
-    /// Of the names in `identity`, what is too long for its field is cut, and what is not
-    /// printable ASCII is shown as dots. Panics when the blocks of `geometry` are not a power of
-    /// two from 512 to 65536 bytes, or when its capacity in bytes exceeds 2⁶⁴−1.
+    /// Names in `identity` are cut to their fields, with dots for unprintable characters. Panics if
+    /// the block size is not a power of two from 512 to 65536 bytes, or the capacity in bytes
+    /// exceeds 2⁶⁴−1.
     pub fn new(id: UnitId, geometry: Geometry, memory: Option<Memory>, identity: Identity) -> Unit {
         let Geometry { block_bytes, blocks, .. } = geometry;
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
@@ -128,13 +127,13 @@ impl Unit {
         Unit { id, geometry, memory, identity }
     }
 
-    /// Understands a command.
+    /// Validates a command.
     ///
-    /// Errors are what goes with CHECK CONDITION. [`Plan::Collect`] wants the data-out of the
-    /// command and [`plan_with`](Self::plan_with) then.
+    /// An error is the sense data of a CHECK CONDITION. After [`Plan::Collect`] call
+    /// [`plan_with`](Self::plan_with) with the data-out.
     #[inline]
     pub fn plan(&self, cdb: &[u8; 16]) -> Result<Plan, Sense> {
-        // These eight are nearly all that ever comes; each has its row in the table, too.
+        // These eight are nearly all commands; each has its row in the table, too.
         match cdb[0] {
             opcode::READ_10 => transfer::read_10(self, cdb),
             opcode::WRITE_10 => transfer::write_10(self, cdb),
@@ -148,24 +147,23 @@ impl Unit {
         }
     }
 
-    /// Understands a command together with its data-out, all the bytes that
-    /// [`Plan::Collect`] asked for.
+    /// Validates a command with its data-out, as long as [`Plan::Collect`] asked for.
     ///
-    /// The same as [`plan`](Self::plan) for a command that does not ask. Any other number of bytes
-    /// than asked for is a parameter list length error.
+    /// Equals [`plan`](Self::plan) for a command without data-out. Another length is a parameter
+    /// list length error.
     pub fn plan_with(&self, cdb: &[u8; 16], data: &[u8]) -> Result<Plan, Sense> {
         table::plan_with(self, cdb, data)
     }
 
-    /// The block size as a 64-bit number.
+    /// The block size.
     #[inline]
     fn block_bytes(&self) -> u64 {
         self.geometry.block_bytes.into()
     }
 
-    /// Offset and length in bytes of `blocks` from `lba` on, if they lie inside the volume.
+    /// Byte offset and length of `blocks` from `lba` on, if they lie inside the volume.
     ///
-    /// No block at the very end lies inside.
+    /// Zero blocks at the very end are outside.
     #[inline]
     fn extent(&self, lba: u64, blocks: u64) -> Result<(u64, u64), Sense> {
         let capacity = self.geometry.blocks;
@@ -177,14 +175,14 @@ impl Unit {
         Ok((lba * self.block_bytes(), blocks * self.block_bytes()))
     }
 
-    /// Whether the volume may be changed.
+    /// Checks that the volume is writable.
     #[inline]
     fn writable(&self) -> Result<(), Sense> {
         if self.geometry.read_only { Err(Sense::WRITE_PROTECTED) } else { Ok(()) }
     }
 }
 
-/// An answer, cut to the allocation length.
+/// Parameter data, cut to the allocation length.
 //= SPC-4 §Allocation length: what is longer is cut, and that is no error.
 fn data(mut bytes: Vec<u8>, allocation: impl Into<u64>) -> Result<Plan, Sense> {
     bytes.truncate(usize::try_from(allocation.into()).unwrap_or(usize::MAX));
@@ -197,7 +195,7 @@ mod test {
 
     use super::*;
 
-    /// A unit as the tests of all families use it.
+    /// A unit for the tests of all families.
     pub(super) fn unit(bytes: u64, block_bytes: u32) -> Unit {
         let disk = DiskId::new(*b"0123456789abcdef");
         let identity = Identity { disk, product: "ram".to_owned() };
@@ -218,7 +216,7 @@ mod test {
         cdb
     }
 
-    /// The bytes of an answer.
+    /// The data of a response.
     pub(super) fn answer(unit: &Unit, bytes: &[u8]) -> Vec<u8> {
         match unit.plan(&cdb(bytes)) {
             Ok(Plan::Data(bytes)) => bytes,
@@ -226,7 +224,7 @@ mod test {
         }
     }
 
-    /// The sense of a refusal.
+    /// The sense data of a refusal.
     pub(super) fn refusal(unit: &Unit, bytes: &[u8]) -> Sense {
         match unit.plan(&cdb(bytes)) {
             Err(sense) => sense,
@@ -268,7 +266,7 @@ mod test {
         assert_eq!(data(bytes.clone(), u32::MAX), Ok(Plan::Data(bytes)));
     }
 
-    /// What whoever carries a plan out relies on.
+    /// What callers of a plan rely on.
     fn check(unit: &Unit, plan: &Plan) {
         let inside = |offset: u64, len: u64| {
             let end = offset.checked_add(len).expect("ends within 64 bits");
@@ -300,12 +298,12 @@ mod test {
         }
     }
 
-    /// A CDB that is likely to be understood.
+    /// A CDB that is probably valid.
     fn any_cdb() -> impl Strategy<Value = Cdb> {
         let code = 0..table::COMMANDS.len() * 2;
         (code, any::<[u8; 16]>(), any::<u64>(), any::<bool>()).prop_map(
             |(index, mut cdb, mask, small)| {
-                // Clear whole bytes by chance, so that not every flag and address is set.
+                // Clear random bytes, so that not all flags and addresses are set.
                 let bytes = cdb.iter_mut().enumerate();
                 bytes.filter(|(i, _)| mask >> i & 1 != 0).for_each(|(_, byte)| *byte = 0);
                 if small {

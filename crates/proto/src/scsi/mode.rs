@@ -1,4 +1,4 @@
-//! MODE SENSE: the mode pages, of which none can be changed.
+//! MODE SENSE: the mode pages, none of which is changeable.
 
 use super::field::{be16, put};
 use super::{Cdb, Plan, Sense, Unit, data};
@@ -15,7 +15,7 @@ const DPOFUA: u8 = 0x10;
 const ALL_PAGES: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
 
-/// A page: its code, its whole length in bytes, and what fills it in.
+/// A page: its code, its total length, and the function that fills it in.
 type Page = (u8, u8, fn(&Unit, &mut [u8]));
 
 //= SPC-4 §MODE SENSE (6) command: pages are returned in ascending order.
@@ -68,20 +68,20 @@ fn block_descriptor(unit: &Unit, cdb: &Cdb, long: bool) -> Vec<u8> {
         bytes.extend(block_bytes.to_be_bytes());
     } else {
         bytes.extend(u32::try_from(blocks).unwrap_or(u32::MAX).to_be_bytes());
-        // Reserved, and 24 bits of block length: at most 65536, so the first byte is the reserved.
+        // The first byte is reserved: block lengths are at most 65536.
         bytes.extend(block_bytes.to_be_bytes());
     }
     bytes
 }
 
-/// The pages that are asked for, one behind the other.
+/// The requested pages.
 fn pages(unit: &Unit, cdb: &Cdb) -> Result<Vec<u8>, Sense> {
     let (control, code, subpage) = (cdb[2] >> 6, cdb[2] & 0x3f, cdb[3]);
     //= SPC-4 §MODE SENSE (6) command: PC 11b without saved values.
     if control == 3 {
         return Err(Sense::SAVING_PARAMETERS_NOT_SUPPORTED);
     }
-    // No page has subpages, so all of them is the page itself.
+    // No page has subpages, so "all subpages" is the page itself.
     if subpage != 0 && subpage != ALL_SUBPAGES {
         return Err(Sense::cdb_field(3));
     }

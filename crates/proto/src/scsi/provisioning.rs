@@ -1,17 +1,17 @@
-//! Commands that change many blocks with few bytes: UNMAP and WRITE SAME.
+//! Commands that change many blocks with little data: UNMAP and WRITE SAME.
 
 use block::Op;
 
 use super::field::{be16, be32, be64};
 use super::{Cdb, Plan, Sense, Unit};
 
-/// MAXIMUM UNMAP LBA COUNT: no limit but the descriptors'.
+/// MAXIMUM UNMAP LBA COUNT: only descriptors are limited.
 //= SBC-4 §Block Limits VPD page: FFFFFFFFh is no limit.
 pub(super) const UNMAP_BLOCKS_MAX: u32 = u32::MAX;
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT: a list of 4 KiB, and the ranges of one plan.
 pub(super) const UNMAP_DESCRIPTORS_MAX: u32 = 256;
-/// Longest WRITE SAME in bytes: filling that much takes about a second, and initiators send the
-/// next one soon enough.
+/// Longest WRITE SAME in bytes: about a second of writing, and initiators send the next one soon
+/// enough.
 const WRITE_SAME_BYTES_MAX: u64 = 1 << 30;
 
 /// Bytes of an UNMAP parameter list before its descriptors.
@@ -22,9 +22,9 @@ const DESCRIPTOR: usize = 16;
 const WRPROTECT: u8 = 0xe0;
 const ANCHOR: u8 = 0x10;
 const UNMAP: u8 = 0x08;
-/// PBDATA and LBDATA, obsolete: they would put addresses into the data.
+/// PBDATA and LBDATA, obsolete: they put addresses into the data.
 const ADDRESS_DATA: u8 = 0x06;
-/// No data-out buffer: blocks of zeroes.
+/// No data-out buffer: write zeroes.
 const NDOB: u8 = 0x01;
 
 /// MAXIMUM WRITE SAME LENGTH in blocks.
@@ -81,7 +81,7 @@ pub(super) fn write_same_10(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     Ok(Plan::Collect { len: unit.geometry.block_bytes })
 }
 
-/// WRITE SAME (10) with its block.
+/// WRITE SAME (10) with its data-out.
 pub(super) fn write_same_10_block(unit: &Unit, cdb: &Cdb, block: &[u8]) -> Result<Plan, Sense> {
     let range = same_range(unit, cdb, be32(cdb, 2).into(), be16(cdb, 7).into(), 7)?;
     Ok(same(range, cdb, block))
@@ -97,13 +97,13 @@ pub(super) fn write_same_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     Ok(Plan::Collect { len: unit.geometry.block_bytes })
 }
 
-/// WRITE SAME (16) with its block.
+/// WRITE SAME (16) with its data-out.
 pub(super) fn write_same_16_block(unit: &Unit, cdb: &Cdb, block: &[u8]) -> Result<Plan, Sense> {
     let range = same_range(unit, cdb, be64(cdb, 2), be32(cdb, 10).into(), 10)?;
     Ok(same(range, cdb, block))
 }
 
-/// The range in bytes, once everything in the CDB of a WRITE SAME is found valid.
+/// The byte range of a valid WRITE SAME.
 fn same_range(
     unit: &Unit,
     cdb: &Cdb,
@@ -134,7 +134,7 @@ fn same_range(
     Ok((offset, len))
 }
 
-/// Writes `block` over a range; an empty one stands for zeroes.
+/// Writes `block` over a range; an empty one means zeroes.
 fn same((offset, len): (u64, u64), cdb: &Cdb, block: &[u8]) -> Plan {
     let zeroes = block.iter().all(|byte| *byte == 0);
     let trim = cdb[1] & UNMAP != 0;

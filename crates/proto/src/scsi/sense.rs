@@ -1,11 +1,11 @@
-//! Why a command failed, in SCSI's words and in ours.
+//! Sense data.
 
 use block::{Fault, Op};
 
 use super::field::{be16, be32, be64, put};
 use super::sense_text;
 
-/// The sense key: what kind of trouble.
+/// The sense key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)] // The names are those of SPC-4, table "Sense key descriptions".
@@ -28,10 +28,10 @@ pub enum Key {
     Completed = 0xf,
 }
 
-/// Which field of the CDB or of the parameter list was wrong.
+/// The field in error of a CDB or parameter list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPointer {
-    /// It is in the CDB; otherwise in the parameter list.
+    /// In the CDB; otherwise in the parameter list.
     pub in_cdb: bool,
     /// The first byte of the field, from zero.
     pub byte: u16,
@@ -39,18 +39,18 @@ pub struct FieldPointer {
     pub bit: Option<u8>,
 }
 
-/// Sense data: the reason that goes with CHECK CONDITION.
+/// Sense data, which goes with CHECK CONDITION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sense {
-    /// What kind of trouble.
+    /// Sense key.
     pub key: Key,
-    /// Additional sense code: what exactly.
+    /// Additional sense code.
     pub asc: u8,
-    /// Its qualifier.
+    /// Additional sense code qualifier.
     pub ascq: u8,
-    /// The INFORMATION field: a block address or an offset, by the command's own rules.
+    /// The INFORMATION field: a block address or an offset, depending on the command.
     pub information: Option<u64>,
-    /// Where an ILLEGAL REQUEST is wrong.
+    /// The field in error of an ILLEGAL REQUEST.
     pub field: Option<FieldPointer>,
 }
 
@@ -86,7 +86,7 @@ impl Sense {
     /// Length of fixed-format sense data in bytes.
     pub const FIXED_BYTES: usize = 18;
 
-    /// A reason without details.
+    /// Sense data without details.
     pub const fn new(key: Key, asc: u8, ascq: u8) -> Sense {
         Sense { key, asc, ascq, information: None, field: None }
     }
@@ -109,14 +109,14 @@ impl Sense {
         Sense { field, ..Sense::INVALID_FIELD_IN_PARAMETER_LIST }
     }
 
-    /// The same reason with the INFORMATION field set.
+    /// The same with the INFORMATION field set.
     pub const fn with_information(self, information: u64) -> Sense {
         Sense { information: Some(information), ..self }
     }
 
-    /// What an initiator is told when its I/O ended in `fault`.
+    /// The sense data of an I/O that failed with `fault`.
     ///
-    /// This is the one place where faults become SCSI.
+    /// The only mapping of faults to SCSI.
     pub fn from_fault(fault: Fault, op: Op) -> Sense {
         match fault {
             Fault::Medium if op == Op::Read => Sense::UNRECOVERED_READ_ERROR,
@@ -128,19 +128,20 @@ impl Sense {
             Fault::NoSpace => Sense::SPACE_ALLOCATION_FAILED,
             Fault::Unsupported => Sense::INVALID_OPCODE,
             Fault::Miscompare => Sense::MISCOMPARE,
-            // Initiators retry ABORTED COMMAND, and the way to the volume may be back by then.
+            // Initiators retry ABORTED COMMAND, and the connection to the volume may be back by
+            // then.
             Fault::Disconnected | Fault::Unanswered => Sense::COMMUNICATION_FAILURE,
             Fault::Aborted => Sense::ABORTED_COMMAND,
         }
     }
 
-    /// As current, fixed-format sense data.
+    /// Encodes current, fixed-format sense data.
     //= SPC-4 §Fixed format sense data
     pub fn encode_fixed(&self) -> [u8; 18] {
         let mut bytes = [0; Sense::FIXED_BYTES];
         bytes[0] = 0x70;
         bytes[2] = self.key as u8;
-        // A 64-bit INFORMATION has no place here, and half of one would mislead.
+        // A 64-bit INFORMATION does not fit, and half of one would mislead.
         //= SPC-4 §Fixed format sense data: VALID is zero if INFORMATION does not fit.
         if let Some(information) = self.information.and_then(|i| u32::try_from(i).ok()) {
             bytes[0] |= 0x80;
@@ -153,7 +154,7 @@ impl Sense {
         bytes
     }
 
-    /// As current, descriptor-format sense data of 8 to 28 bytes.
+    /// Encodes current, descriptor-format sense data of 8 to 28 bytes.
     //= SPC-4 §Descriptor format sense data
     pub fn encode_descriptor(&self) -> Vec<u8> {
         let mut bytes = vec![0x72, self.key as u8, self.asc, self.ascq, 0, 0, 0, 0];
@@ -169,7 +170,7 @@ impl Sense {
         bytes
     }
 
-    /// The three sense key specific bytes; zero if there is nothing to say.
+    /// The sense key specific bytes; zero without a field pointer.
     //= SPC-4 §Field pointer sense key specific data: SKSV, C/D, BPV, BIT POINTER, FIELD POINTER.
     fn key_specific(&self) -> [u8; 3] {
         let Some(field) = self.field else { return [0; 3] };
@@ -180,9 +181,9 @@ impl Sense {
     }
 }
 
-/// Understands sense data in fixed or descriptor format, current or deferred, however short.
+/// Decodes sense data in fixed or descriptor format, current or deferred, however short.
 ///
-/// `None` when the bytes are not sense data. What was cut off counts as absent.
+/// `None` if it is not sense data. Fields that were cut off are absent.
 pub fn decode_sense(bytes: &[u8]) -> Option<Sense> {
     match bytes.first()? & 0x7f {
         0x70 | 0x71 => decode_fixed(bytes),
@@ -232,7 +233,7 @@ fn field_of(key: Key, specific: &[u8]) -> Option<FieldPointer> {
     Some(FieldPointer { in_cdb: specific[0] & 0x40 != 0, byte: be16(specific, 1), bit })
 }
 
-/// A reason by its codes: the key in the lower half of its byte.
+/// Sense data of these codes: the key is in the low half of its byte.
 pub fn sense_of_codes(key: u8, asc: u8, ascq: u8) -> Sense {
     Sense::new(key_of(key), asc, ascq)
 }

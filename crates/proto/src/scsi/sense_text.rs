@@ -1,8 +1,8 @@
-//! Sense keys and additional sense codes in words, for messages of our initiator.
+//! Names of sense keys and additional sense codes, for messages of our initiator.
 
 use super::sense::Key;
 
-/// The sense key in words.
+/// The name of a sense key.
 pub(super) fn key(key: Key) -> &'static str {
     match key {
         Key::NoSense => "no sense",
@@ -24,7 +24,7 @@ pub(super) fn key(key: Key) -> &'static str {
     }
 }
 
-/// The additional sense code in words, for those that a block device is likely to send.
+/// The name of an additional sense code, for those that block devices usually send.
 pub(super) fn code(asc: u8, ascq: u8) -> Option<&'static str> {
     let exact = CODES.iter().find(|row| (row.0, row.1) == (asc, ascq));
     exact.map(|row| row.2)

@@ -1,4 +1,4 @@
-//! REPORT SUPPORTED OPERATION CODES, read off the table that also dispatches.
+//! REPORT SUPPORTED OPERATION CODES, from the table that dispatches commands.
 
 use super::field::{be16, be32};
 use super::table::{COMMANDS, Supported};
@@ -9,11 +9,11 @@ const RCTD: u8 = 0x80;
 
 /// Not supported, in the SUPPORT field.
 const NOT_SUPPORTED: u8 = 0x01;
-/// Supported as a standard says, in the SUPPORT field.
+/// Supported as standardized, in the SUPPORT field.
 const SUPPORTED: u8 = 0x03;
 
-/// A command timeouts descriptor that names no time-out: length, reserved, command specific,
-/// nominal and recommended.
+/// A command timeouts descriptor without time-outs: length, reserved, command specific, nominal and
+/// recommended.
 //= SPC-4 §Supported timeouts descriptor: zero is not indicated.
 const TIMEOUTS: [u8; 12] = [0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
@@ -139,7 +139,8 @@ mod test {
         let unit = volume();
         for code in 0..=255 {
             for action in 0..32 {
-                // In the byte of the service action, others have flags that may be refused.
+                // Other commands have flags in the byte of the service action, which may be
+                // refused.
                 let plan = unit.plan(&cdb(&[code, action]));
                 let done = plan != Err(Sense::INVALID_OPCODE) && plan != Err(Sense::cdb_bit(1, 4));
                 let said = answer(&unit, &question(3, code, action))[1] == SUPPORTED;

@@ -1,26 +1,26 @@
-//! The one table of commands: it dispatches, and it is what REPORT SUPPORTED OPERATION CODES says.
+//! The table of commands, for dispatch and for REPORT SUPPORTED OPERATION CODES.
 
 use super::opcode::*;
 use super::transfer::control;
 use super::{Cdb, Plan, Sense, Unit};
 use super::{capacity, condition, inquiry, lun, mode, provisioning, supported, transfer};
 
-/// What a CDB asks for.
+/// Validates a CDB.
 type Begin = fn(&Unit, &Cdb) -> Result<Plan, Sense>;
-/// What a CDB asks for together with its data-out.
+/// Validates a CDB with its data-out.
 type Finish = fn(&Unit, &Cdb, &[u8]) -> Result<Plan, Sense>;
 
-/// A command that is supported.
+/// A supported command.
 pub(super) struct Supported {
     /// Operation code, byte 0.
     pub code: u8,
     /// Service action, the low five bits of byte 1.
     pub action: Option<u8>,
-    /// From byte 1 on, the bits that may be set; so long is the CDB.
+    /// CDB usage map from byte 1 on: the bits that may be set. Its length is that of the CDB.
     //= SPC-4 §One_command parameter data format: CDB USAGE DATA
     pub usage: &'static [u8],
     begin: Begin,
-    /// Only if `begin` may answer [`Plan::Collect`].
+    /// Only if `begin` may return [`Plan::Collect`].
     finish: Option<Finish>,
 }
 
@@ -39,7 +39,7 @@ impl Supported {
     }
 }
 
-/// Every command, by rising operation code and service action.
+/// Every command, by ascending operation code and service action.
 pub(super) static COMMANDS: &[Supported] = &[
     row(TEST_UNIT_READY, &[0, 0, 0, 0, 0], condition::test_unit_ready),
     row(REQUEST_SENSE, &[0x01, 0, 0, 0xff, 0], condition::request_sense),
@@ -118,7 +118,7 @@ const RANGE_12: &[u8] = &[0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 
 /// IMMED, a 32-bit address and a 16-bit length.
 const CACHE_10: &[u8] = &[0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
 
-/// These bits of byte 1, a 64-bit address and a 32-bit length.
+/// `flags` of byte 1, a 64-bit address and a 32-bit length.
 const fn range_16(flags: u8) -> [u8; 15] {
     let f = 0xff;
     [flags, f, f, f, f, f, f, f, f, f, f, f, f, 0, 0]
@@ -128,12 +128,12 @@ const fn row(code: u8, usage: &'static [u8], begin: Begin) -> Supported {
     Supported { code, action: None, usage, begin, finish: None }
 }
 
-/// Understands any command.
+/// Validates any command.
 pub(super) fn plan(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     begin(unit, cdb).map(|(_, plan)| plan)
 }
 
-/// Understands any command together with its data-out.
+/// Validates any command with its data-out.
 pub(super) fn plan_with(unit: &Unit, cdb: &Cdb, data: &[u8]) -> Result<Plan, Sense> {
     let (command, plan) = begin(unit, cdb)?;
     match (plan, command.finish) {
@@ -210,7 +210,7 @@ mod test {
         for command in COMMANDS {
             let mut cdb = [0; 16];
             cdb[..2].copy_from_slice(&[command.code, command.action.unwrap_or(0)]);
-            // As long as a parameter list or a range can be.
+            // The longest parameter list or range.
             cdb[command.cdb_len() - 3..command.cdb_len() - 1].fill(1);
             if let Ok(Plan::Collect { .. }) = plan(&unit, &cdb) {
                 assert!(command.finish.is_some(), "{:02x}", command.code);

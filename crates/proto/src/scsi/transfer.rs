@@ -1,9 +1,8 @@
-//! Commands that name a range of blocks and move or check it: READ, WRITE, VERIFY, PRE-FETCH,
-//! SYNCHRONIZE CACHE.
+//! Commands that move or check a range of blocks: READ, WRITE, VERIFY, PRE-FETCH, SYNCHRONIZE
+//! CACHE.
 //!
-//! READ and WRITE run for every I/O: they allocate nothing and are a few instructions when
-//! inlined. DPO is advice that needs no action. FUA of a read needs none either: no cache of ours
-//! holds anything that the volume would not return.
+//! READ and WRITE run for every I/O: they allocate nothing and are a few inlined instructions. DPO
+//! needs no action, nor does FUA of a read: no cache of ours holds anything but the volume's data.
 
 use super::field::{be16, be24, be32, be64};
 use super::{Cdb, Plan, Sense, Unit};
@@ -110,7 +109,7 @@ pub(super) fn synchronize_cache_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense
     synchronize_cache(unit, be64(cdb, 2), be32(cdb, 10).into())
 }
 
-/// Refuses what [`control`] refuses, and protection information, which no volume has.
+/// Refuses protection information, which no volume has, and an invalid CONTROL byte.
 #[inline]
 fn flags(cdb: &Cdb, control_at: usize) -> Result<(), Sense> {
     control(cdb, control_at)?;
@@ -118,7 +117,7 @@ fn flags(cdb: &Cdb, control_at: usize) -> Result<(), Sense> {
     if cdb[1] & PROTECT != 0 { Err(Sense::cdb_bit(1, 7)) } else { Ok(()) }
 }
 
-/// Refuses what the CONTROL byte may not say.
+/// Refuses an invalid CONTROL byte.
 //= SAM-5 §CONTROL byte: NACA without ACA support is an invalid field in the CDB.
 #[inline]
 pub(super) fn control(cdb: &Cdb, at: usize) -> Result<(), Sense> {
@@ -156,12 +155,12 @@ fn verify(unit: &Unit, cdb: &Cdb, lba: u64, blocks: u64) -> Result<Plan, Sense> 
     if cdb[1] & PROTECT != 0 {
         return Err(Sense::cdb_bit(1, 7));
     }
-    // Comparing with data-out is not offered, and the usage mask says so.
+    // Comparing with data-out is not supported, as the usage map tells.
     if cdb[1] & BYTE_CHECK != 0 {
         return Err(Sense::cdb_bit(1, 2));
     }
-    // Without a comparison the medium is only asked whether it is readable, and a volume knows no
-    // unreadable blocks before it reads them.
+    // Without data-out VERIFY only checks that the medium is readable, and a volume finds
+    // unreadable blocks only by reading.
     unit.extent(lba, blocks)?;
     Ok(Plan::Good)
 }
@@ -175,8 +174,8 @@ fn pre_fetch(unit: &Unit, lba: u64, blocks: u64) -> Result<Plan, Sense> {
 fn synchronize_cache(unit: &Unit, lba: u64, blocks: u64) -> Result<Plan, Sense> {
     //= SBC-4 §SYNCHRONIZE CACHE (10) command: zero blocks means up to the end.
     unit.extent(lba, blocks)?;
-    // Everything is flushed, whatever the range. IMMED may be set, and status still waits for the
-    // flush: a failed one can then be told, which a deferred error is seldom heard to do.
+    // Flushes everything, whatever the range. Even with IMMED the status waits for the flush:
+    // initiators rarely handle the deferred error of a failed one.
     Ok(Plan::Flush)
 }
 

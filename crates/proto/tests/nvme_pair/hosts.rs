@@ -450,7 +450,7 @@ fn controllers_and_namespaces_of_other_kinds_are_refused_in_words() {
     let (controller, list, namespace, descriptors) = (0, 1, 2, 3);
     assert_eq!(opened_with(9, 0, &[]), None);
     for (page, at, bytes, word) in [
-        (controller, 111, &[2][..], "not for I/O"),
+        (controller, 111, &[2][..], "not an I/O controller"),
         (controller, 536, &[0; 4], "SGL"),
         (controller, 1792, &[3, 0, 0, 0], "capsules"),
         (controller, 1800, &[1, 0], "capsules"),
@@ -462,7 +462,7 @@ fn controllers_and_namespaces_of_other_kinds_are_refused_in_words() {
         (namespace, 130, &[8], "2^8"),
         (namespace, 130, &[200], "2^200"),
         (namespace, 0, &[0xff; 8], "blocks"),
-        (descriptors, 56, &[2], "not one of blocks"),
+        (descriptors, 56, &[2], "lacks the NVM command set"),
     ] {
         let why = opened_with(page, at, bytes).expect("it is refused");
         assert!(why.contains(word), "{why}");
@@ -491,7 +491,7 @@ fn a_refused_connect_says_what_to_change() {
     let why = refusal(&mut server, &other);
     assert_eq!(why, format!("the target has no subsystem '{NQN}x'"));
     let unnamed = |config: &mut proto::nvme::NvmeInitiatorConfig| config.host_nqn = "m".repeat(224);
-    assert!(refusal(&mut server, &unnamed).starts_with("the target does not take host 'mmm"));
+    assert!(refusal(&mut server, &unnamed).starts_with("the target refuses host 'mmm"));
     let nowhere = |config: &mut proto::nvme::NvmeInitiatorConfig| config.nsid = 9;
     assert_eq!(refusal(&mut server, &nowhere), "the subsystem has no namespace 9");
     let zero = |config: &mut proto::nvme::NvmeInitiatorConfig| config.nsid = 0;

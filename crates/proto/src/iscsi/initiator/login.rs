@@ -1,4 +1,4 @@
-//! The login from the initiator's side: two steps, security and operational, and what can go wrong.
+//! The initiator's login: security and operational negotiation, and the reasons for failure.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -15,12 +15,12 @@ use super::super::text::{TextError, pairs, put};
 #[derive(Debug)]
 pub(in crate::iscsi) struct Login {
     initiator_name: String,
-    /// None for a discovery session.
+    /// `None` for a discovery session.
     target_name: Option<String>,
     isid: [u8; 6],
     stage: u8,
     requests: u32,
-    /// Text that goes on in the next response, and our answer to what a target asks by itself.
+    /// Text that continues in the next response, and our response to the target's own offers.
     text: Vec<u8>,
     reply: Vec<u8>,
     moved_to: Option<String>,
@@ -28,11 +28,11 @@ pub(in crate::iscsi) struct Login {
     values: Values,
 }
 
-/// What follows a response.
+/// The next step after a response.
 pub(in crate::iscsi) enum Step {
-    /// This request and its text.
+    /// Send this request with its text.
     Request(LoginRequest, Vec<u8>),
-    /// The full feature phase.
+    /// Enter the full feature phase.
     Complete(Params),
 }
 
@@ -42,18 +42,18 @@ const SECURITY: u8 = 0;
 const OPERATIONAL: u8 = 1;
 const FULL_FEATURE: u8 = 3;
 
-/// A target that wants more exchanges than that never comes to an end.
+/// Limit of requests in one login: a target beyond it never finishes.
 const REQUESTS_MAX: u32 = 32;
-/// The longest text of one answer, over all its PDUs.
+/// Longest text of a response, over all its PDUs.
 const TEXT_MAX_BYTES: usize = 64 << 10;
 
-/// The task tag of a login.
+/// The ITT of a login.
 const LOGIN_TAG: u32 = 0;
 
-/// R2Ts of one command that may wait for their data at a time.
+/// MaxOutstandingR2T that we offer.
 const READY_MAX: u32 = 16;
 
-/// What is offered, in this order. A discovery session moves no data of commands.
+/// Keys that we offer, in this order. A discovery session needs none for data of commands.
 const OFFERED: [Key; 14] = [
     Key::HeaderDigest,
     Key::DataDigest,
@@ -104,7 +104,7 @@ impl Login {
         }
     }
 
-    /// The first request and its text.
+    /// The first request with its text.
     pub(in crate::iscsi) fn first(&mut self) -> (LoginRequest, Vec<u8>) {
         let mut text = Vec::new();
         put(&mut text, "InitiatorName", &self.initiator_name);
@@ -133,7 +133,7 @@ impl Login {
         }
     }
 
-    /// Takes a response. The caller fills in the counters of the request that may follow.
+    /// Handles a response. The caller sets the sequence numbers of the next request.
     pub(in crate::iscsi) fn response(
         &mut self,
         response: &LoginResponse,
@@ -141,10 +141,10 @@ impl Login {
     ) -> Result<Step, Ending> {
         self.text.extend_from_slice(text);
         if self.requests >= REQUESTS_MAX || self.text.len() > TEXT_MAX_BYTES {
-            return Err(refused("the target does not come to an end with the login"));
+            return Err(refused("the target does not finish the login"));
         }
         if response.task_tag != LOGIN_TAG {
-            return Err(refused("the target answers a login that it was not asked for"));
+            return Err(refused("the target answers a login request that was not sent"));
         }
         if response.more && response.status == 0 {
             //= RFC 7143 §6.2: a text that goes on is asked for by an empty request.
@@ -160,7 +160,7 @@ impl Login {
             //= RFC 7143 §11.13: a target moves on to the stage that was asked for, not elsewhere.
             let asked = if self.stage == SECURITY { OPERATIONAL } else { FULL_FEATURE };
             if response.stage != self.stage || response.next_stage != asked {
-                return Err(refused("the target goes on to another stage of login than asked for"));
+                return Err(refused("the target moves to another login stage than requested"));
             }
             self.stage = asked;
         }
@@ -216,30 +216,30 @@ impl Login {
             return Ok(());
         }
         let optional = !matches!(key, Key::HeaderDigest | Key::DataDigest);
-        // What was not agreed on keeps its default, which every target must be able to live with.
+        // The key keeps its default, which every target supports.
         if optional && matches!(value, "NotUnderstood" | "Reject" | "Irrelevant") {
             return Ok(());
         }
         let name = key.name();
         let text = match key {
-            Key::HeaderDigest | Key::DataDigest => format!(
-                "the target answers {name}={value}: ask for digests as it has them, with or without"
-            ),
+            Key::HeaderDigest | Key::DataDigest => {
+                format!("the target answers {name}={value}: request the digests that it supports")
+            }
             _ => format!("the target answers {name}={value}, which was not offered"),
         };
         Err(Ending::Refused(text))
     }
 
-    /// A status in words, with the remedy.
+    /// The reason of a login status, with the remedy.
     //= RFC 7143 §11.13.5: login response status codes.
     fn explain(&mut self, status: u16, text: &[u8]) -> Ending {
-        // A redirection tells the new address; other texts are of no use here.
+        // A redirection has the new address; other texts are ignored.
         let _ = self.read(text);
         let name = self.target_name.as_deref().unwrap_or("the portal");
         let moved = self.moved_to.as_deref().unwrap_or("another address");
         let words = match status {
-            0x0101 | 0x0102 => format!("{name} has moved to {moved}: connect there"),
-            0x0201 => format!("{name} demands authentication: allow this initiator without"),
+            0x0101 | 0x0102 => format!("{name} has moved to {moved}: connect to that address"),
+            0x0201 => format!("{name} demands authentication: allow this initiator without it"),
             0x0202 => format!(
                 "{name} does not allow initiator {}: add it to the target's access list",
                 self.initiator_name
@@ -248,7 +248,7 @@ impl Login {
             0x0204 => format!("target {name} was removed and will not come back"),
             0x0205 => format!("{name} speaks another version of iSCSI"),
             0x0206 => format!("{name} has too many connections in this session"),
-            0x0207 => format!("{name} misses a parameter of the login"),
+            0x0207 => format!("{name} misses a login parameter"),
             0x0208 => format!("{name} cannot serve this session on this portal: try another"),
             0x0209 => format!("{name} does not offer this kind of session"),
             0x020a => format!("{name} does not know this session"),
@@ -262,18 +262,18 @@ impl Login {
     }
 }
 
-/// The login or what follows it was refused.
+/// The target refused the login or a later request.
 pub(in crate::iscsi) fn refused(words: &str) -> Ending {
     Ending::Refused(words.to_owned())
 }
 
-/// Our part of a session's name, different for every session: a target ends an older session of
-/// the same name.
+/// Our ISID, different for every session: a target ends an older session with the same name and
+/// ISID.
 //= RFC 7143 §11.12.5: type 10b, 24 bits of chance and 16 bits to tell our own sessions apart.
 fn session_name(now: Nanos) -> [u8; 6] {
     static SESSIONS: AtomicU16 = AtomicU16::new(0);
     let [high, low] = SESSIONS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-    // Two processes of one name seldom begin in the same 256 ns of four seconds.
+    // Two processes rarely start in the same 256 ns of a 4 s cycle.
     let [.., a, b, c, _] = now.0.to_be_bytes();
     [0x80, a, b, c, high, low]
 }

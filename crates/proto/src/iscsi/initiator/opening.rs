@@ -1,4 +1,4 @@
-//! The first questions to a logical unit: whether it is there, how large, and what it can do.
+//! The first commands to a logical unit: whether it is ready, its capacity and its capabilities.
 
 use block::{Geometry, Nanos};
 
@@ -13,15 +13,15 @@ use super::answer::{CHECK_CONDITION, GOOD, sense_of};
 use super::login::refused;
 use super::{IscsiInitiator, Stage, violation};
 
-/// A question in progress.
+/// A command in progress.
 #[derive(Debug)]
 pub(super) struct Opening {
     question: Question,
     task_tag: u32,
-    /// What came of the answer so far.
+    /// Data received so far.
     data: Vec<u8>,
     attempts: u32,
-    /// When to ask again.
+    /// When to repeat it.
     pub(super) again_at: Option<Nanos>,
 }
 
@@ -34,21 +34,21 @@ enum Question {
     Product,
 }
 
-/// Unit attentions queue up; more of them than that never end.
+/// Maximum number of attempts: a unit may have several unit attentions pending.
 const ATTEMPTS_MAX: u32 = 64;
-/// A unit that is not ready yet is asked again so often.
+/// Delay before a unit that is becoming ready is asked again.
 const NOT_READY_PAUSE: Nanos = Nanos::from_millis(200);
-/// Task tags of questions end like this, as no slot's do.
+/// The low half of these commands' ITTs, which no slot has.
 const QUESTION: u32 = 0xfffe;
 
 impl Question {
-    /// The CDB and how many bytes it brings back at most.
+    /// The CDB, and the most data that it returns.
     fn command(self) -> ([u8; 16], u32) {
         match self {
             Question::Ready => (cdb::test_unit_ready(), 0),
             Question::Capacity16 => (cdb::read_capacity16(32), 32),
             Question::Capacity10 => (cdb::read_capacity10(), 8),
-            // All pages: units that do not know one of them still tell whether they are protected.
+            // All pages: a unit without one of them still reports write protection.
             Question::Mode => (cdb::mode_sense6(0x3f, 255), 255),
             Question::Product => (cdb::inquiry(None, 36), 36),
         }
@@ -56,7 +56,7 @@ impl Question {
 }
 
 impl IscsiInitiator {
-    /// The login is complete: asks the first question.
+    /// The login is complete: sends the first command.
     pub(super) fn open(&mut self, out: &mut Outbox) {
         let (question, data) = (Question::Ready, Vec::new());
         let opening = Opening { question, task_tag: QUESTION, data, attempts: 0, again_at: None };
@@ -64,7 +64,7 @@ impl IscsiInitiator {
         self.ask(out);
     }
 
-    /// Asks the current question, or asks it again.
+    /// Sends the current command, or repeats it.
     pub(super) fn ask(&mut self, out: &mut Outbox) {
         let Stage::Opening(opening) = &mut self.stage else { return };
         opening.again_at = None;
@@ -88,7 +88,7 @@ impl IscsiInitiator {
         self.params.put(&command, &[], out);
     }
 
-    /// Data-In that is not for an I/O.
+    /// Data-In of a command that is no I/O.
     #[cold]
     pub(super) fn opening_data_in(&mut self, header: &Header) -> Result<(), Ending> {
         self.gathered.clear();
@@ -101,7 +101,7 @@ impl IscsiInitiator {
         Err(violation("RFC 7143 §11.2.1.8: data has the tag of a command in flight", 16))
     }
 
-    /// Part of the answer to a question came.
+    /// A part of the data was received.
     pub(super) fn opening_data(&mut self, out: &mut Outbox) -> Result<(), Ending> {
         let data = DataIn::parse(&self.gathering);
         let Stage::Opening(opening) = &mut self.stage else { return Ok(()) };
@@ -117,7 +117,7 @@ impl IscsiInitiator {
         self.conclude(data.status, None, out)
     }
 
-    /// A question ended with a status.
+    /// A command completed with this status.
     pub(super) fn opening_response(&mut self, out: &mut Outbox) -> Result<(), Ending> {
         let response = Response::parse(&self.gathering);
         self.count_status(response.numbers)?;
@@ -128,7 +128,7 @@ impl IscsiInitiator {
         self.conclude(response.status, sense, out)
     }
 
-    /// Whether a task tag is that of the question in progress.
+    /// Whether an ITT is that of the command in progress.
     pub(super) fn is_question(&self, tag: u32) -> bool {
         matches!(&self.stage, Stage::Opening(opening) if opening.task_tag == tag)
     }
@@ -147,7 +147,7 @@ impl IscsiInitiator {
                     self.ask(out);
                     return Ok(());
                 }
-                // Becoming ready, or busy: the time-out of the opening ends this.
+                // Becoming ready, or busy: the time-out of the opening limits this.
                 Some(Key::NotReady) if sense.is_some_and(|sense| sense.asc == 0x04) => {
                     opening.again_at = Some(self.heard + NOT_READY_PAUSE);
                     return Ok(());
@@ -200,7 +200,7 @@ impl IscsiInitiator {
         Question::Mode
     }
 
-    /// Without an answer the unit counts as writable, with a cache that may lose data.
+    /// Without mode data the unit counts as writable, with a volatile cache.
     fn learn_mode(&mut self, flags: Option<ModeFlags>) {
         let Some(flags) = flags else { return };
         self.geometry.read_only = flags.write_protected;
@@ -208,7 +208,7 @@ impl IscsiInitiator {
         self.can_force_unit_access = flags.can_force_unit_access;
     }
 
-    /// Why the unit cannot be used, in words.
+    /// Why the unit cannot be used.
     fn unusable(&self, sense: Option<Sense>) -> Ending {
         let (lun, target) = (self.config.lun, &self.config.target_name);
         let text = match sense {
@@ -221,7 +221,7 @@ impl IscsiInitiator {
                 format!("LUN {lun} of target {target} has no medium: load one at the target")
             }
             Some(sense) => format!("LUN {lun} of target {target} cannot be used: {sense}"),
-            None => format!("LUN {lun} of target {target} does not tell its capacity"),
+            None => format!("LUN {lun} of target {target} does not report its capacity"),
         };
         Ending::Refused(text)
     }

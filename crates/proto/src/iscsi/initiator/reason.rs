@@ -1,15 +1,15 @@
-//! Why a command failed, as a number that fits an answer, and in words again.
+//! Encodes why a command failed as a [`Cause`], and explains it.
 //!
-//! Made only of failures, and read only by who reports them.
+//! Only for failures.
 
 use block::Cause;
 
 use crate::scsi::{Sense, sense_of_codes};
 
-/// The command ended well, but moved less than it should, or more.
+/// Status GOOD with a residual count.
 pub(super) const SHORT: Cause = Cause(SHORT_KIND << 24);
 
-// The top byte says what the rest is; none of them is zero.
+// The top byte is the kind; none is zero.
 const SHORT_KIND: u32 = 1;
 const STATUS: u32 = 2;
 const SENSE: u32 = 3;
@@ -20,17 +20,17 @@ pub(super) fn of_status(status: u8) -> Cause {
     Cause(STATUS << 24 | u32::from(status))
 }
 
-/// Sense data: its key, code and qualifier.
+/// Sense data: key, code and qualifier.
 pub(super) fn of_sense(sense: Sense) -> Cause {
     Cause(SENSE << 24 | u32::from_be_bytes([0, sense.key as u8, sense.asc, sense.ascq]))
 }
 
-/// A response of iSCSI itself.
+/// An iSCSI response code.
 pub(super) fn of_response(response: u8) -> Cause {
     Cause(RESPONSE << 24 | u32::from(response))
 }
 
-/// What it says, in the words of the standards.
+/// Explains it in the words of the standards.
 pub(super) fn words(cause: Cause) -> Option<String> {
     let [kind, key, asc, low] = cause.0.to_be_bytes();
     Some(match u32::from(kind) {

@@ -1,35 +1,35 @@
-//! What a session keeps of an I/O in flight.
+//! State of an I/O in flight.
 
 use crate::flow::{IoTable, Outstanding};
 
-/// How far the command of an I/O is.
+/// Progress of an I/O's command.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The target may answer it now.
+    /// The target has the command and may respond.
     pub(super) busy: bool,
-    /// How often the target was too busy for it.
+    /// Attempts that ended in BUSY or TASK SET FULL.
     pub(super) attempts: u8,
     generation: u16,
-    /// Bytes of data-out that the command brings; for reads zero.
+    /// Length of the command's data-out; zero for reads.
     pub(super) out_len: u32,
-    /// Bytes that came or went, in order, and Data-In or R2T so far.
+    /// Bytes moved so far, in order, and the number of Data-In PDUs or R2Ts.
     pub(super) moved: u32,
     pub(super) number: u32,
-    /// Of the last data-out in the outbox.
+    /// Stamp of the last data-out in the outbox.
     pub(super) stamp: u32,
-    /// The Data-In in flight ends the I/O.
+    /// The incoming Data-In carries the status.
     pub(super) ends: bool,
     pub(super) good: bool,
 }
 
 impl Progress {
-    /// The task tag of this use of `slot`.
+    /// The ITT of this use of `slot`.
     #[inline(always)]
     pub(super) fn task_tag(&self, slot: u16) -> u32 {
         u32::from(self.generation) << 16 | u32::from(slot)
     }
 
-    /// No answer counts any more for this use of the slot.
+    /// Later responses to this use of the slot are invalid.
     #[inline(always)]
     pub(super) fn retire(&mut self) {
         self.busy = false;
@@ -37,7 +37,7 @@ impl Progress {
     }
 }
 
-/// The I/O whose command has that task tag now.
+/// The I/O whose command has this ITT now.
 #[inline(always)]
 pub(super) fn find(
     ios: &mut IoTable<Progress>,

@@ -1,31 +1,31 @@
-//! SCSI commands, their ends, and task management: what names a task.
+//! PDUs of SCSI commands and task management.
 
 use super::{
     FINAL, Header, IMMEDIATE, Layout, Numbers, OVERFLOW, Pdu, UNDERFLOW, data_len, flag, get_lun,
     get32, is_immediate, opcode,
 };
 
-/// A SCSI command.
+/// SCSI Command.
 //= RFC 7143 §11.3
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// Deliver it at once, whatever its CmdSN.
+    /// Immediate delivery (I bit).
     pub immediate: bool,
-    /// No unsolicited Data-Out follows.
+    /// No unsolicited Data-Out follows (F bit).
     pub last: bool,
-    /// Data may come back.
+    /// The command may return data (R bit).
     pub read: bool,
-    /// Data goes out.
+    /// The command sends data (W bit).
     pub write: bool,
     /// Task attribute: 0 untagged, 1 simple, 2 ordered, 3 head of queue, 4 ACA.
     pub attribute: u8,
     /// Length of the immediate data.
     pub data_len: u32,
-    /// Which logical unit.
+    /// LUN field.
     pub lun: [u8; 8],
-    /// The initiator's name for the task.
+    /// Initiator task tag (ITT).
     pub task_tag: u32,
-    /// How many bytes the initiator expects to move.
+    /// Expected data transfer length.
     pub expected_len: u32,
     /// CmdSN.
     pub command_number: u32,
@@ -75,13 +75,13 @@ impl Pdu for Command {
     }
 }
 
-/// The end of a SCSI command.
+/// SCSI Response.
 //= RFC 7143 §11.4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// `residual` more bytes could have been moved.
+    /// The command had `residual` more bytes than expected.
     pub overflow: bool,
-    /// `residual` fewer bytes than expected were moved.
+    /// The command moved `residual` fewer bytes than expected.
     pub underflow: bool,
     /// 0 completed at the target, 1 target failure.
     pub response: u8,
@@ -89,13 +89,13 @@ pub struct Response {
     pub status: u8,
     /// Length of the sense data and the two bytes before it.
     pub data_len: u32,
-    /// The task.
+    /// ITT of the command.
     pub task_tag: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
-    /// How many Data-In and R2T went before.
+    /// Number of Data-In PDUs and R2Ts sent for it (ExpDataSN).
     pub data_count: u32,
-    /// See above.
+    /// Residual count.
     pub residual: u32,
 }
 
@@ -131,26 +131,26 @@ impl Pdu for Response {
     }
 }
 
-/// A task management request.
+/// Task Management Function Request.
 //= RFC 7143 §11.5
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskRequest {
-    /// Deliver it at once.
+    /// Immediate delivery.
     pub immediate: bool,
     /// 1 abort task, 2 abort task set, 3 clear ACA, 4 clear task set, 5 LUN reset, 6 and 7 target
     /// warm and cold reset, 8 task reassign.
     pub function: u8,
-    /// Which logical unit.
+    /// LUN field.
     pub lun: [u8; 8],
-    /// Names the request.
+    /// ITT of the request.
     pub task_tag: u32,
-    /// The task to be aborted, or [`NO_TAG`](super::NO_TAG).
+    /// ITT of the task to abort, or [`NO_TAG`](super::NO_TAG).
     pub referenced_tag: u32,
     /// CmdSN.
     pub command_number: u32,
     /// ExpStatSN.
     pub expected_status: u32,
-    /// CmdSN of the task to be aborted.
+    /// CmdSN of the task to abort.
     pub referenced_number: u32,
 }
 
@@ -183,15 +183,15 @@ impl Pdu for TaskRequest {
     }
 }
 
-/// The answer to a task management request.
+/// Task Management Function Response.
 //= RFC 7143 §11.6
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskResponse {
     /// 0 complete, 1 no such task, 2 no such LUN, 5 not supported, 255 rejected.
     pub response: u8,
-    /// As in the request.
+    /// ITT of the request.
     pub task_tag: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
 }
 

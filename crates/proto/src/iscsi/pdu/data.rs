@@ -1,29 +1,29 @@
-//! The data of commands, both ways, and the leave to send it.
+//! PDUs that move data: Data-Out, Data-In, R2T.
 
 use super::{
     FINAL, Header, Layout, NO_TAG, Numbers, OVERFLOW, Pdu, UNDERFLOW, data_len, flag, get_lun,
     get32, opcode,
 };
 
-/// Data of a write.
+/// SCSI Data-Out.
 //= RFC 7143 §11.7
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataOut {
-    /// Ends its burst.
+    /// Last PDU of its sequence (F bit).
     pub last: bool,
     /// Length of the data.
     pub data_len: u32,
-    /// Which logical unit; only when solicited.
+    /// LUN field; only for solicited data.
     pub lun: [u8; 8],
-    /// The task.
+    /// ITT of the command.
     pub task_tag: u32,
-    /// The R2T that asked for it, or [`NO_TAG`](super::NO_TAG).
+    /// TTT of the R2T, or [`NO_TAG`](super::NO_TAG) for unsolicited data.
     pub transfer_tag: u32,
     /// ExpStatSN.
     pub expected_status: u32,
-    /// Number of the PDU in its burst.
+    /// DataSN: number of the PDU in its sequence.
     pub data_number: u32,
-    /// Where the data belongs.
+    /// Buffer offset.
     pub offset: u32,
 }
 
@@ -58,31 +58,31 @@ impl Pdu for DataOut {
     }
 }
 
-/// Data of a read, and possibly its end.
+/// SCSI Data-In, possibly with status.
 //= RFC 7143 §11.7
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataIn {
-    /// Ends its burst.
+    /// Last PDU of its sequence (F bit).
     pub last: bool,
-    /// Is the end of the command: `status`, StatSN and the residual count.
+    /// Carries status (S bit): `status`, StatSN and the residual count are valid.
     pub ends: bool,
-    /// With `ends`: `residual` more bytes could have been moved.
+    /// With `ends`: the command had `residual` more bytes than expected.
     pub overflow: bool,
-    /// With `ends`: `residual` fewer bytes than expected were moved.
+    /// With `ends`: the command moved `residual` fewer bytes than expected.
     pub underflow: bool,
     /// With `ends`: SCSI status.
     pub status: u8,
     /// Length of the data.
     pub data_len: u32,
-    /// The task.
+    /// ITT of the command.
     pub task_tag: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
-    /// Number of the PDU in its command.
+    /// DataSN: number of the PDU in its command.
     pub data_number: u32,
-    /// Where the data belongs.
+    /// Buffer offset.
     pub offset: u32,
-    /// See above.
+    /// Residual count.
     pub residual: u32,
 }
 
@@ -107,7 +107,7 @@ impl DataIn {
 }
 
 impl Pdu for DataIn {
-    /// No acknowledgement is ever asked for, so the transfer tag names nothing.
+    /// We never ask for an acknowledgement (A bit).
     //= RFC 7143 §11.7.4: without the A bit the target transfer tag is 0xffffffff, the LUN reserved.
     #[inline(always)]
     fn write(&self, header: &mut Header) {
@@ -125,23 +125,23 @@ impl Pdu for DataIn {
     }
 }
 
-/// The target is ready for a burst of data.
+/// Ready To Transfer (R2T).
 //= RFC 7143 §11.8
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadyToTransfer {
-    /// Which logical unit.
+    /// LUN field.
     pub lun: [u8; 8],
-    /// The task.
+    /// ITT of the command.
     pub task_tag: u32,
-    /// To be copied into the data.
+    /// Target transfer tag (TTT), which the Data-Out PDUs repeat.
     pub transfer_tag: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
-    /// Number of the R2T in its command.
+    /// R2TSN: number of the R2T in its command.
     pub number: u32,
-    /// Where the burst begins.
+    /// Buffer offset of the requested data.
     pub offset: u32,
-    /// How long it is; never zero.
+    /// Desired data transfer length; never zero.
     pub len: u32,
 }
 

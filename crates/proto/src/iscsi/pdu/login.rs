@@ -1,35 +1,35 @@
-//! How a session begins and ends.
+//! PDUs of login and logout.
 
 use super::{
     CONTINUE, FINAL, Header, IMMEDIATE, Layout, Numbers, Pdu, data_len, flag, get16, get32,
     is_immediate, opcode,
 };
 
-/// A step of a login.
+/// Login Request.
 //= RFC 7143 §11.12
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoginRequest {
-    /// The initiator is ready to go on to `next_stage`.
+    /// Transit to `next_stage` (T bit).
     pub transit: bool,
-    /// The text goes on in the next request.
+    /// The text continues in the next request (C bit).
     pub more: bool,
-    /// Current stage: 0 security, 1 operational.
+    /// Current stage (CSG): 0 security negotiation, 1 operational negotiation.
     pub stage: u8,
-    /// Next stage: 1 operational, 3 full feature phase. Only with `transit`.
+    /// Next stage (NSG): 1 operational negotiation, 3 full feature phase. Only with `transit`.
     pub next_stage: u8,
-    /// Highest version of the protocol that the initiator speaks.
+    /// Highest supported version.
     pub version_max: u8,
-    /// Lowest version.
+    /// Lowest supported version.
     pub version_min: u8,
     /// Length of the text.
     pub data_len: u32,
-    /// The initiator's part of the session's name.
+    /// The initiator's part of the session identifier.
     pub isid: [u8; 6],
     /// The target's part; zero for a new session.
     pub tsih: u16,
-    /// The same throughout a login.
+    /// ITT, the same throughout a login.
     pub task_tag: u32,
-    /// The initiator's name for the connection.
+    /// Connection ID (CID).
     pub connection: u16,
     /// CmdSN: the first of the session.
     pub command_number: u32,
@@ -74,19 +74,19 @@ impl Pdu for LoginRequest {
     }
 }
 
-/// A step of a login.
+/// Login Response.
 //= RFC 7143 §11.13
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoginResponse {
-    /// The target agrees to go on to `next_stage`.
+    /// Transit to `next_stage` (T bit).
     pub transit: bool,
-    /// The text goes on in the next response.
+    /// The text continues in the next response (C bit).
     pub more: bool,
     /// Current stage, as in the request.
     pub stage: u8,
     /// Next stage, as in the request. Only with `transit`.
     pub next_stage: u8,
-    /// Highest version of the protocol that the target speaks.
+    /// Highest supported version.
     pub version_max: u8,
     /// The version in use.
     pub version_active: u8,
@@ -94,11 +94,11 @@ pub struct LoginResponse {
     pub data_len: u32,
     /// As in the request.
     pub isid: [u8; 6],
-    /// The target's part of the session's name, when the login is complete.
+    /// The target's part of the session identifier, once the login is complete.
     pub tsih: u16,
     /// As in the request.
     pub task_tag: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
     /// Status class in the high byte, detail in the low one; zero is success.
     pub status: u16,
@@ -139,17 +139,17 @@ impl Pdu for LoginResponse {
     }
 }
 
-/// A request to end the session or a connection.
+/// Logout Request.
 //= RFC 7143 §11.14
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogoutRequest {
-    /// Deliver it at once.
+    /// Immediate delivery.
     pub immediate: bool,
     /// 0 close the session, 1 close the connection, 2 remove it for recovery.
     pub reason: u8,
-    /// Names the request.
+    /// ITT of the request.
     pub task_tag: u32,
-    /// Which connection; not for reason 0.
+    /// CID; not for reason 0.
     pub connection: u16,
     /// CmdSN.
     pub command_number: u32,
@@ -182,19 +182,19 @@ impl Pdu for LogoutRequest {
     }
 }
 
-/// The answer to a logout.
+/// Logout Response.
 //= RFC 7143 §11.15
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogoutResponse {
     /// 0 closed, 1 connection not found, 2 recovery not supported, 3 clean-up failed.
     pub response: u8,
-    /// As in the request.
+    /// ITT of the request.
     pub task_tag: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
-    /// Seconds to wait before the initiator tries to come back.
+    /// Seconds to wait before a reconnection.
     pub time_to_wait: u16,
-    /// Seconds after which tasks are forgotten.
+    /// Seconds until the target drops the tasks.
     pub time_to_retain: u16,
 }
 

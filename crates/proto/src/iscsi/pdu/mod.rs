@@ -1,9 +1,8 @@
-//! The layouts of iSCSI's PDUs: one type each, with a parser and a builder of its 48-byte header.
+//! The iSCSI PDUs: a type each, with a parser and a builder of its 48-byte header.
 //!
-//! Types and accessors are small enough to vanish when they are inlined: a parser costs the fields
-//! that are used. [`Pdu`] is what can be sent. Lengths and flags are as they stand on the wire;
-//! whether they make sense here and now is for the two ends to say. Multi-byte fields are
-//! big-endian throughout.
+//! Types and accessors are small enough to be inlined away: a parser costs only the fields that are
+//! used. [`Pdu`] can be sent. Lengths and flags are as on the wire; the endpoints check them.
+//! Multi-byte fields are big-endian.
 
 mod command;
 mod data;
@@ -15,18 +14,18 @@ pub use data::{DataIn, DataOut, ReadyToTransfer};
 pub use login::{LoginRequest, LoginResponse, LogoutRequest, LogoutResponse};
 pub use talk::{AsyncMessage, NopIn, NopOut, Reject, TextRequest, TextResponse};
 
-/// A basic header segment.
+/// A basic header segment (BHS).
 pub type Header = [u8; HEADER_BYTES];
 
 /// Length of a basic header segment.
 //= RFC 7143 §11.2: the BHS is 48 bytes.
 pub const HEADER_BYTES: usize = 48;
 
-/// A task tag or transfer tag that names nothing.
+/// The reserved task tag or transfer tag, which stands for none.
 //= RFC 7143 §11.2.1.8: the value 0xffffffff is reserved.
 pub const NO_TAG: u32 = u32::MAX;
 
-/// First bytes of headers, without the bit for immediate delivery.
+/// Opcodes of headers, without the I bit.
 //= RFC 7143 §11.2.1.2
 pub mod opcode {
     #![allow(missing_docs)] // The names are those of the standard.
@@ -50,25 +49,25 @@ pub mod opcode {
     pub const REJECT: u8 = 0x3f;
 }
 
-/// The bit of the first byte that asks for immediate delivery.
+/// Immediate delivery (I bit), in byte 0.
 //= RFC 7143 §11.2.1.1
 const IMMEDIATE: u8 = 0x40;
-/// The bit of the second byte that marks the last PDU of a sequence.
+/// Last PDU of a sequence (F bit), in byte 1.
 const FINAL: u8 = 0x80;
-/// The bit of the second byte that says that text goes on in the next PDU.
+/// The text continues in the next PDU (C bit), in byte 1.
 const CONTINUE: u8 = 0x40;
 
-/// How far the data moved fell short of, or went beyond, what the initiator expected.
+/// Residual flags (O and U bits), in byte 1.
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;
 
-/// The opcode of a PDU, without the immediate bit.
+/// The opcode of a PDU, without the I bit.
 #[inline(always)]
 pub fn opcode_of(header: &Header) -> u8 {
     header[0] & 0x3f
 }
 
-/// Whether a request asks for immediate delivery.
+/// Whether a request has the I bit.
 #[inline(always)]
 pub fn is_immediate(header: &Header) -> bool {
     header[0] & IMMEDIATE != 0
@@ -111,7 +110,7 @@ pub fn lun(header: &Header) -> [u8; 8] {
     get_lun(header)
 }
 
-/// The initiator's task tag.
+/// The initiator task tag (ITT).
 #[inline(always)]
 pub fn task_tag(header: &Header) -> u32 {
     get32(header, 16)
@@ -132,20 +131,20 @@ fn get_lun(header: &Header) -> [u8; 8] {
     *header[8..].first_chunk().expect("a header has 48 bytes")
 }
 
-/// The counters that every answer of a target carries.
+/// The sequence numbers of every target PDU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// StatSN. Reserved in Data-In without status; the next one, not used up, in R2T and in
-    /// NOP-In without a task tag.
+    /// StatSN. Reserved in Data-In without status; in R2T, and in NOP-In without an ITT, the next
+    /// one, which is not consumed.
     pub status: u32,
-    /// ExpCmdSN: the next command number that is wanted.
+    /// ExpCmdSN: the next CmdSN that the target expects.
     pub expected: u32,
-    /// MaxCmdSN: the last one that may be used.
+    /// MaxCmdSN: the last CmdSN of the command window.
     pub max: u32,
 }
 
 impl Numbers {
-    /// The counters of any answer.
+    /// The sequence numbers of any target PDU.
     #[inline(always)]
     pub fn parse(header: &Header) -> Numbers {
         Numbers { status: get32(header, 24), expected: get32(header, 28), max: get32(header, 32) }
@@ -157,14 +156,13 @@ impl Numbers {
     }
 }
 
-/// What can be sent: it writes its header.
+/// A PDU that can be sent.
 pub trait Pdu {
     /// Fills in all of `header`.
     fn write(&self, header: &mut Header);
 
-    /// The header by value. Where it has a place already, [`write`](Self::write) there is much
-    /// faster: a header is filled in by small pieces, and a processor that copies it in large ones
-    /// right afterwards has to wait for them.
+    /// Returns the header by value. [`write`](Self::write) into its final place is much faster: the
+    /// fields are stored one by one, and a wide copy right afterwards misses store forwarding.
     fn build(&self) -> Header {
         let mut header = [0; HEADER_BYTES];
         self.write(&mut header);
@@ -176,7 +174,7 @@ pub trait Pdu {
 struct Layout<'a>(&'a mut Header);
 
 impl<'a> Layout<'a> {
-    /// First two bytes, rest zero.
+    /// Sets the first two bytes; the rest is zero.
     #[inline(always)]
     fn new(header: &'a mut Header, opcode: u8, flags: u8) -> Layout<'a> {
         *header = [0; HEADER_BYTES];
@@ -196,7 +194,7 @@ impl<'a> Layout<'a> {
         self.put(at, value.to_be_bytes())
     }
 
-    /// The length of the data segment; there are never additional headers.
+    /// Length of the data segment; there are never additional header segments.
     #[inline(always)]
     fn data_len(self, len: u32) -> Layout<'a> {
         debug_assert!(len < 1 << 24, "{len} bytes of data do not fit into a PDU");
@@ -217,7 +215,7 @@ mod test {
     pub(super) const LUN: [u8; 8] = [0, 1, 0, 0, 0, 0, 0, 0];
     pub(super) const NUMBERS: Numbers = Numbers { status: 0x21, expected: 0x22, max: 0x23 };
 
-    /// The first 24 bytes as given, the counters, and the last twelve.
+    /// The first 24 bytes as given, the sequence numbers, and the last twelve bytes.
     pub(super) fn answer(first: &str, last: [u8; 12]) -> Header {
         let mut expect = header(first);
         expect[24..36].copy_from_slice(&[0, 0, 0, 0x21, 0, 0, 0, 0x22, 0, 0, 0, 0x23]);
@@ -225,7 +223,7 @@ mod test {
         expect
     }
 
-    /// The first 24 bytes of a header in hexadecimal, rest zero.
+    /// The first 24 bytes of a header in hexadecimal, the rest zero.
     pub(super) fn header(hexadecimal: &str) -> Header {
         let digits: Vec<u8> = hexadecimal.bytes().filter(|byte| *byte != b' ').collect();
         let mut header = [0; HEADER_BYTES];
@@ -236,7 +234,7 @@ mod test {
         header
     }
 
-    /// Checks both directions against the bytes.
+    /// Checks parser and builder against the bytes.
     pub(super) fn golden<P: PartialEq + std::fmt::Debug>(
         pdu: P,
         build: impl Fn(&P) -> Header,

@@ -1,27 +1,27 @@
-//! What the ends say beside commands: text, pings, news and rejections.
+//! PDUs of text, NOP, asynchronous messages and rejects.
 
 use super::{
     CONTINUE, FINAL, Header, IMMEDIATE, Layout, NO_TAG, Numbers, Pdu, data_len, flag, get_lun,
     get16, get32, is_immediate, opcode,
 };
 
-/// A request in text, such as for the list of targets.
+/// Text Request, such as SendTargets.
 //= RFC 7143 §11.10
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextRequest {
-    /// Deliver it at once.
+    /// Immediate delivery.
     pub immediate: bool,
-    /// The initiator has said everything.
+    /// The initiator has no more text (F bit).
     pub last: bool,
-    /// The text goes on in the next request.
+    /// The text continues in the next request (C bit).
     pub more: bool,
     /// Length of the text.
     pub data_len: u32,
-    /// Which logical unit, copied from the response that is continued.
+    /// LUN field, copied from the response being continued.
     pub lun: [u8; 8],
-    /// The same throughout an exchange.
+    /// ITT, the same throughout an exchange.
     pub task_tag: u32,
-    /// Copied from the response that is continued, or [`NO_TAG`](super::NO_TAG).
+    /// TTT of the response being continued, or [`NO_TAG`](super::NO_TAG).
     pub transfer_tag: u32,
     /// CmdSN.
     pub command_number: u32,
@@ -59,23 +59,23 @@ impl Pdu for TextRequest {
     }
 }
 
-/// An answer in text.
+/// Text Response.
 //= RFC 7143 §11.11
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextResponse {
-    /// The target has said everything.
+    /// The target has no more text (F bit).
     pub last: bool,
-    /// The text goes on in the next response.
+    /// The text continues in the next response (C bit).
     pub more: bool,
     /// Length of the text.
     pub data_len: u32,
-    /// Which logical unit, to be copied.
+    /// LUN field, to be copied into the next request.
     pub lun: [u8; 8],
     /// As in the request.
     pub task_tag: u32,
-    /// To be copied into the next request, or [`NO_TAG`] when `last`.
+    /// TTT, to be copied into the next request, or [`NO_TAG`] when `last`.
     pub transfer_tag: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
 }
 
@@ -106,19 +106,19 @@ impl Pdu for TextResponse {
     }
 }
 
-/// A ping, or the answer to one.
+/// NOP-Out: a ping, or the response to one.
 //= RFC 7143 §11.18
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NopOut {
-    /// Deliver it at once; always so for an answer.
+    /// Immediate delivery; always for a response.
     pub immediate: bool,
-    /// Length of the data to be sent back.
+    /// Length of the ping data.
     pub data_len: u32,
-    /// Copied from the NOP-In that is answered.
+    /// LUN field, copied from the NOP-In.
     pub lun: [u8; 8],
-    /// Names the ping, or [`NO_TAG`](super::NO_TAG) when no answer is wanted.
+    /// ITT, or [`NO_TAG`](super::NO_TAG) if no response is wanted.
     pub task_tag: u32,
-    /// Copied from the NOP-In that is answered, or [`NO_TAG`](super::NO_TAG).
+    /// TTT of the NOP-In, or [`NO_TAG`](super::NO_TAG).
     pub transfer_tag: u32,
     /// CmdSN.
     pub command_number: u32,
@@ -153,19 +153,19 @@ impl Pdu for NopOut {
     }
 }
 
-/// The answer to a ping, or a ping.
+/// NOP-In: the response to a ping, or a ping.
 //= RFC 7143 §11.19
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NopIn {
-    /// Length of the data sent back.
+    /// Length of the ping data.
     pub data_len: u32,
-    /// To be copied into the answer.
+    /// LUN field, to be copied into the response.
     pub lun: [u8; 8],
-    /// The ping that is answered, or [`NO_TAG`].
+    /// ITT of the NOP-Out, or [`NO_TAG`].
     pub task_tag: u32,
-    /// To be copied into the answer, or [`NO_TAG`] when none is wanted.
+    /// TTT, to be copied into the response, or [`NO_TAG`] if none is wanted.
     pub transfer_tag: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
 }
 
@@ -193,19 +193,20 @@ impl Pdu for NopIn {
     }
 }
 
-/// News that nobody asked for.
+/// Asynchronous Message.
 //= RFC 7143 §11.9
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsyncMessage {
     /// Length of the sense data.
     pub data_len: u32,
-    /// Which logical unit; only for event 0.
+    /// LUN field; only for event 0.
     pub lun: [u8; 8],
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
-    /// 0 SCSI event, 1 log out please, 2 connection will drop, 3 all will drop, 4 negotiate please.
+    /// 0 SCSI event, 1 logout requested, 2 connection will drop, 3 all will drop, 4 negotiation
+    /// requested.
     pub event: u8,
-    /// Three parameters: seconds, for the events above.
+    /// Three parameters, which are seconds for these events.
     pub parameters: [u16; 3],
 }
 
@@ -237,15 +238,15 @@ impl Pdu for AsyncMessage {
     }
 }
 
-/// A PDU was not taken; its header follows as data.
+/// Reject; the rejected header follows as data.
 //= RFC 7143 §11.17
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reject {
-    /// Why, by the table of the standard.
+    /// Reason code.
     pub reason: u8,
-    /// Length of the header that follows.
+    /// Length of the rejected header.
     pub data_len: u32,
-    /// The counters.
+    /// Sequence numbers.
     pub numbers: Numbers,
 }
 

@@ -1,4 +1,4 @@
-//! Requests in text during full feature phase: which targets are there.
+//! Text requests in full feature phase: SendTargets.
 
 use crate::Outbox;
 
@@ -10,7 +10,7 @@ use super::super::text::{TextError, pairs, put};
 use super::control::reason;
 use super::{IscsiTarget, Stage};
 
-/// An exchange of texts in progress.
+/// A text exchange in progress.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     task_tag: u32,
@@ -20,9 +20,9 @@ pub(super) struct Exchange {
     sent: usize,
 }
 
-/// The longest request, over all its PDUs.
+/// Longest request, over all its PDUs.
 const REQUEST_MAX_BYTES: usize = 64 << 10;
-/// The most keys in one.
+/// Maximum number of keys in one.
 const KEYS_MAX: usize = 64;
 
 impl IscsiTarget {
@@ -45,7 +45,7 @@ impl IscsiTarget {
             _ => return self.reject(header, reason::INVALID_FIELD, out),
         };
         let too_long = exchange.request.len() + self.gathered.len() > REQUEST_MAX_BYTES;
-        // A PDU whose text was cut when it was gathered is too long as well.
+        // A PDU with truncated text is too long, too.
         let cut = request.data_len as usize != self.gathered.len();
         //= RFC 7143 §11.10.2: with the C bit set the F bit is zero.
         if too_long || cut || request.last && request.more {
@@ -63,7 +63,7 @@ impl IscsiTarget {
         self.send_text(&request, exchange, out);
     }
 
-    /// Sends the next part of an answer, and keeps the exchange if it goes on.
+    /// Sends the next part of a response, and keeps the exchange if it continues.
     fn send_text(&mut self, request: &TextRequest, mut exchange: Exchange, out: &mut Outbox) {
         let rest = exchange.answer.len() - exchange.sent;
         let len = rest.min(self.params.send_max as usize);
@@ -88,8 +88,8 @@ impl IscsiTarget {
         }
     }
 
-    /// The answer; `None` when the one thing that was asked makes no sense. Initiators take a Reject
-    /// for the failure that it is, and `NotUnderstood` for a broken list of targets.
+    /// The response; `None` to reject an invalid request. Initiators take a Reject for a failure,
+    /// but `NotUnderstood` for a broken list of targets.
     fn answer_text(&mut self, text: &[u8]) -> Result<Option<Vec<u8>>, TextError> {
         let (mut answer, mut sense) = (Vec::new(), pairs(text).nth(1).is_some() || text.is_empty());
         let mut asked = false;
@@ -125,7 +125,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Lists what was asked for. False when that is neither of these.
+    /// Lists the requested targets. False for an invalid value.
     //= RFC 7143 §C: All, one name, or nothing for the target of this session.
     fn send_targets(&self, value: &str, answer: &mut Vec<u8>) -> bool {
         let normal = self.stage == Stage::Normal;
@@ -151,7 +151,7 @@ impl IscsiTarget {
 }
 
 impl Params {
-    /// The peer takes data segments up to that length from now on.
+    /// Sets the peer's MaxRecvDataSegmentLength.
     fn set_send_max(&mut self, longest: u32) {
         self.send_max = longest.min(Params::longest_segment(self.data_digest));
     }

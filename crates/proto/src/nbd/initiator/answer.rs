@@ -9,26 +9,26 @@ use super::super::wire::{
 };
 use super::{NbdInitiator, violation};
 
-/// Most pieces that the data of a read may be received in, out of order.
+/// Maximum number of separate ranges in which a read's data may arrive.
 const PIECES_MAX: usize = 64;
-/// Longest words of an error.
+/// Longest error message.
 const WORDS_MAX: u32 = 4096 + 16;
 
-/// The next piece of the stream.
+/// The next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
-    /// The head of a reply.
+    /// The header of a reply.
     Head,
     /// Data of a read: slot, offset, bytes left, and whether the reply ends with it.
     Data { slot: u16, at: u32, left: u32, ends: bool },
-    /// The fixed fields of a chunk.
+    /// The fixed part of a chunk.
     Chunk { slot: u16, kind: u16, len: u32, ends: bool },
     /// Bytes to skip.
     Skip { slot: u16, left: u32, ends: bool },
 }
 
 impl NbdInitiator {
-    /// Takes the next piece; true while there may be more.
+    /// Takes the next part; true while there may be more.
     #[inline]
     pub(super) fn answer(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<bool, Ending> {
         match self.incoming {
@@ -70,7 +70,7 @@ impl NbdInitiator {
 
     #[inline]
     fn begin_answer(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<bool, Ending> {
-        // A simple answer is the shorter one: its length tells which it is.
+        // A simple reply is the shorter one; only structured replies are longer.
         if !self.structured {
             let Some(head) = self.head.take::<SIMPLE_BYTES>(bytes) else { return Ok(false) };
             self.simple(&head, out)?;
@@ -94,7 +94,7 @@ impl NbdInitiator {
         Ok(true)
     }
 
-    /// The slot that a cookie names.
+    /// The slot of a cookie.
     #[inline]
     fn slot_of(&mut self, cookie: u64) -> Result<u16, Ending> {
         let slot = u16::try_from(cookie as u32).ok();
@@ -150,7 +150,7 @@ impl NbdInitiator {
         Ok(())
     }
 
-    /// The fixed part of a chunk is here.
+    /// The fixed part of a chunk is complete.
     fn chunk(
         &mut self,
         slot: u16,
@@ -181,7 +181,7 @@ impl NbdInitiator {
         self.end_chunk(slot, ends, out)
     }
 
-    /// Where in the part that was asked for a piece lies, which has not come before.
+    /// Checks that a chunk's data is new and within the requested range; returns its place there.
     //= NBD §Structured reply chunks: what comes lies in what was asked for, and never twice.
     fn claim(&mut self, slot: u16, offset: u64, count: u32) -> Result<u32, Ending> {
         let asked = &mut self.ios[slot];
@@ -209,7 +209,7 @@ impl NbdInitiator {
         Ok(at)
     }
 
-    /// Puts a part of data into the buffer of its I/O, or one that is lent now.
+    /// Copies data into the buffer of its I/O, or into one lent now.
     #[inline]
     fn place(&mut self, slot: u16, at: u32, part: &[u8], out: &Outbox) -> Result<(), Ending> {
         self.put(slot, at, part.len(), out, |to| to.copy_from_slice(part))
@@ -235,7 +235,7 @@ impl NbdInitiator {
         Ok(())
     }
 
-    /// A chunk is complete, and with it the answer if it ends.
+    /// A chunk is complete, and the reply, too, if it ends.
     fn end_chunk(&mut self, slot: u16, ends: bool, out: &mut Outbox) -> Result<(), Ending> {
         self.incoming = Incoming::Head;
         if !ends {
@@ -251,7 +251,7 @@ impl NbdInitiator {
     }
 }
 
-/// Bytes of a chunk that say what the others are.
+/// Length of a chunk's fixed part.
 fn prefix(kind: u16) -> usize {
     match kind {
         chunk::DATA => 8,

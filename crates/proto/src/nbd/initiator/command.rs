@@ -1,4 +1,4 @@
-//! I/Os on their way out.
+//! Submits I/Os as commands.
 
 use block::{Cause, Fault, Io, Op};
 
@@ -39,7 +39,7 @@ impl NbdInitiator {
         self.geometry.check(io).err()
     }
 
-    /// Sends the next command of an I/O, or ends it.
+    /// Sends the next command of an I/O, or completes it.
     #[inline]
     pub(super) fn send(&mut self, slot: u16, out: &mut Outbox) {
         let next = &mut self.ios[slot];
@@ -47,11 +47,11 @@ impl NbdInitiator {
         let has_flush = self.flags & flag::FLUSH != 0;
         let has_fua = self.flags & flag::FUA != 0;
         let kind = match next.op {
-            // Without a cache there is nothing to flush.
+            // Without FLUSH the server has no volatile cache.
             Op::Flush if next.own.part != 0 || !has_flush => return self.finish(slot, Ok(())),
             Op::Flush => command::FLUSH,
             _ if left == 0 && next.fua && !has_fua && has_flush => {
-                // What cannot be durable at once is flushed behind.
+                // Without FUA a flush follows the write.
                 next.op = Op::Flush;
                 command::FLUSH
             }

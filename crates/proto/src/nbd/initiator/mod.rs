@@ -17,16 +17,16 @@ use answer::Incoming;
 pub struct NbdConfig {
     /// The export.
     pub export: String,
-    /// I/Os in flight at most.
+    /// Maximum number of I/Os in flight.
     pub max_outstanding: u16,
-    /// How long the choice of the export may take.
+    /// Time limit of the negotiation.
     pub login_timeout: Nanos,
-    /// Time-out of an I/O, after which the connection counts as lost; 0 is for ever.
+    /// Time-out of an I/O, after which the connection counts as lost; 0 for none.
     pub io_timeout: Nanos,
 }
 
 impl NbdConfig {
-    /// The usual settings, for this export.
+    /// Default settings for this export.
     pub fn new(export: &str) -> NbdConfig {
         NbdConfig {
             export: export.to_owned(),
@@ -52,18 +52,18 @@ pub struct NbdInitiator {
     /// The server's description of the export.
     description: Option<String>,
     ios: IoTable<Progress>,
-    /// Rises with each command, so that no late answer is taken for another's.
+    /// Incremented by each command, so that a late reply never matches another command.
     turn: u32,
     incoming: Incoming,
 }
 
-/// How far the commands of an I/O are.
+/// Progress of an I/O.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Bytes that earlier commands for it did, and those that the one in flight is for.
+    /// Bytes done by earlier commands, and bytes of the one in flight.
     done: u32,
     part: u32,
-    /// Received ranges of a read, in order, that do not touch.
+    /// Received ranges of a read, in order and merged.
     came: Vec<(u32, u32)>,
     error: u32,
     cookie: u64,
@@ -72,7 +72,7 @@ struct Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Greeting,
-    /// The answer to an option: its head, or so many bytes behind it.
+    /// A reply to an option: its header, or this many bytes of its data.
     Structured,
     Going,
     OptionData {
@@ -89,7 +89,7 @@ fn violation(rule: &'static str, at: usize) -> Ending {
 }
 
 impl NbdInitiator {
-    /// A connection that opens with what the server says first.
+    /// A new connection, which waits for the server's greeting.
     pub fn new(config: NbdConfig, now: Nanos) -> NbdInitiator {
         NbdInitiator {
             stage: Stage::Greeting,

@@ -1,4 +1,4 @@
-//! From the greeting to the first command.
+//! Negotiation: from the greeting to the first command.
 
 use block::Geometry;
 
@@ -11,9 +11,9 @@ use super::super::wire::{
 };
 use super::{NbdInitiator, Stage, violation};
 
-/// Longest answer to an option that is looked at: an error may be a long one.
+/// Longest option reply that is read: an error message may be long.
 const ANSWER_MAX_BYTES: u32 = EXPORT_MAX_BYTES as u32 + 64;
-/// Words of a server that are told.
+/// Longest server message that is shown.
 const WORDS_MAX_BYTES: usize = 200;
 
 impl NbdInitiator {
@@ -54,7 +54,7 @@ impl NbdInitiator {
         }
         let flags = u16_at(greeting, 16);
         if u64_at(greeting, 8) != OPTION_MAGIC || flags & hello::FIXED_NEWSTYLE == 0 {
-            let why = "the server speaks an old NBD: fixed newstyle is needed";
+            let why = "the server speaks an old NBD protocol, not fixed newstyle";
             return Err(Ending::Refused(why.to_owned()));
         }
         let answer = flags & (hello::FIXED_NEWSTYLE | hello::NO_ZEROES);
@@ -114,7 +114,7 @@ impl NbdInitiator {
         }
     }
 
-    /// A piece of information on the export.
+    /// Parses an information item of the export.
     fn told(&mut self, data: &[u8]) -> Result<(), Ending> {
         let kind = data.first_chunk().map(|kind| u16::from_be_bytes(*kind));
         match (kind, data.len()) {
@@ -129,7 +129,7 @@ impl NbdInitiator {
                     return Err(violation(rule, 2));
                 }
                 let block = least.max(512);
-                // Whole blocks, and never so much that our own limits do not hold.
+                // Whole blocks, and within our own limit.
                 self.max_request = most.min(REQUEST_MAX_BYTES) / block * block;
                 self.max_request = self.max_request.max(block);
                 self.shape(self.geometry.bytes(), block);
@@ -138,7 +138,7 @@ impl NbdInitiator {
                 return Err(violation("NBD §NBD_REP_INFO: lengths of what is told", 0));
             }
             (Some(info::DESCRIPTION), _) => self.description = words_of(&data[2..]),
-            // Its name.
+            // NBD_INFO_NAME.
             (Some(_), _) => {}
         }
         Ok(())
@@ -160,8 +160,8 @@ impl NbdInitiator {
         let why = match kind {
             reply::UNKNOWN => format!("the server has no export '{name}'"),
             reply::POLICY => format!("the server does not let us use '{name}'"),
-            reply::TLS_REQUIRED => "the server wants TLS, which is not spoken here".to_owned(),
-            reply::UNSUPPORTED => "the server speaks an old NBD: it knows no NBD_OPT_GO".to_owned(),
+            reply::TLS_REQUIRED => "the server requires TLS, which is not supported".to_owned(),
+            reply::UNSUPPORTED => "the server does not support NBD_OPT_GO".to_owned(),
             reply::INVALID | reply::TOO_BIG => format!("the server does not understand '{name}'"),
             other => format!("the server refuses (NBD error {})", other & !reply::ERROR),
         };
@@ -172,7 +172,7 @@ impl NbdInitiator {
     }
 }
 
-/// Words of a server that may be shown, if there are any.
+/// A server's message, if printable.
 fn words_of(data: &[u8]) -> Option<String> {
     let said = String::from_utf8_lossy(&data[..data.len().min(WORDS_MAX_BYTES)]);
     let said: String = said.chars().filter(|letter| !letter.is_control()).collect();

@@ -1,4 +1,4 @@
-//! Commands of a client, and writes of all lengths.
+//! Commands of a client, with writes of any length.
 
 use block::{Buf, Done, Io, Op, Pool, Tag};
 
@@ -8,7 +8,7 @@ use crate::{Ending, Outbox};
 use super::super::wire::{Asked, REQUEST_MAX_BYTES, command, error, error_of, simple_reply};
 use super::{NbdTarget, Stage, violation};
 
-/// I/Os that one command has with its volume at a time.
+/// I/Os of one command in flight.
 pub(super) const PARTS: usize = IOS_PER_COMMAND as usize;
 
 /// A command in flight.
@@ -18,7 +18,7 @@ pub(super) struct Slot {
     pub(super) work: Work,
     pub(super) offset: u64,
     pub(super) len: u32,
-    /// Bytes requested of the volume.
+    /// Bytes submitted to the volume.
     pub(super) asked: u32,
     /// Bytes of data received.
     came: u32,
@@ -27,22 +27,22 @@ pub(super) struct Slot {
     /// The error of its reply; 0 is success.
     pub(super) error: u32,
     fua: bool,
-    /// Data of a part that is not complete yet, and its length.
+    /// Data of an incomplete part, and its length.
     buf: Option<Buf>,
     have: u32,
-    /// Parts of a read that are sent together: place, length, data.
+    /// Parts of a read that are sent together: offset, length, data.
     pub(super) parts: Vec<(u32, u32, Buf)>,
     pub(super) starving: bool,
 }
 
-/// What a command does.
+/// The operation of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Work {
     #[default]
     None,
     Read,
     Write,
-    /// Trim, zeroes or flush.
+    /// Trim, write zeroes or flush.
     Other(Op),
 }
 
@@ -51,7 +51,7 @@ impl Slot {
         self.flying.iter().any(Option::is_some)
     }
 
-    /// Nothing more is begun for it.
+    /// Submits no more I/Os of it.
     pub(super) fn cut_short(&mut self) {
         if self.work != Work::None && self.asked < self.len && self.error == 0 {
             self.error = error::SHUTDOWN;
@@ -65,7 +65,7 @@ impl Slot {
 }
 
 impl NbdTarget {
-    /// A command comes in.
+    /// Handles a command.
     #[inline(always)]
     pub(super) fn command(&mut self, asked: Asked, out: &mut Outbox) -> Result<(), Ending> {
         match asked.kind {
@@ -141,7 +141,7 @@ impl NbdTarget {
         Ok(())
     }
 
-    /// Data of a write.
+    /// Receives data of a write.
     #[inline(always)]
     pub(super) fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) {
         let Some(slot) = self.sink else { return };
@@ -167,7 +167,7 @@ impl NbdTarget {
         }
     }
 
-    /// Collects a part of the data, and submits it to the volume when it is complete.
+    /// Collects a part of the data, and submits it to the volume when complete.
     fn collect(&mut self, slot: u16, part: &mut &[u8], out: &mut Outbox) {
         let held = &mut self.slots[slot];
         if held.buf.is_none() && held.error == 0 {
@@ -202,7 +202,7 @@ impl NbdTarget {
         let Some(buf) = held.buf.take() else { return };
         let (len, offset) = (held.have, held.offset + u64::from(held.asked));
         held.have = 0;
-        // A long write has more parts than names: the first name is for all beyond.
+        // A long write has more parts than tag bits: the first number serves for all beyond.
         held.asked += len;
         let at = held.flying.iter().position(Option::is_none).unwrap_or(0);
         let count = held.flying[at].map_or(1, |(count, _)| count + 1);
@@ -212,7 +212,7 @@ impl NbdTarget {
         self.backlog.request(unit, io);
     }
 
-    /// Everything but reads, writes and the end.
+    /// Handles everything except reads, writes and disconnects.
     #[cold]
     fn other(&mut self, asked: Asked, out: &mut Outbox) -> Result<(), Ending> {
         let trims = self.export().geometry.trim_zeroes;
@@ -232,14 +232,14 @@ impl NbdTarget {
         let held = &mut self.slots[slot];
         held.error = error;
         if op == Op::Flush {
-            // Its own answer is durable, and it has no length.
+            // Its reply is durable itself, and it has no length.
             (held.fua, held.len) = (error == 0, 0);
         }
         self.work_on(slot, out);
         Ok(())
     }
 
-    /// The next I/O of a command that moves no data, or its answer.
+    /// Submits the next I/O of a command without data, or replies.
     fn work_on(&mut self, slot: u16, out: &mut Outbox) {
         let (unit, volatile) = (self.export().id, self.export().geometry.volatile);
         let held = &mut self.slots[slot];
@@ -289,7 +289,7 @@ impl NbdTarget {
         }
     }
 
-    /// Answers a write whose data have come and are written.
+    /// Replies to a write whose data has been received and written.
     #[inline(always)]
     fn finish_write(&mut self, slot: u16, out: &mut Outbox) {
         let held = &self.slots[slot];
@@ -299,7 +299,7 @@ impl NbdTarget {
         }
     }
 
-    /// Answers what brings no data.
+    /// Sends a reply without data.
     #[inline(always)]
     fn finish(&mut self, slot: u16, out: &mut Outbox) {
         let held = &mut self.slots[slot];

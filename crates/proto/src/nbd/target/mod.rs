@@ -19,9 +19,10 @@ use command::Slot;
 /// Settings of the target.
 #[derive(Clone, Copy, Debug)]
 pub struct NbdTargetConfig {
-    /// How long a client may take to choose an export.
+    /// Time limit of the negotiation.
     pub login_timeout: Nanos,
-    /// Commands in flight on a connection. NBD cannot tell a client: who sends more is ended.
+    /// Commands in flight on a connection. NBD cannot announce it: a client that exceeds it is
+    /// disconnected.
     pub max_commands: u16,
 }
 
@@ -39,17 +40,17 @@ pub struct NbdTarget {
     stage: Stage,
     until: Nanos,
     head: Collector,
-    /// Options that the client has sent.
+    /// Number of options received.
     options: u32,
     no_zeroes: bool,
     structured: bool,
-    /// Index of what was chosen.
+    /// Index of the chosen export.
     export: usize,
     slots: Slots<Slot>,
     /// The write whose data comes next.
     sink: Option<u16>,
     backlog: Backlog,
-    /// The connection is gone.
+    /// The connection is closed.
     gone: bool,
     finished: bool,
 }
@@ -57,15 +58,15 @@ pub struct NbdTarget {
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The client's flags come next.
+    /// Waiting for the client's flags.
     Hello,
-    /// An option comes next.
+    /// Waiting for an option.
     Option,
-    /// The data of an option come next: which, and how many bytes.
+    /// Waiting for an option's data: option and number of bytes.
     OptionData(u32, u32),
     /// Transmission: commands are served.
     Serving,
-    /// No more commands: the connection ends when all are answered.
+    /// No more commands: the connection ends once all are answered.
     Leaving,
 }
 
@@ -74,7 +75,7 @@ fn violation(rule: &'static str) -> Ending {
 }
 
 impl NbdTarget {
-    /// A fresh connection. What it has to say first comes with [`begin`](Target::begin).
+    /// A new connection. Its greeting comes with [`begin`](Target::begin).
     pub fn new(exports: Arc<NbdExports>, config: NbdTargetConfig, now: Nanos) -> NbdTarget {
         NbdTarget {
             exports,
@@ -98,7 +99,7 @@ impl NbdTarget {
         &self.exports.list()[self.export]
     }
 
-    /// Takes as much as can be taken; true while there may be more.
+    /// Handles as much as possible; true while there may be more.
     #[inline(always)]
     fn step(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<bool, Ending> {
         match self.stage {
@@ -187,7 +188,8 @@ impl Target for NbdTarget {
     }
 
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // There is no way to ask: what was begun is answered, and then the connection ends.
+        // NBD has no way to ask a client to leave: commands in flight are answered, then the
+        // connection ends.
         self.stage = Stage::Leaving;
         self.slots.iter_mut().for_each(|(_, slot)| slot.cut_short());
         if let Some(slot) = self.sink.take() {

@@ -1,4 +1,4 @@
-//! From the first byte to the choice of an export.
+//! Negotiation: from the greeting to the choice of an export.
 
 use crate::{Ending, Outbox};
 
@@ -9,13 +9,13 @@ use super::super::wire::{
 };
 use super::{NbdTarget, Stage, violation};
 
-/// Longest data of an option that is looked at: a name, and a list of what to tell.
+/// Longest option data that is read: a name and a list of information items.
 const OPTION_MAX_BYTES: u32 = 2 * EXPORT_MAX_BYTES as u32;
-/// Options of one connection: each costs a little work, and none is wanted twice.
+/// Maximum number of options per connection, as each costs work.
 const OPTIONS_MAX: u32 = 256;
-/// What clients do best.
+/// Preferred block size.
 const PREFERRED_BYTES: u32 = 4096;
-/// Zeroes behind an answer to EXPORT_NAME, for clients that want them.
+/// Zeroes behind the reply to EXPORT_NAME, for clients without NO_ZEROES.
 const PADDING_BYTES: usize = 124;
 
 impl NbdTarget {
@@ -95,7 +95,7 @@ impl NbdTarget {
                 say(kind, reply::INVALID, b"this option has no data", out);
             }
             option::INFO | option::GO => self.info(kind, data, out),
-            _ => say(kind, reply::UNSUPPORTED, b"not known here", out),
+            _ => say(kind, reply::UNSUPPORTED, b"unknown option", out),
         }
         Ok(())
     }
@@ -129,14 +129,14 @@ impl NbdTarget {
         say(option::LIST, reply::ACK, &[], out);
     }
 
-    /// Tells of an export, and begins to serve it if that is wanted.
+    /// Describes an export, and starts to serve it for GO.
     //= NBD §NBD_OPT_GO: name, then which information is wanted; the size is always told.
     fn info(&mut self, kind: u32, data: &[u8], out: &mut Outbox) {
         let Some((name, wanted)) = asked_of(data) else {
             return say(kind, reply::INVALID, b"lengths do not match", out);
         };
         let Some(index) = self.exports.find(name) else {
-            return say(kind, reply::UNKNOWN, b"there is no such export", out);
+            return say(kind, reply::UNKNOWN, b"no such export", out);
         };
         let export = &self.exports.list()[index];
         let geometry = export.geometry;
@@ -165,7 +165,7 @@ impl NbdTarget {
     }
 }
 
-/// The name in the data of GO and INFO, and what is wanted besides.
+/// The name and the information items in the data of GO and INFO.
 fn asked_of(data: &[u8]) -> Option<(&[u8], &[[u8; 2]])> {
     let (len, rest) = data.split_first_chunk::<4>()?;
     let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*len) as usize)?;

@@ -1,4 +1,4 @@
-//! Reads: out of memory at once, or from the volume in parts.
+//! Reads: from memory at once, or from the volume in parts.
 
 use block::{Buf, Io, Op, Pool, Tag};
 
@@ -11,7 +11,7 @@ use super::super::wire::{
 use super::NbdTarget;
 use super::command::{PARTS, Work};
 
-/// Header of a reply, and of its place.
+/// Header of a chunk with data.
 const HEAD_BYTES: usize = CHUNK_BYTES + 8;
 
 impl NbdTarget {
@@ -31,7 +31,7 @@ impl NbdTarget {
         Ok(())
     }
 
-    /// Continues a read, as far as there are buffers and room to send.
+    /// Continues a read, as far as there are buffers and room in the outbox.
     #[inline(always)]
     fn read_on(&mut self, slot: u16, out: &mut Outbox) {
         let export = &self.exports.list()[self.export];
@@ -108,7 +108,7 @@ impl NbdTarget {
         self.end_read(slot, out);
     }
 
-    /// Answers a read of which nothing is in flight any more.
+    /// Ends a read that has nothing in flight.
     fn end_read(&mut self, slot: u16, out: &mut Outbox) {
         let held = &mut self.slots[slot];
         let (cookie, error) = (held.cookie, held.error);
@@ -135,12 +135,12 @@ impl NbdTarget {
         self.release(slot);
     }
 
-    /// The read in a slot waits for a buffer, or for room in the outbox.
+    /// Queues a read that waits for a buffer or for room in the outbox.
     #[cold]
     fn starve(&mut self, slot: u16, out: &mut Outbox) {
         let quiet = !self.backlog.is_reading() && out.is_empty();
         let held = &mut self.slots[slot];
-        // Nothing will come back but what it holds itself.
+        // Only its own parts could free a buffer.
         if quiet && !held.parts.is_empty() && !held.is_flying() {
             held.error = error::NOMEM;
             return self.end_read(slot, out);
@@ -150,7 +150,7 @@ impl NbdTarget {
         }
     }
 
-    /// Retries reads that wait, in order.
+    /// Retries waiting reads, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
         for _ in 0..self.backlog.starving.len() {
@@ -166,7 +166,7 @@ impl NbdTarget {
     }
 }
 
-/// Head of a chunk with data.
+/// Header of a chunk with data.
 #[inline(always)]
 fn data_head(flags: u16, cookie: u64, offset: u64, len: u32, out: &mut Outbox) {
     let head = out.reserve(HEAD_BYTES);
@@ -183,4 +183,4 @@ fn has_room(len: usize, out: &Outbox) -> bool {
     has_room_by_reference(len, HEAD_BYTES, out)
 }
 
-const _: () = assert!(PARTS <= 4, "the names of parts fit behind that of the slot");
+const _: () = assert!(PARTS <= 4, "a tag has room for the part beside the slot");

@@ -1,4 +1,4 @@
-//! The admin queue of an association.
+//! The host's end of an admin queue.
 
 use block::{Cause, Done, Fault, Geometry, Io, Nanos};
 
@@ -11,11 +11,11 @@ use super::control::{Control, Reply, Rhythm};
 use super::link::Link;
 use super::{Association, NvmeInitiatorConfig};
 
-/// The admin queue of an association: it connects, enables the controller, learns the shape of the
-/// namespace, and keeps the association alive.
+/// The admin queue of an association: connects, enables the controller, identifies the namespace,
+/// and sends Keep Alives.
 ///
-/// It is an [`Initiator`] without room for I/Os, so that whoever drives initiators can drive it,
-/// and can use it alone to learn the shape of a volume. Closing shuts the controller down.
+/// It is an [`Initiator`] without room for I/Os, so that any driver of initiators can drive it, or
+/// use it alone to query a volume. Closing shuts the controller down.
 #[derive(Debug)]
 pub struct NvmeAdmin {
     control: Control,
@@ -27,7 +27,7 @@ pub struct NvmeAdmin {
     done: Vec<Done>,
 }
 
-/// What is asked of a controller that is ready.
+/// The commands to a ready controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Queues,
@@ -39,12 +39,12 @@ enum Question {
     Nothing,
 }
 
-/// What the answers say.
+/// What was identified.
 #[derive(Clone, Copy, Debug, Default)]
 struct Learned {
     queues: u16,
     geometry: Option<Geometry>,
-    /// Limits of the NVM command set, as they stand in the structure; 0 without.
+    /// Raw limits of the NVM command set; 0 if absent.
     zeroes_exponent: u8,
     trim_blocks: u32,
 }
@@ -53,7 +53,7 @@ struct Learned {
 //= NVMe-oF §Connect command: an admin queue has at least 32.
 const ENTRIES: u16 = 32;
 
-/// Longest that a transfer of ours is, whatever the controller allows.
+/// Longest transfer of ours, whatever the controller allows.
 const TRANSFER_MAX_BYTES: u64 = 1 << 30;
 
 /// Most blocks in one command.
@@ -85,7 +85,7 @@ impl NvmeAdmin {
         }
     }
 
-    /// What was learned, once I/O queues may be opened.
+    /// The association, once I/O queues may be opened.
     pub fn ready(&self) -> Option<&Association> {
         self.association.as_ref()
     }
@@ -104,21 +104,21 @@ impl NvmeAdmin {
         Ok(())
     }
 
-    /// Whether the controller is one that we can work with.
+    /// Checks that we support this controller.
     fn check_controller(&self) -> Result<(), Ending> {
         let page = &self.control.facts().controller;
         let refuse = |why: &str| Err(Ending::Refused(why.to_owned()));
         //= NVMe base §CNTRLTYPE: 0 is not told, 1 an I/O controller.
         if page[111] > 1 {
-            return refuse("the controller is not for I/O");
+            return refuse("the controller is not an I/O controller");
         }
         //= NVMe base §SGLS: bits 1:0 say whether SGLs are supported.
         if get32(page, 536) & 3 == 0 {
-            return refuse("the controller does without SGLs, which NVMe over TCP needs");
+            return refuse("the controller does not support SGLs, which NVMe/TCP requires");
         }
         //= NVMe-oF §Identify Controller: IOCCSZ is at least 4, and ICDOFF is what we do with.
         if get32(page, 1792) < 4 || get16(page, 1800) != 0 {
-            return refuse("the controller wants capsules of a kind that we do not have");
+            return refuse("the controller's IOCCSZ or ICDOFF is not supported");
         }
         Ok(())
     }
@@ -157,21 +157,21 @@ impl NvmeAdmin {
         }
     }
 
-    /// Learns from an answer, and says what to ask next.
+    /// Handles a completion; returns the next command.
     fn learn(&mut self, completion: &Completion, data: &[u8]) -> Result<Question, Ending> {
         let status = completion.status;
         let fail = |what: &str| Err(Ending::Refused(format!("{what}: {status}")));
         let whole = status.is_success() && data.len() == 4096;
         let id = self.namespace;
         match self.question {
-            Question::Queues if !status.is_success() => fail("asking for queues"),
+            Question::Queues if !status.is_success() => fail("requesting queues"),
             Question::Queues => {
                 let (submission, completion) =
                     (completion.result as u16, (completion.result >> 16) as u16);
                 self.learned.queues = submission.min(completion).saturating_add(1).min(self.queues);
                 Ok(Question::Events)
             }
-            // A controller without notices need not know how to leave them out.
+            // A controller without notices may refuse the feature.
             Question::Events => Ok(Question::List),
             //= NVMe base §Active Namespace ID list: the next after the one before ours is ours.
             Question::List if whole && get32(data, 0) != id => {
@@ -200,7 +200,7 @@ impl NvmeAdmin {
         }
     }
 
-    /// The shape of the namespace.
+    /// The geometry of the namespace.
     fn shape(&self, data: &[u8]) -> Result<Geometry, Ending> {
         let refuse = |why: String| Err(Ending::Refused(why));
         //= NVMe base §Identify Namespace: NSZE; FLBAS bits 6:5 and 3:0 choose one of LBAF.
@@ -275,7 +275,7 @@ impl NvmeAdmin {
     }
 }
 
-/// Whether a namespace is one of blocks.
+/// Checks that the namespace has the NVM command set.
 //= NVMe base §Namespace Identification Descriptor: type 4 is the command set, 0 that of blocks.
 fn check_command_set(data: &[u8]) -> Result<(), Ending> {
     let mut rest = data;
@@ -285,7 +285,7 @@ fn check_command_set(data: &[u8]) -> Result<(), Ending> {
             break;
         }
         if *kind == 4 && value[0] != 0 {
-            return Err(Ending::Refused("the namespace is not one of blocks".to_owned()));
+            return Err(Ending::Refused("the namespace lacks the NVM command set".to_owned()));
         }
         rest = &value[len..];
     }

@@ -1,35 +1,35 @@
-//! The Connect command, seen from the host.
+//! The host's Connect command.
 
 use crate::Ending;
 
 use super::super::pdu::{CommandBuilder, Completion, Status, fabrics};
 
-/// What a Connect command says.
+/// Parameters of a Connect command.
 #[derive(Clone, Debug)]
 pub(super) struct Connect {
     pub(super) host_nqn: String,
     pub(super) host_id: [u8; 16],
     pub(super) subsystem_nqn: String,
-    /// Number of the queue; 0 is the admin queue.
+    /// QID; 0 is the admin queue.
     pub(super) queue: u16,
-    /// Its entries, 2 to 65535.
+    /// Number of entries, 2 to 65535.
     pub(super) entries: u16,
-    /// The controller that it shall be a queue of; [`ANY_CONTROLLER`] for an admin queue.
+    /// Controller identifier; [`ANY_CONTROLLER`] for an admin queue.
     pub(super) controller: u16,
-    /// In milliseconds; 0 does without.
+    /// KATO in milliseconds; 0 for none.
     pub(super) keep_alive_ms: u32,
 }
 
-/// The controller identifier of a host that takes any.
+/// Controller identifier for the dynamic controller model.
 //= NVMe-oF §Connect command: FFFFh in the dynamic controller model.
 pub(super) const ANY_CONTROLLER: u16 = 0xffff;
 
-/// The bit of the attributes that does without SQHD.
+/// Attribute: disable SQ flow control.
 //= NVMe-oF §Connect command: CATTR bit 2 disables SQ flow control.
 const NO_FLOW_CONTROL: u8 = 1 << 2;
 
 impl Connect {
-    /// The entry, whose data is [`data`](Self::data).
+    /// The submission queue entry; [`data`](Self::data) is its data.
     //= NVMe-oF §Connect command: RECFMT 0, QID, SQSIZE as a 0's based value, CATTR, KATO.
     pub(super) fn command(&self, id: u16) -> CommandBuilder {
         let command = CommandBuilder::fabrics(fabrics::CONNECT, id);
@@ -45,14 +45,14 @@ impl Connect {
         data[..16].copy_from_slice(&self.host_id);
         data[16..18].copy_from_slice(&self.controller.to_le_bytes());
         for (at, name) in [(256, &self.subsystem_nqn), (512, &self.host_nqn)] {
-            // A name that does not fit is cut, and so refused by the target.
+            // A name that is too long is cut, so the target refuses it.
             let len = name.len().min(255);
             data[at..at + len].copy_from_slice(&name.as_bytes()[..len]);
         }
         data
     }
 
-    /// What the answer says: the identifier of the controller.
+    /// Checks the completion; returns the controller identifier.
     pub(super) fn connected(&self, completion: &Completion) -> Result<u16, Ending> {
         let (id, authentication) = (completion.result as u16, completion.result as u32 >> 16);
         if !completion.status.is_success() {
@@ -60,7 +60,7 @@ impl Connect {
         }
         //= NVMe-oF §Connect command: AUTHREQ is not zero if the host must prove who it is.
         if authentication != 0 {
-            return Err(Ending::Refused("the target wants authentication".to_owned()));
+            return Err(Ending::Refused("the target requires authentication".to_owned()));
         }
         if self.controller != ANY_CONTROLLER && id != self.controller {
             return Err(Ending::Refused(format!("the target connected us to controller {id}")));
@@ -74,16 +74,16 @@ impl Connect {
         let (at, in_data) = (completion.result as u16, completion.result & 1 << 16 != 0);
         if status.means(Status::CONNECT_INVALID_HOST) {
             let (host, subsystem) = (&self.host_nqn, &self.subsystem_nqn);
-            let why = format!("'{subsystem}' does not let host '{host}' in: list it there");
+            let why = format!("'{subsystem}' does not allow host '{host}': list it there");
             return Ending::Refused(why);
         }
         let parameters = status.means(Status::CONNECT_INVALID_PARAMETERS);
         let why = match (parameters, in_data, at) {
             (true, true, 256) => format!("the target has no subsystem '{}'", self.subsystem_nqn),
-            (true, true, 512) => format!("the target does not take host '{}'", self.host_nqn),
+            (true, true, 512) => format!("the target refuses host '{}'", self.host_nqn),
             (true, true, 16) => format!("the target has no controller {}", self.controller),
-            (true, false, 42) => format!("the target has no queue {} for us", self.queue),
-            (true, false, 44) => format!("the target has no queues of {} entries", self.entries),
+            (true, false, 42) => format!("the target refuses queue identifier {}", self.queue),
+            (true, false, 44) => format!("the target refuses queues of {} entries", self.entries),
             (true, ..) => format!("{status}: byte {at} of {}", place(in_data)),
             _ => status.to_string(),
         };

@@ -15,24 +15,24 @@ use super::link::Link;
 pub struct DiscoveryEntry {
     /// Name of the subsystem.
     pub nqn: String,
-    /// IP address at which it answers.
+    /// IP address.
     pub traddr: String,
-    /// TCP port at which it answers.
+    /// TCP port.
     pub trsvcid: String,
-    /// What it is.
+    /// Type of the subsystem.
     pub kind: SubsystemKind,
 }
 
-/// What a subsystem is for.
+/// Type of a subsystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubsystemKind {
-    /// It knows of further subsystems.
+    /// Another discovery service.
     Referral,
-    /// It has namespaces.
+    /// An NVM subsystem.
     Nvm,
-    /// The discovery service that was asked.
+    /// The discovery service itself.
     Discovery,
-    /// Anything that a later standard has.
+    /// Types of later standards.
     Other(u8),
 }
 
@@ -40,10 +40,10 @@ pub enum SubsystemKind {
 #[derive(Debug)]
 pub struct NvmeDiscovery {
     control: Control,
-    /// Bytes of the log, header and entries, and how many there are.
+    /// Bytes of the log, header and entries, and the number of entries.
     log: Vec<u8>,
     whole: u64,
-    /// The header is read once more, to see whether the log is one and the same.
+    /// The header is being read again, to check that the log did not change.
     checking: bool,
     tries: u32,
     entries: Option<Vec<DiscoveryEntry>>,
@@ -52,18 +52,18 @@ pub struct NvmeDiscovery {
 /// Length of the header and of each entry.
 //= NVMe-oF §Discovery Log Page: 1024 bytes each.
 const RECORD_BYTES: u64 = 1024;
-/// The log is read in parts of at most so many bytes: every controller can do that.
+/// The log is read in parts of this size, which every controller supports.
 const PART_BYTES: u64 = 4096;
-/// More entries than that are not read.
+/// Maximum number of entries.
 const ENTRIES_MAX: u64 = 16 << 10;
 /// How often the log may change while it is read.
 const TRIES_MAX: u32 = 10;
-/// How long connecting, and each answer, may take.
+/// Time-out of Connect and of each command.
 const PATIENCE: Nanos = Nanos::from_secs(10);
 
 impl NvmeDiscovery {
-    /// A connection that asks from its first [`tick`](Endpoint::tick), due at once. `host_nqn` and
-    /// `host_id` are our own name and number.
+    /// A connection that starts at its first [`tick`](Endpoint::tick), due at once, with this host
+    /// NQN and host identifier.
     pub fn new(host_nqn: &str, host_id: [u8; 16], now: Nanos) -> NvmeDiscovery {
         let connect = Connect {
             host_nqn: host_nqn.to_owned(),
@@ -85,17 +85,17 @@ impl NvmeDiscovery {
         }
     }
 
-    /// The answer, once it is complete: subsystems reached over TCP.
+    /// The log, once complete: subsystems over TCP.
     pub fn entries(&self) -> Option<Vec<DiscoveryEntry>> {
         self.entries.clone()
     }
 
-    /// Whether the connection may be closed: all was said.
+    /// Whether the connection may be closed.
     pub fn finished(&self) -> bool {
         self.control.is_closed()
     }
 
-    /// Asks for the next part of the log, or for its header once more.
+    /// Reads the next part of the log, or its header again.
     fn ask(&mut self, now: Nanos, out: &mut Outbox) {
         let (at, len) = match (self.log.len() as u64, self.checking) {
             (0, _) | (_, true) => (0, RECORD_BYTES),
@@ -149,7 +149,7 @@ impl NvmeDiscovery {
         let (_, numbers) = data[..16].split_at(8);
         let count = u64::from_le_bytes(*numbers.first_chunk().expect("eight of sixteen"));
         if self.tries > TRIES_MAX || count > ENTRIES_MAX {
-            return refuse(format!("the discovery log is not to be had: {count} entries"));
+            return refuse(format!("the discovery log changes, or is too long: {count} entries"));
         }
         self.whole = RECORD_BYTES * (1 + count);
         self.log = data.to_vec();
@@ -164,7 +164,7 @@ impl NvmeDiscovery {
     }
 }
 
-/// An entry, if it is about TCP.
+/// An entry, if its transport is TCP.
 //= NVMe-oF §Discovery Log Page Entry: TRTYPE, SUBTYPE, TRSVCID, SUBNQN and TRADDR.
 fn entry(record: &[u8; RECORD_BYTES as usize]) -> Option<DiscoveryEntry> {
     const TCP: u8 = 3;

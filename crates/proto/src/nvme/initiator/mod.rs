@@ -1,10 +1,9 @@
-//! The host's end: an admin queue, and the I/O queues of its association.
+//! The host's end: an admin queue and the I/O queues of its association.
 //!
 //! An association is one [`NvmeAdmin`] and any number of [`NvmeQueue`]s, each a connection of its
-//! own. When the admin queue is ready it gives out an [`Association`]; a queue is made of that and
-//! of a number from 1 to [`Association::queues`]. The admin queue must live, and be fed, as long as
-//! its queues are used: it keeps the association alive. Close the queues first, then the admin
-//! queue.
+//! own. A ready admin queue provides an [`Association`], from which queues with identifiers from 1
+//! to [`Association::queues`] are made. The admin queue must be driven as long as its queues are
+//! used, as it keeps the association alive. Close the queues first, then the admin queue.
 
 mod admin;
 mod connect;
@@ -41,26 +40,26 @@ pub struct NvmeInitiatorConfig {
     pub data_digest: bool,
     /// Queue depth, 1 to 1023. The controller may allow less.
     pub queue_depth: u16,
-    /// Keep Alive Timeout (KATO): without a Keep Alive for so long, the controller ends the
-    /// association. Zero: never, and no Keep Alives are sent.
+    /// Keep Alive Timeout (KATO): without a Keep Alive for this long, the controller ends the
+    /// association. Zero: none, and no Keep Alives are sent.
     pub keep_alive: Nanos,
     /// Interval of Keep Alives; at most half of the time-out.
     pub beat_interval: Nanos,
     /// An unanswered Keep Alive ends the association after this time, or after that of a command if
     /// that is longer.
     pub beat_timeout: Nanos,
-    /// How long it may take until a queue is ready.
+    /// Time-out until a queue is ready.
     pub connect_timeout: Nanos,
-    /// How long an admin command may take.
+    /// Time-out of an admin command.
     pub admin_timeout: Nanos,
-    /// How long a command may take. A queue with one that takes longer ends, by a quarter of this
-    /// later, or a second. Zero: never.
+    /// Time-out of a command. A queue with an expired command ends, up to a quarter of this or a
+    /// second later. Zero: none.
     pub io_timeout: Nanos,
 }
 
 impl NvmeInitiatorConfig {
-    /// The usual settings: one I/O queue of 128, no digests, 15 s to connect, 30 s for a command;
-    /// signs of life every 5 s, without which the target waits for 30 s.
+    /// Default settings: one I/O queue of depth 128, no digests, 15 s to connect, 30 s for a
+    /// command; a Keep Alive every 5 s with a KATO of 30 s.
     pub fn new(
         host_nqn: &str,
         host_id: [u8; 16],
@@ -86,21 +85,20 @@ impl NvmeInitiatorConfig {
     }
 }
 
-/// What an admin queue identified: all that an I/O queue needs.
+/// What an I/O queue needs to know of its controller and namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Association {
     /// Model number of the controller, without the spaces around it.
     pub model: String,
-    /// Number of the controller.
+    /// Controller identifier.
     pub cntlid: u16,
     /// Geometry of the namespace.
     pub geometry: Geometry,
-    /// I/O queues that may be opened: numbers 1 to this.
+    /// I/O queues that may be opened, with identifiers from 1.
     pub queues: u16,
     /// Entries that an I/O queue may have.
     pub max_queue_entries: u32,
-    /// Longest read or write in one command. Longer I/Os become several commands, one after the
-    /// other.
+    /// Longest read or write in one command. Longer I/Os become several commands in turn.
     pub max_transfer_bytes: u32,
     /// Longest in-capsule data.
     pub in_capsule_bytes: u32,
@@ -108,10 +106,10 @@ pub struct Association {
     pub max_zeroes_bytes: u64,
     /// Longest trim in one command.
     pub max_trim_bytes: u64,
-    /// Whether the target zeroes ranges.
+    /// Whether the target supports Write Zeroes.
     pub write_zeroes: bool,
-    /// Whether the target takes trims.
+    /// Whether the target supports deallocation.
     pub trim: bool,
-    /// Whether a single queue may be ended in order.
+    /// Whether the target supports Disconnect.
     pub disconnect: bool,
 }

@@ -1,17 +1,17 @@
-//! What a queue keeps of an I/O in flight. Its slot is the identifier of its command.
+//! State of an I/O in flight. Its slot is the command identifier.
 
 use block::Fault;
 
-/// How far the commands of an I/O are.
+/// Progress of an I/O's commands.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Why it fails, whatever the target says.
+    /// Its fault, whatever the completion says.
     pub(super) fault: Option<Fault>,
-    /// Bytes that earlier commands for it did, and those that the command in flight is for.
+    /// Bytes done by earlier commands, and bytes of the one in flight.
     pub(super) done: u32,
     pub(super) part: u32,
-    /// Bytes of data of that command that were moved.
+    /// Bytes of that command's data moved.
     pub(super) moved: u32,
-    /// Of the last data in the outbox.
+    /// Stamp of the last data in the outbox.
     pub(super) stamp: u32,
 }

@@ -1,4 +1,4 @@
-//! Submission queue entries: what a host asks for.
+//! Submission queue entries.
 
 use super::{CAPSULE_BYTES, Common, Entry, get16, get32, get64, kind};
 
@@ -28,7 +28,7 @@ pub mod io {
     pub const DATASET_MANAGEMENT: u8 = 0x09;
 }
 
-/// Types of fabrics commands, which stand in the byte behind the command identifier.
+/// Types of fabrics commands (FCTYPE).
 //= NVMe-oF §Fabrics Command Set
 pub mod fabrics {
     #![allow(missing_docs)] // The names are those of the standard.
@@ -38,20 +38,20 @@ pub mod fabrics {
     pub const DISCONNECT: u8 = 0x08;
 }
 
-/// Where the data of a command is.
+/// The location of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SglKind {
-    /// It comes with the command.
+    /// In the capsule.
     //= NVMe-TCP §3.3.1: in-capsule data is an SGL Data Block descriptor with an offset.
     InCapsule,
-    /// It is moved in PDUs of its own.
+    /// In PDUs of its own.
     //= NVMe-TCP §3.3.2: all other data is a Transport SGL Data Block descriptor, sub type Ah.
     Transport,
-    /// Nowhere that we know.
+    /// Unknown.
     Other,
 }
 
-/// The byte that tells the kind of an SGL descriptor: type and sub type.
+/// Byte of an SGL descriptor with its type and sub type.
 const IN_CAPSULE: u8 = 0x01;
 const TRANSPORT: u8 = 0x5a;
 
@@ -59,7 +59,7 @@ const TRANSPORT: u8 = 0x5a;
 //= NVMe base §3.3.3.1: PSDT is bits 15:14 of Dword 0.
 const SGL: u8 = 0x40;
 
-/// A submission queue entry where it lies.
+/// A submission queue entry in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a>(pub &'a Entry);
 
@@ -100,7 +100,7 @@ impl<'a> Command<'a> {
         self.0[4]
     }
 
-    /// Where the data is.
+    /// The location of the data.
     #[inline(always)]
     pub fn sgl_kind(self) -> SglKind {
         match self.0[39] {
@@ -110,13 +110,13 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// Where in-capsule data begins behind the entry.
+    /// Offset of in-capsule data behind the entry.
     #[inline(always)]
     pub fn sgl_offset(self) -> u64 {
         get64(self.0, 24)
     }
 
-    /// How much data the host expects to be moved.
+    /// SGL length: the data that the host expects to move.
     #[inline(always)]
     pub fn sgl_len(self) -> u32 {
         get32(self.0, 32)
@@ -147,23 +147,23 @@ impl<'a> Command<'a> {
         self.0[51] & 0x40 != 0
     }
 
-    /// The byte or field of a fabrics command at `offset`.
+    /// The 8-bit field of a fabrics command at `offset`.
     pub fn field8(self, offset: usize) -> u8 {
         self.0[offset]
     }
 
-    /// The same, 16 bits.
+    /// The 16-bit field at `offset`.
     pub fn field16(self, offset: usize) -> u16 {
         get16(self.0, offset)
     }
 
-    /// The same, 32 bits.
+    /// The 32-bit field at `offset`.
     pub fn field32(self, offset: usize) -> u32 {
         get32(self.0, offset)
     }
 }
 
-/// A submission queue entry under construction, by value.
+/// Builds a submission queue entry.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandBuilder(Entry);
 
@@ -183,13 +183,13 @@ impl CommandBuilder {
         CommandBuilder::new(admin::FABRICS, id, u32::from(fabrics_type))
     }
 
-    /// Its data is moved in PDUs of its own.
+    /// With data in PDUs of its own.
     #[inline(always)]
     pub fn transport(self, len: u32) -> CommandBuilder {
         self.field(32, len.to_le_bytes())
     }
 
-    /// Its data comes along.
+    /// With in-capsule data.
     #[inline(always)]
     pub fn in_capsule(self, len: u32) -> CommandBuilder {
         self.field(32, len.to_le_bytes()).field(39, [IN_CAPSULE])
@@ -201,20 +201,20 @@ impl CommandBuilder {
         self.field(number * 4, value.to_le_bytes())
     }
 
-    /// The range of an I/O: `count` is 1 to 65536 blocks.
+    /// Sets the range of an I/O: `count` is 1 to 65536 blocks.
     #[inline(always)]
     pub fn range(self, start: u64, count: u32) -> CommandBuilder {
         let count = (count - 1) as u16;
         self.field(40, start.to_le_bytes()).field(48, count.to_le_bytes())
     }
 
-    /// Force unit access, if `fua`.
+    /// Sets force unit access.
     #[inline(always)]
     pub fn fua(self, fua: bool) -> CommandBuilder {
         self.field(51, [u8::from(fua) * 0x40])
     }
 
-    /// Any field by its offset.
+    /// Sets a field by its offset.
     #[inline(always)]
     pub fn field<const N: usize>(mut self, at: usize, bytes: [u8; N]) -> CommandBuilder {
         self.0[at..at + N].copy_from_slice(&bytes);
@@ -227,7 +227,7 @@ impl CommandBuilder {
         self.0
     }
 
-    /// The header of a capsule of `len` bytes whose data, if any, begins at `data_offset`.
+    /// The header of a command capsule of `len` bytes whose data, if any, begins at `data_offset`.
     #[inline(always)]
     pub fn capsule(self, flags: u8, data_offset: u8, len: u32) -> [u8; CAPSULE_BYTES] {
         let header_len = CAPSULE_BYTES as u8;

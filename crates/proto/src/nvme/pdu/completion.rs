@@ -1,4 +1,4 @@
-//! What ends a command: status and result.
+//! Completion queue entries: status and result.
 
 use super::{Layout, Short, get16, get64, kind};
 
@@ -7,13 +7,13 @@ use super::{Layout, Short, get16, get64, kind};
 //= NVMe base §3.3.3.2: Completion Queue Entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Depends on the command: its first two words.
+    /// Command specific: Dwords 0 and 1.
     pub result: u64,
-    /// How far the submission queue was read.
+    /// SQHD.
     pub head: u16,
-    /// Identifier of the command.
+    /// CID.
     pub command: u16,
-    /// How it went.
+    /// Status.
     pub status: Status,
 }
 
@@ -37,7 +37,7 @@ impl Completion {
     }
 }
 
-/// Status code type and status code, and whether a retry makes sense.
+/// Status code type, status code and Do Not Retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status(u16);
 
@@ -84,23 +84,23 @@ impl Status {
     //= NVMe base §3.3.3.2.1.4: Path Related Status.
     pub const INTERNAL_PATH_ERROR: Status = Status::passing(3, 0x00);
 
-    /// The same command would fail again.
+    /// A retry would fail (DNR).
     const fn lasting(kind: u16, code: u16) -> Status {
         Status(kind << 8 | code | DO_NOT_RETRY)
     }
 
-    /// The same command may succeed later.
+    /// A retry may succeed.
     const fn passing(kind: u16, code: u16) -> Status {
         Status(kind << 8 | code)
     }
 
-    /// From the last field of a completion, whose lowest bit says nothing here.
+    /// From the status field of a completion, without its phase tag.
     #[inline(always)]
     pub fn from_wire(field: u16) -> Status {
         Status(field >> 1)
     }
 
-    /// The last field of a completion.
+    /// The status field of a completion.
     #[inline(always)]
     pub fn to_wire(self) -> u16 {
         self.0 << 1
@@ -122,7 +122,7 @@ impl Status {
         self.0 as u8
     }
 
-    /// Whether both mean the same, whatever they say about a retry.
+    /// Whether both are equal apart from DNR.
     pub fn means(self, other: Status) -> bool {
         (self.0 ^ other.0) & CODE_AND_TYPE == 0
     }

@@ -1,4 +1,4 @@
-//! Data in both directions, and the request for it.
+//! Data in both directions, and R2T.
 
 use super::{Common, Layout, SHORT_BYTES, Short, flag, get16, get32, kind};
 
@@ -11,22 +11,22 @@ pub struct Data {
     pub kind: u8,
     /// Bits of [`flag`].
     pub flags: u8,
-    /// Where the data begins in the PDU.
+    /// Offset of the data in the PDU (PDO).
     pub data_offset: u8,
     /// Length of the PDU.
     pub pdu_len: u32,
-    /// Identifier of the command.
+    /// Command identifier (CCCID).
     pub command: u16,
-    /// Tag of the R2T; only from the host.
+    /// TTAG of the R2T; only from the host.
     pub transfer_tag: u16,
-    /// Where the data belongs in the data of the command.
+    /// Offset in the data of the command (DATAO).
     pub offset: u32,
-    /// Length of the data.
+    /// Length of the data (DATAL).
     pub len: u32,
 }
 
 impl Data {
-    /// Parses.
+    /// Parses a PDU header.
     #[inline(always)]
     pub fn parse(bytes: &Short) -> Data {
         Data {
@@ -41,7 +41,7 @@ impl Data {
         }
     }
 
-    /// Builds.
+    /// Builds a PDU header.
     #[inline(always)]
     pub fn build(&self) -> Short {
         let common = Common {
@@ -55,35 +55,35 @@ impl Data {
         layout.put16(10, self.transfer_tag).put32(12, self.offset).put32(16, self.len).0
     }
 
-    /// Whether it is the last PDU of its transfer.
+    /// Whether LAST_PDU is set.
     #[inline(always)]
     pub fn last(&self) -> bool {
         self.flags & flag::LAST != 0
     }
 
-    /// Whether it also says that the command succeeded.
+    /// Whether SUCCESS is set.
     #[inline(always)]
     pub fn success(&self) -> bool {
         self.flags & flag::SUCCESS != 0
     }
 }
 
-/// R2T: the controller asks for data.
+/// R2T: the controller solicits data.
 //= NVMe-TCP §3.6.2.10: Ready to Transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyToTransfer {
-    /// Identifier of the command.
+    /// Command identifier (CCCID).
     pub command: u16,
-    /// The data shall bear this tag.
+    /// TTAG, which the data repeats.
     pub transfer_tag: u16,
-    /// Where in the data of the command it begins.
+    /// Offset in the data of the command (R2TO).
     pub offset: u32,
-    /// How much of it.
+    /// Length (R2TL).
     pub len: u32,
 }
 
 impl ReadyToTransfer {
-    /// Parses.
+    /// Parses a PDU header.
     pub fn parse(bytes: &Short) -> ReadyToTransfer {
         ReadyToTransfer {
             command: get16(bytes, 8),
@@ -93,7 +93,7 @@ impl ReadyToTransfer {
         }
     }
 
-    /// Builds.
+    /// Builds a PDU header.
     pub fn build(&self) -> Short {
         let layout = Layout::new(kind::R2T).put16(8, self.command).put16(10, self.transfer_tag);
         layout.put32(12, self.offset).put32(16, self.len).0

@@ -1,8 +1,8 @@
-//! The first PDU of each end, and the last.
+//! ICReq, ICResp and TermReqs.
 
 use super::{Common, INIT_BYTES, Layout, SHORT_BYTES, Short, get16, get32, kind};
 
-/// Bits of the byte that tells of digests.
+/// Bits of the digest byte.
 //= NVMe-TCP §3.6.2.2: DGST, bit 0 for headers and bit 1 for data.
 const HEADER: u8 = 1;
 const DATA: u8 = 2;
@@ -13,24 +13,24 @@ fn digests(header: bool, data: bool) -> u8 {
     header | if data { DATA } else { 0 }
 }
 
-/// ICReq: how the host wants to talk.
+/// ICReq.
 //= NVMe-TCP §3.6.2.2: Initialize Connection Request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitRequest {
-    /// Version of the format: 0.
+    /// PDU format version (PFV): 0.
     pub version: u16,
-    /// Data sent to the host begins at multiples of four times this plus one bytes: 0 to 31.
+    /// Alignment of data sent to the host (HPDA): 0 to 31, for multiples of 4 to 128 bytes.
     pub alignment: u8,
-    /// Headers shall have digests.
+    /// Request header digests.
     pub header_digest: bool,
-    /// Data shall have digests.
+    /// Request data digests.
     pub data_digest: bool,
-    /// R2Ts that a command may have outstanding, less one.
+    /// Outstanding R2Ts of a command, less one (MAXR2T).
     pub max_r2t: u32,
 }
 
 impl InitRequest {
-    /// Parses.
+    /// Parses the PDU.
     pub fn parse(bytes: &[u8; INIT_BYTES]) -> InitRequest {
         InitRequest {
             version: get16(bytes, 8),
@@ -41,7 +41,7 @@ impl InitRequest {
         }
     }
 
-    /// Builds.
+    /// Builds the PDU.
     pub fn build(&self) -> [u8; INIT_BYTES] {
         let layout = Layout::new(kind::IC_REQ).put16(8, self.version).put(10, [self.alignment]);
         let digests = digests(self.header_digest, self.data_digest);
@@ -49,24 +49,24 @@ impl InitRequest {
     }
 }
 
-/// ICResp: how the controller will talk.
+/// ICResp.
 //= NVMe-TCP §3.6.2.3: Initialize Connection Response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitResponse {
-    /// Version of the format: 0.
+    /// PDU format version (PFV): 0.
     pub version: u16,
-    /// Data sent to the controller begins at multiples of four times this plus one bytes: 0 to 31.
+    /// Alignment of data sent to the controller (CPDA): 0 to 31, for multiples of 4 to 128 bytes.
     pub alignment: u8,
-    /// Headers have digests.
+    /// Header digests are enabled.
     pub header_digest: bool,
-    /// Data have digests.
+    /// Data digests are enabled.
     pub data_digest: bool,
-    /// Longest data of one H2CData: a multiple of 4 from 4096 on.
+    /// Longest data of an H2CData (MAXH2CDATA): a multiple of 4 from 4096 on.
     pub max_data: u32,
 }
 
 impl InitResponse {
-    /// Parses.
+    /// Parses the PDU.
     pub fn parse(bytes: &[u8; INIT_BYTES]) -> InitResponse {
         InitResponse {
             version: get16(bytes, 8),
@@ -77,7 +77,7 @@ impl InitResponse {
         }
     }
 
-    /// Builds.
+    /// Builds the PDU.
     pub fn build(&self) -> [u8; INIT_BYTES] {
         let layout = Layout::new(kind::IC_RESP).put16(8, self.version).put(10, [self.alignment]);
         let digests = digests(self.header_digest, self.data_digest);
@@ -85,8 +85,7 @@ impl InitResponse {
     }
 }
 
-/// H2CTermReq or C2HTermReq: the sender gives up the connection. The header of the PDU that
-/// offended may follow.
+/// H2CTermReq or C2HTermReq: terminates the connection. The header of the PDU in error may follow.
 //= NVMe-TCP §3.6.2.4: Host to Controller Terminate Connection Request.
 //= NVMe-TCP §3.6.2.5: Controller to Host Terminate Connection Request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +94,14 @@ pub struct Terminate {
     pub kind: u8,
     /// One of [`fatal`](super::fatal).
     pub status: u16,
-    /// What it says depends on the status.
+    /// Fatal error information; depends on the status.
     pub information: u32,
-    /// Length of what follows.
+    /// Length of the header in error.
     pub offender_len: u32,
 }
 
 impl Terminate {
-    /// Parses.
+    /// Parses the header.
     pub fn parse(bytes: &Short) -> Terminate {
         Terminate {
             kind: bytes[0],
@@ -112,7 +111,7 @@ impl Terminate {
         }
     }
 
-    /// Builds.
+    /// Builds the header.
     pub fn build(&self) -> Short {
         let len = SHORT_BYTES as u32 + self.offender_len;
         let header_len = SHORT_BYTES as u8;

@@ -1,8 +1,7 @@
-//! The layouts of NVMe/TCP's PDUs and of the entries that they carry: parsers and builders.
+//! Layouts of NVMe/TCP PDUs and of their entries: parsers and builders.
 //!
-//! Builders leave digests out; whoever sends appends them and says so in the flags. Lengths and
-//! flags are as they stand on the wire; whether they make sense here and now is for the two ends to
-//! say. Multi-byte fields are little-endian throughout.
+//! Builders leave digests out; the sender appends them and sets the flags. Lengths and flags are as
+//! on the wire; the endpoints check them. Multi-byte fields are little-endian.
 
 mod command;
 mod completion;
@@ -14,7 +13,7 @@ pub use completion::{Completion, Status};
 pub use data::{Data, ReadyToTransfer};
 pub use init::{InitRequest, InitResponse, Terminate};
 
-/// First byte of a PDU.
+/// PDU types, in byte 0.
 //= NVMe-TCP §3.6.1: PDU types.
 pub mod kind {
     #![allow(missing_docs)] // The names are those of the standard.
@@ -29,7 +28,7 @@ pub mod kind {
     pub const R2T: u8 = 0x09;
 }
 
-/// Bits of the second byte of a PDU.
+/// Flags, in byte 1.
 //= NVMe-TCP §3.6.1: HDGSTF and DDGSTF of all PDUs, LAST_PDU and SUCCESS of data PDUs.
 pub mod flag {
     #![allow(missing_docs)] // The names are those of the standard.
@@ -39,23 +38,23 @@ pub mod flag {
     pub const SUCCESS: u8 = 0x08;
 }
 
-/// Why a connection is terminated.
+/// Fatal error status.
 //= NVMe-TCP §3.6.2.5: fatal error status.
 pub mod fatal {
-    /// A header has a field that makes no sense; the information is its offset.
+    /// Invalid PDU header field; the information is its offset.
     pub const INVALID_HEADER_FIELD: u16 = 0x01;
-    /// A PDU came that may not come now.
+    /// PDU sequence error.
     pub const SEQUENCE_ERROR: u16 = 0x02;
-    /// A header digest is wrong; the information is the digest that came.
+    /// Header digest error; the information is the digest received.
     pub const HEADER_DIGEST_ERROR: u16 = 0x03;
-    /// Data lies outside of what was asked for.
+    /// Data transfer out of range.
     pub const OUT_OF_RANGE: u16 = 0x04;
-    /// More data, or, from a host's view, more R2Ts than agreed on.
+    /// Data transfer limit or R2T limit exceeded.
     pub const LIMIT_EXCEEDED: u16 = 0x05;
-    /// A parameter that we do not have; the information is its offset.
+    /// Unsupported parameter; the information is its offset.
     pub const UNSUPPORTED_PARAMETER: u16 = 0x06;
 
-    /// In words, for people.
+    /// The error in words.
     pub fn name(status: u16) -> &'static str {
         match status {
             INVALID_HEADER_FIELD => "invalid field in a PDU header",
@@ -81,16 +80,16 @@ pub const SHORT_BYTES: usize = 24;
 /// Length of a digest.
 //= NVMe-TCP §3.4.1.4: digests are CRC-32C, four bytes.
 pub const DIGEST_BYTES: usize = 4;
-/// The most that a TermReq carries of the header that offended.
+/// Longest header in error that a TermReq carries.
 //= NVMe-TCP §3.6.2.5: a TermReq is at most 152 bytes long.
 pub const OFFENDER_MAX_BYTES: usize = 128;
 
-/// A header of all PDUs but four.
+/// The header of all PDUs but four.
 pub type Short = [u8; SHORT_BYTES];
 /// A submission queue entry.
 pub type Entry = [u8; 64];
 
-/// The length that the header of a PDU of `kind` has, if there is such a kind.
+/// Header length of a PDU type, if the type exists.
 #[inline(always)]
 pub fn header_len(kind: u8) -> Option<usize> {
     match kind {
@@ -101,7 +100,7 @@ pub fn header_len(kind: u8) -> Option<usize> {
     }
 }
 
-/// The common header: what every PDU begins with.
+/// The common header of all PDUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
     /// One of [`kind`].
@@ -110,21 +109,21 @@ pub struct Common {
     pub flags: u8,
     /// Length of the header without its digest.
     pub header_len: u8,
-    /// Where the data begins; zero without data.
+    /// Offset of the data; zero without data.
     pub data_offset: u8,
     /// Length of the whole PDU.
     pub len: u32,
 }
 
 impl Common {
-    /// Parses.
+    /// Parses the header.
     #[inline(always)]
     pub fn parse(bytes: &[u8; COMMON_BYTES]) -> Common {
         let [kind, flags, header_len, data_offset, ..] = *bytes;
         Common { kind, flags, header_len, data_offset, len: get32(bytes, 4) }
     }
 
-    /// Builds.
+    /// Builds the header.
     #[inline(always)]
     pub fn build(&self) -> [u8; COMMON_BYTES] {
         let [a, b, c, d] = self.len.to_le_bytes();
@@ -147,11 +146,11 @@ fn get64(bytes: &[u8], at: usize) -> u64 {
     u64::from(get32(bytes, at)) | u64::from(get32(bytes, at + 4)) << 32
 }
 
-/// A header under construction, by value.
+/// A header under construction.
 struct Layout<const N: usize>([u8; N]);
 
 impl<const N: usize> Layout<N> {
-    /// A PDU without data, rest zero.
+    /// A PDU without data, the rest zero.
     #[inline(always)]
     fn new(kind: u8) -> Layout<N> {
         let len = N as u32;
@@ -184,7 +183,7 @@ impl<const N: usize> Layout<N> {
 mod test {
     use super::*;
 
-    /// Bytes from hexadecimal, filled up with zeroes.
+    /// Bytes from hexadecimal, zero-filled.
     pub(super) fn hexadecimal<const N: usize>(text: &str) -> [u8; N] {
         let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
         let mut bytes = [0; N];

@@ -1,4 +1,4 @@
-//! Commands on an admin queue: which there are, and those that need no file of their own.
+//! Admin commands: their dispatch, and those without a file of their own.
 
 use block::Nanos;
 
@@ -11,36 +11,36 @@ use super::feature::Features;
 use super::job::{NOWHERE, Refused};
 use super::slot::{Job, SlotState};
 
-/// What an admin queue has beyond other queues.
+/// State of an admin queue beyond that of other queues.
 #[derive(Debug)]
 pub(super) struct Admin {
-    /// It is that of a discovery controller.
+    /// Of a discovery controller.
     pub(super) discovery: bool,
     /// Controller configuration and status.
     pub(super) configuration: u32,
     pub(super) status: u32,
     pub(super) features: Features,
-    /// Asynchronous event requests that wait for an event. None ever comes: what a server has
-    /// does not change while it runs.
+    /// Outstanding Asynchronous Event Requests. No event ever comes: subsystems do not change while
+    /// a server runs.
     events: Vec<u16>,
     pub(super) keep_alive_ms: u32,
-    /// When the host is given up, if it wants that.
+    /// Keep Alive deadline, if the host set one.
     pub(super) deadline: Option<Nanos>,
 }
 
-/// Whether most answers of an admin queue can be appended.
+/// Whether the outbox has room for a page.
 fn has_room_for_page(out: &Outbox) -> bool {
     !is_full(out) && out.has_room(4096 + 128)
 }
 
-/// Asynchronous event requests that may wait, less one.
+/// Maximum outstanding Asynchronous Event Requests, less one.
 //= NVMe base §AERL: a 0's based value.
 pub(super) const EVENTS_LIMIT: u8 = 3;
-/// Unit of the keep alive time-out in milliseconds.
+/// Granularity of KATO in milliseconds.
 //= NVMe base §KAS: counts 100 milliseconds.
 pub(super) const KEEP_ALIVE_UNIT_MS: u32 = 1000;
 
-/// A keep alive time-out as it is kept.
+/// Rounds KATO up.
 //= NVMe base §Keep Alive Timer: rounded up to the granularity that KAS tells.
 pub(super) fn in_whole_units(keep_alive_ms: u32) -> u32 {
     keep_alive_ms.div_ceil(KEEP_ALIVE_UNIT_MS).saturating_mul(KEEP_ALIVE_UNIT_MS)
@@ -59,7 +59,7 @@ impl Admin {
         }
     }
 
-    /// What a reset leaves.
+    /// Resets the state of the queue.
     //= NVMe base §Controller reset: outstanding commands are not completed, features are forgotten.
     pub(super) fn reset(&mut self) {
         self.events.clear();
@@ -68,7 +68,7 @@ impl Admin {
 }
 
 impl NvmeTarget {
-    /// A command on an admin queue.
+    /// Handles an admin command.
     #[cold]
     pub(super) fn admin_command(
         &mut self,
@@ -87,7 +87,7 @@ impl NvmeTarget {
         Ok(self.admin_now(command, out)?)
     }
 
-    /// A command that waited until less is to be sent.
+    /// Retries a command that waited for room in the outbox.
     pub(super) fn try_again(&mut self, slot: u16, out: &mut Outbox) {
         if !has_room_for_page(out) {
             return self.starve(slot);
@@ -156,7 +156,7 @@ impl NvmeTarget {
         Ok(())
     }
 
-    /// Answers by `page` and as many zeroes as make up `len` bytes.
+    /// Returns `page`, zero-filled to `len` bytes.
     pub(super) fn answer_page(
         &mut self,
         command: Command<'_>,
@@ -190,8 +190,8 @@ impl NvmeTarget {
         Ok(())
     }
 
-    /// Aborts an event request. All else is on its way to a volume, or done before it is noticed
-    /// elsewhere.
+    /// Aborts an event request. Other commands are in flight on a volume, or complete before an
+    /// Abort would reach them.
     fn abort(&mut self, command: Command<'_>, out: &mut Outbox) {
         //= NVMe base §Abort: bit 0 of the result says that the command was not aborted.
         const NOT_ABORTED: u64 = 1;

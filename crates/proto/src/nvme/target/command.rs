@@ -192,7 +192,7 @@ impl NvmeTarget {
         }
     }
 
-    /// A read of memory that had to wait for room in the outbox.
+    /// Retries a read of memory that waited for room in the outbox.
     #[cold]
     fn read_later(&mut self, slot: u16, out: &mut Outbox) {
         if is_full(out) {
@@ -201,7 +201,7 @@ impl NvmeTarget {
         let Slot { id, namespace, data: Transfer { unit, block_mask, offset, len, .. }, .. } =
             self.slots[slot];
         if !self.has_room(len, out) {
-            // There is memory for short parts only: it is read part by part.
+            // Memory allows short parts only: the read continues in parts.
             self.slots[slot].in_place = false;
             return self.continue_read(slot, out);
         }
@@ -222,7 +222,7 @@ impl NvmeTarget {
     /// The same for a long read.
     fn has_room_for_parts(&self, len: u32, out: &Outbox) -> bool {
         if self.wire.data_digest {
-            // Data and digest lie in a row.
+            // Data and digest share a row.
             let part = len.min(DIGESTED_MAX_BYTES);
             return out.has_rows(len.div_ceil(part) as usize, part as usize + HEADERS_BYTES);
         }

@@ -21,7 +21,7 @@ use super::{NvmeTarget, Queue, Stage};
 //= NVMe-oF §Connect command: the data is 1024 bytes.
 const DATA_BYTES: u32 = 1024;
 
-/// Where fields of the entry are, and of the data.
+/// Offsets of fields in the entry and in the data.
 //= NVMe-oF §Connect command: submission queue entry.
 mod field {
     pub(super) const FORMAT: usize = 40;
@@ -44,7 +44,7 @@ const NO_FLOW_CONTROL: u8 = 1 << 2;
 /// SQHD that confirms that SQ flow control is disabled.
 const NO_HEAD: u16 = 0xffff;
 
-/// Controller identifier of the dynamic controller model: any.
+/// Controller identifier for the dynamic controller model.
 //= NVMe-oF §Connect command: FFFFh in the dynamic controller model.
 const ANY_CONTROLLER: u16 = 0xffff;
 
@@ -61,7 +61,7 @@ enum Refuse {
 }
 
 impl NvmeTarget {
-    /// A command before the connection is a queue.
+    /// A command before Connect.
     #[cold]
     pub(super) fn other_command(
         &mut self,
@@ -95,7 +95,7 @@ impl NvmeTarget {
         self.collect(command, BlockRange { len: DATA_BYTES, ..NOWHERE }, out)
     }
 
-    /// The data of a Connect command is here.
+    /// The data of a Connect command is complete.
     pub(super) fn connect(
         &mut self,
         now: Nanos,
@@ -105,7 +105,7 @@ impl NvmeTarget {
     ) {
         let refuse = match self.try_connect(now, command, data, out) {
             Ok(cntlid) => {
-                // The entry of this command is the first of the queue.
+                // This command took the first entry of the queue.
                 self.queue.head = 1 % self.queue.entries;
                 //= NVMe-oF §Connect command: SQHD FFFFh says that SQ flow control is disabled.
                 let head = if self.queue.flow_control { self.queue.head } else { NO_HEAD };
@@ -139,7 +139,7 @@ impl NvmeTarget {
         if size == 0 || size >= most {
             return Err(Refuse::Entry(field::SIZE));
         }
-        // Whatever it calls itself: SPDK's load generator has no name at all.
+        // Any name is accepted: SPDK's perf tool has none.
         let nqn = text(data, data_field::HOST).ok_or(Refuse::Data(data_field::HOST))?.to_owned();
         let id = *data[data_field::HOST_ID..].first_chunk().expect("the data has 1024 bytes");
         let host = Host { nqn, id, address: self.peer };
@@ -159,7 +159,7 @@ impl NvmeTarget {
         let controller = u16::from_le_bytes(controller);
         let keep_alive_ms = command.field32(field::KEEP_ALIVE);
         let member = if queue == 0 {
-            // Where memory is short, writes are solicited by R2Ts when there is a buffer.
+            // With little memory, writes are solicited by R2Ts once there is a buffer.
             let short = out.is_short(usize::from(size) * block::Pool::SMALL_BYTES);
             let terms = Terms {
                 memory_bytes: u64::from(ADMIN_CAPSULE_BYTES) * u64::from(size),
@@ -227,9 +227,9 @@ impl NvmeTarget {
         })
     }
 
-    /// From here on the connection is a queue of so many entries.
+    /// Turns the connection into a queue of `entries` entries.
     fn become_queue(&mut self, entries: u16, flow_control: bool, in_capsule_max: u32) {
-        // A quarter of the entries may be free without the host's knowing, but never all of them.
+        // A quarter of the entries may be freed without an SQHD, but never all.
         let untold_max = if self.config.always_shortcut { entries / 4 } else { 0 };
         self.queue = Queue {
             entries,
@@ -244,19 +244,19 @@ impl NvmeTarget {
         self.slots = Commands::new(entries);
     }
 
-    /// Ends an I/O queue in order.
+    /// Disconnects an I/O queue.
     pub(super) fn disconnect(&mut self, command: Command<'_>, out: &mut Outbox) {
         //= NVMe-oF §Disconnect command: RECFMT is 0.
         if command.field16(field::FORMAT) != 0 {
             return self.answer(command.id(), Status::CONNECT_INCOMPATIBLE_FORMAT, out);
         }
-        // The queue identifier is free before the host learns that the queue has ended.
+        // The queue identifier is free before the host sees the completion.
         self.member = None;
         self.answer(command.id(), Status::SUCCESS, out);
         self.finished = true;
     }
 
-    /// Whether this queue is still one of its controller. If not, the connection is over.
+    /// Whether the queue still belongs to its controller. If not, the connection ends.
     #[inline(always)]
     pub(super) fn is_member(&mut self) -> bool {
         let lives = self.member.as_ref().is_some_and(Membership::lives);
@@ -266,7 +266,7 @@ impl NvmeTarget {
         lives
     }
 
-    /// Entries that a queue may have.
+    /// Maximum number of entries of a queue.
     pub(super) fn max_entries(&self) -> u16 {
         self.config.max_queue_depth.clamp(32, 1024)
     }
@@ -288,7 +288,7 @@ impl NvmeTarget {
     }
 }
 
-/// A name in the data: text that ends with a zero byte.
+/// A null-terminated name in the data.
 fn text(data: &[u8], at: usize) -> Option<&str> {
     let field = &data[at..at + 256];
     let len = field.iter().position(|byte| *byte == 0).filter(|len| *len <= NQN_MAX_BYTES)?;

@@ -36,7 +36,7 @@ impl NvmeTarget {
             return Err(Fatal::field(10, "NVMe-TCP §3.3.2: TTAG is that of an R2T"));
         };
         let expects = &self.slots[slot];
-        // In-capsule data is open only until the next PDU, so this is data that an R2T asked for.
+        // In-capsule data ends with its capsule, so this is H2CData for an R2T.
         if !expects.open {
             return Err(Fatal::sequence("NVMe-TCP §3.3.2: H2CData answers an R2T"));
         }

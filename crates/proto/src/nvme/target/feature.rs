@@ -21,7 +21,7 @@ mod id {
     pub(super) const HOST_ID: u8 = 0x81;
 }
 
-/// Features that mean nothing to a volume but that hosts may set and read back, and their bits.
+/// Features that hosts may set and read back without effect, with their bits.
 const KEPT: [(u8, u32); 6] = [
     (id::ARBITRATION, 0xffff_ffff),
     // Power state 0 is the only one.
@@ -32,16 +32,16 @@ const KEPT: [(u8, u32); 6] = [
     (id::EVENTS, 0xffff_ffff),
 ];
 
-/// What a host has set.
+/// Values set by the host.
 #[derive(Debug, Default)]
 pub(super) struct Features([u32; KEPT.len()]);
 
-/// Bit 31 of Dword 10 of Set Features: keep it over resets.
+/// Save bit of Set Features.
 //= NVMe base §Set Features: SV, which needs ONCS bit 4.
 const SAVE: u32 = 1 << 31;
 
 impl NvmeTarget {
-    /// Answers a Get Features command.
+    /// Handles Get Features.
     //= NVMe base §Get Features: SEL needs ONCS bit 4, without which the current value is told.
     pub(super) fn get_features(
         &mut self,
@@ -79,7 +79,7 @@ impl NvmeTarget {
         self.member.as_ref().map_or(0, |member| member.granted())
     }
 
-    /// Does what a Set Features command says; the result is that of the command.
+    /// Handles Set Features; returns the result for the completion.
     pub(super) fn set_features(&mut self, command: Command<'_>) -> Result<u64, Status> {
         let (which, value) = (command.word(10) as u8, command.word(11));
         let now = self.alive.last_heard();
@@ -114,7 +114,7 @@ impl NvmeTarget {
         }
     }
 
-    /// Whether a feature may be set for what the namespace identifier names.
+    /// Checks the namespace identifier of a feature.
     fn check_scope(&self, which: u8, namespace: u32) -> Result<(), Status> {
         if which != id::HOST_ID {
             self.feature(which)?;
@@ -143,7 +143,7 @@ impl NvmeTarget {
     }
 }
 
-/// A number of queue pairs as the feature has it.
+/// The value of the feature for `count` queue pairs.
 fn queues(count: u16) -> u32 {
     let count = u32::from(count.saturating_sub(1));
     count | count << 16

@@ -1,4 +1,4 @@
-//! Identify: what a controller and its namespaces are.
+//! Identify data of controllers and namespaces.
 
 use block::Geometry;
 
@@ -8,7 +8,7 @@ use super::NvmeTarget;
 use super::admin::{EVENTS_LIMIT, KEEP_ALIVE_UNIT_MS};
 use super::property::VERSION;
 
-/// What is asked for.
+/// CNS values.
 //= NVMe base §Identify: CNS values.
 mod cns {
     pub(super) const NAMESPACE: u8 = 0x00;
@@ -21,15 +21,15 @@ mod cns {
     pub(super) const NAMESPACE_OF_ANY_SET: u8 = 0x08;
 }
 
-/// Length of every answer.
+/// Length of every data structure.
 //= NVMe base §Identify: data structures are 4096 bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// Optional NVM commands: Compare, Dataset Management, Write Zeroes.
+/// Optional commands: Compare, Dataset Management, Write Zeroes.
 //= NVMe base §ONCS: bits 0, 2 and 3.
 const COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3;
 
-/// Log pages: effects of commands, and reading from an offset.
+/// Log pages: Commands Supported and Effects, and offsets.
 //= NVMe base §LPA: bits 1 and 2.
 const LOG_PAGES: u8 = 1 << 1 | 1 << 2;
 
@@ -37,7 +37,7 @@ const LOG_PAGES: u8 = 1 << 1 | 1 << 2;
 //= NVMe base §SGLS: bits 1:0, 20 and 21.
 const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 
-/// Type of I/O and discovery controllers.
+/// Types of controllers.
 //= NVMe base §CNTRLTYPE: 1 and 2.
 const IO_CONTROLLER: u8 = 1;
 const DISCOVERY_CONTROLLER: u8 = 2;
@@ -46,10 +46,10 @@ const DISCOVERY_CONTROLLER: u8 = 2;
 //= NVMe base §FRMW: bit 0 read-only, bits 3:1 number of slots.
 const FIRMWARE_SLOTS: u8 = 1 | 1 << 1;
 
-/// Our version, for people.
+/// Firmware revision: our version.
 pub(super) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 
-/// An answer under construction.
+/// A data structure under construction.
 struct Page(Vec<u8>);
 
 impl Page {
@@ -74,7 +74,7 @@ impl Page {
         self.put(at, value.to_le_bytes())
     }
 
-    /// Text, filled up or cut to `len` bytes.
+    /// Text, padded or cut to `len` bytes.
     fn text(&mut self, at: usize, len: usize, text: &str, filler: u8) -> &mut Page {
         let bytes = text.bytes().chain(std::iter::repeat(filler));
         self.0[at..at + len].iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
@@ -83,7 +83,7 @@ impl Page {
 }
 
 impl NvmeTarget {
-    /// The answer to an Identify command.
+    /// Handles Identify.
     pub(super) fn identify(&self, command: Command<'_>) -> Result<Vec<u8>, Status> {
         let (what, id) = (command.word(10) as u8, command.namespace());
         let discovery = self.admin.as_ref().is_some_and(|admin| admin.discovery);
@@ -103,9 +103,9 @@ impl NvmeTarget {
             cns::CONTROLLER => Ok(self.identify_controller(discovery)),
             cns::NAMESPACE_LIST | cns::NAMESPACE_LIST_OF_SET => self.namespace_list(id),
             cns::DESCRIPTORS => self.descriptors(id),
-            // Formats of protection information and the like, which we have none of.
+            // Protection information formats: none.
             cns::NAMESPACE_OF_SET => self.about_namespace(id, |_, _| {}),
-            // Zero: the sizes of Write Zeroes and Dataset Management have no limit of their own.
+            // Zero: no limits for Write Zeroes and Dataset Management.
             cns::CONTROLLER_OF_SET => Ok(Page::new().0),
             cns::NAMESPACE_OF_ANY_SET => self.about_namespace(id, |page, namespace| {
                 //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, NSATTR, NSTAT.
@@ -117,7 +117,7 @@ impl NvmeTarget {
         }
     }
 
-    /// What is told of a namespace; zeroes if there might be one of that identifier but is not.
+    /// Identify data of a namespace; zeroes if its identifier is valid but inactive.
     //= NVMe base §Identify Namespace: an inactive identifier is answered by zeroes.
     fn about_namespace(
         &self,
@@ -183,7 +183,7 @@ impl NvmeTarget {
         //= NVMe-oF §Identify Controller: IOCCSZ and IORCSZ in units of 16 bytes, ICDOFF, MSDBD.
         page.put32(1792, (64 + self.in_capsule_bytes()) / 16).put32(1796, 1).put(1803, [1]);
         if discovery {
-            // Reading from an offset is all that it does.
+            // Only offsets are supported.
             page.put(261, [1 << 2]);
             return page.0;
         }
@@ -200,13 +200,13 @@ impl NvmeTarget {
         page.0
     }
 
-    /// Whether any namespace may lose what was acknowledged.
+    /// Whether any namespace has a volatile write cache.
     pub(super) fn has_cache(&self) -> bool {
         self.subsystem.namespaces.iter().flatten().any(|namespace| namespace.geometry.volatile)
     }
 }
 
-/// Several hosts, and several controllers of one, may use a subsystem at once.
+/// Several hosts, and several controllers of a host, may use a subsystem.
 //= NVMe base §CMIC: bit 1.
 const CONTROLLERS: u8 = 1 << 1;
 
@@ -215,14 +215,14 @@ fn protected(geometry: &Geometry) -> u8 {
     u8::from(geometry.read_only)
 }
 
-/// What is told of a namespace.
+/// Identify Namespace data.
 //= NVMe base §Identify Namespace data structure
 fn describe(page: &mut Page, namespace: &Namespace, shared: bool) {
     let geometry = &namespace.geometry;
     page.put64(0, geometry.blocks).put64(8, geometry.blocks).put64(16, geometry.blocks);
-    // Hosts join namespaces of one number below one subsystem's name only if both say that they are
-    // shared. Those of strangers would be refused then, for their identities differ; so they become
-    // disks of their own.
+    // Hosts combine namespaces of one NSID and subsystem NQN only if they are marked as shared.
+    // Namespaces of unrelated servers have different identities and would be refused then, so
+    // unshared ones become separate disks.
     //= NVMe base §NMIC: bit 0, several controllers may be attached at once.
     page.put(30, [u8::from(shared)]);
     //= NVMe base §DLFEAT: deallocated blocks read as zeroes; Write Zeroes may deallocate.

@@ -23,12 +23,12 @@ const DEALLOCATE: u32 = 1 << 2;
 //= NVMe base §Write Zeroes: DEAC is bit 25 of Dword 12.
 const ZEROES_DEALLOCATE: u32 = 1 << 25;
 
-/// Range of commands without one.
+/// The range of commands without one.
 pub(super) const NOWHERE: BlockRange =
     BlockRange { unit: UnitId(0), namespace: 0, in_place: false, block_mask: 0, offset: 0, len: 0 };
 
 impl NvmeTarget {
-    /// A command on an I/O queue that is neither a read nor a write.
+    /// Handles an I/O command other than read and write.
     #[cold]
     pub(super) fn other_io(
         &mut self,
@@ -62,7 +62,7 @@ impl NvmeTarget {
         let unit = namespace.ok_or(Status::INVALID_NAMESPACE)?.id;
         let place = BlockRange { unit, ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Working).ok_or(Refused::Overrun)?;
-        // Without a job: a flush comes with every other write of a database.
+        // Without a job: databases flush after every other write.
         self.ask_for_flush(slot);
         Ok(())
     }
@@ -93,7 +93,7 @@ impl NvmeTarget {
         let ranges = vec![(start << shift, count << shift)];
         self.slots[slot].job =
             Some(Box::new(Job { entry: *command.0, ranges: Ranges::new(op, ranges) }));
-        // A volume knows no zeroing that is durable at once: a flush comes behind it.
+        // Volumes have no FUA for zeroing: a flush follows it.
         self.slots[slot].data.fua = command.fua() && geometry.volatile;
         self.ask_for_ranges(slot);
         Ok(())
@@ -115,7 +115,7 @@ impl NvmeTarget {
         self.collect(command, place, out)
     }
 
-    /// Begins a command whose data is needed first.
+    /// Starts a command that needs its data first.
     pub(super) fn collect(
         &mut self,
         command: Command<'_>,
@@ -128,7 +128,7 @@ impl NvmeTarget {
         Ok(())
     }
 
-    /// The data of a command that is no write is complete.
+    /// The data of a command other than write is complete.
     #[cold]
     pub(super) fn data_collected(&mut self, now: Nanos, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
@@ -151,7 +151,7 @@ impl NvmeTarget {
         out.give(buf);
     }
 
-    /// The ranges of a Dataset Management command are here.
+    /// The ranges of a Dataset Management command are complete.
     fn deallocate(&mut self, slot: u16, entry: &Entry, data: &[u8], out: &mut Outbox) {
         let command = Command(entry);
         let ranges = match self.ranges(command, data) {
@@ -169,7 +169,7 @@ impl NvmeTarget {
         self.continue_work(slot, out);
     }
 
-    /// Offsets and lengths of ranges, in bytes, all inside of the namespace.
+    /// Byte ranges, checked against the namespace.
     fn ranges(&self, command: Command<'_>, data: &[u8]) -> Result<Vec<(u64, u64)>, Status> {
         let namespace = self.subsystem.namespace(command.namespace());
         let geometry = namespace.ok_or(Status::INVALID_NAMESPACE)?.geometry;
@@ -192,7 +192,7 @@ impl NvmeTarget {
         if writes && geometry.read_only { Err(Status::WRITE_PROTECTED) } else { Ok(ranges) }
     }
 
-    /// Continues with ranges when an I/O has completed.
+    /// Continues with further ranges after an I/O.
     fn continue_work(&mut self, slot: u16, out: &mut Outbox) {
         if self.slots[slot].fails() {
             return self.fail_when_quiet(slot, out);
@@ -208,7 +208,7 @@ impl NvmeTarget {
         self.finish(slot, out);
     }
 
-    /// Submits ranges to the volume, as many as it takes at a time.
+    /// Submits ranges to the volume, as many as allowed at once.
     fn ask_for_ranges(&mut self, slot: u16) {
         let work = &mut self.slots[slot];
         let Some(job) = work.job.as_mut() else { return };
@@ -231,7 +231,7 @@ impl NvmeTarget {
         Ok(())
     }
 
-    /// Continues a compare: reads the blocks to compare with the host's data.
+    /// Continues a Compare: reads blocks to compare with the host's data.
     fn continue_compare(&mut self, slot: u16, out: &mut Outbox) {
         let compare = &mut self.slots[slot];
         if compare.fails() {
@@ -279,7 +279,7 @@ impl NvmeTarget {
         self.continue_compare(slot, out);
     }
 
-    /// An I/O of a command that is neither a read nor a write has completed.
+    /// An I/O of such a command has completed.
     #[cold]
     pub(super) fn job_completed(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         match self.slots[slot].state {
@@ -297,7 +297,7 @@ impl NvmeTarget {
         self.continue_work(slot, out);
     }
 
-    /// A fabrics command on an I/O queue.
+    /// Handles a fabrics command on an I/O queue.
     fn io_fabrics(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
         match command.fabrics_type() {
             fabrics::DISCONNECT => {
@@ -310,7 +310,7 @@ impl NvmeTarget {
         }
     }
 
-    /// The command in a slot waits for a buffer, or for room in the outbox.
+    /// Queues a command that waits for a buffer or for room in the outbox.
     #[cold]
     pub(super) fn starve(&mut self, slot: u16) {
         let starving = &mut self.slots[slot].starving;
@@ -319,7 +319,7 @@ impl NvmeTarget {
         }
     }
 
-    /// Retries commands that wait, in order.
+    /// Retries waiting commands, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
         if self.leaving || !self.backlog.starving.is_empty() {
@@ -334,7 +334,7 @@ impl NvmeTarget {
             let Some(number) = self.backlog.starving.pop_front() else { return };
             let slot = &mut self.slots[number];
             slot.starving = false;
-            // The command may have failed or ended meanwhile, and another may have its slot.
+            // The command may have failed or ended meanwhile, and its slot been reused.
             let wants_data = !slot.open && slot.data.buf.is_none() && slot.moved < slot.data.len;
             match slot.state {
                 SlotState::Reading if !slot.fails() => self.continue_read(number, out),

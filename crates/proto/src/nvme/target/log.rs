@@ -23,16 +23,16 @@ mod page {
 //= NVMe-oF §Discovery Log Page: header and entries are 1024 bytes each.
 const RECORD_BYTES: usize = 1024;
 
-/// The generation of the discovery log: what a server has never changes while it runs.
+/// Generation counter of the discovery log, which never changes while a server runs.
 //= NVMe-oF §Discovery Log Page: GENCTR stays the same as long as the entries do.
 const GENERATION: u64 = 1;
 
-/// Largest admin queue that a host may ask for, told in advance.
+/// Maximum admin queue size in discovery entries.
 //= NVMe-oF §Discovery Log Page: ASQSZ is at least 32.
 const ADMIN_QUEUE_ENTRIES: u16 = 32;
 
 impl NvmeTarget {
-    /// Answers a Get Log Page command.
+    /// Handles Get Log Page.
     pub(super) fn get_log_page(
         &mut self,
         command: Command<'_>,
@@ -62,7 +62,7 @@ impl NvmeTarget {
         self.answer_page(command, &part[..part.len().min(len as usize)], len as usize, out)
     }
 
-    /// The part of the discovery log that is asked for.
+    /// The requested part of the discovery log.
     fn discovery_log(
         &mut self,
         command: Command<'_>,
@@ -134,7 +134,7 @@ fn text(field: &mut [u8], text: &str, filler: u8) {
     field.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
 }
 
-/// Health of something that has no sensors and does not wear.
+/// Health of a device without sensors and wear.
 //= NVMe base §SMART: byte 3 is the available spare in percent; counters of 0 are not reported.
 fn health() -> Vec<u8> {
     let mut log = vec![0; 512];

@@ -1,11 +1,11 @@
 //! The controller's end: one connection, which is one queue of a controller.
 //!
-//! `open` answers the ICReq and `connect` the Connect command, which makes the connection an admin
-//! or an I/O queue. Then `command` and `data` take what hosts send for I/Os, `answer` sends what
-//! volumes return; these are the hot path. All else is in files of its own: `admin` dispatches it,
-//! `property`, `identify`, `feature` and `log` are what their names say, `job` does what is neither
-//! a read nor a write, `end` gives the connection up. A command has one slot of `slot`, and a slot
-//! has one I/O or several.
+//! `open` handles the ICReq and `connect` the Connect command, which makes the connection an admin
+//! or an I/O queue. `command` and `data` receive I/O commands and their data, `answer` sends data
+//! and completions: the hot path. Of the other files, `admin` dispatches admin commands to
+//! `property`, `identify`, `feature` and `log`, `job` handles I/O commands other than read and
+//! write, and `end` terminates the connection. A command has a slot of `slot` with one or more
+//! I/Os.
 
 mod admin;
 mod alive;
@@ -43,27 +43,25 @@ use slot::Commands;
 /// Settings of the connections of a portal.
 #[derive(Clone, Debug)]
 pub struct NvmeTargetConfig {
-    /// Entries of an I/O queue, 32 to 1024: one more than commands that it may have in flight.
+    /// Entries of an I/O queue, 32 to 1024: one more than commands in flight.
     pub max_queue_depth: u16,
-    /// Data that a command on an I/O queue may bring along: a multiple of 16 up to
-    /// [`Pool::SMALL_BYTES`].
+    /// In-capsule data of an I/O command: a multiple of 16 up to [`Pool::SMALL_BYTES`].
     pub in_capsule_bytes: u32,
-    /// Longest data PDU that we take: a multiple of 4 from 4096 on.
+    /// Longest H2CData that we accept: a multiple of 4 from 4096 on.
     pub max_h2c_data_bytes: u32,
     /// Longest read or write, a power of two from 8192 to 2²⁸ bytes.
     pub max_transfer_bytes: u32,
-    /// How long it may take from accepting a connection to its Connect command, and twice that to
-    /// enabling its controller.
+    /// Time limit from accepting a connection to its Connect command, and twice that to enabling
+    /// its controller.
     pub connect_timeout: Nanos,
-    /// A host of the discovery service that was silent for so long is cut off, unless it asked for
-    /// another time.
+    /// Time limit without commands for hosts of the discovery service that set no KATO.
     pub discovery_timeout: Nanos,
-    /// Whether hosts that ask for digests of headers get them.
+    /// Whether hosts may use header digests.
     pub allow_header_digest: bool,
-    /// The same for digests of data.
+    /// Whether hosts may use data digests.
     pub allow_data_digest: bool,
-    /// Let the last data of a read say that it succeeded even where the host wants to be told how
-    /// far its queue was read. It is then told often enough to go on, but not with every command.
+    /// Set SUCCESS in the last data of a read even if the host uses SQ flow control. It then gets
+    /// an SQHD often enough to go on, but not with every command.
     pub always_shortcut: bool,
 }
 
@@ -86,13 +84,13 @@ impl Default for NvmeTargetConfig {
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// No ICReq yet.
+    /// Waiting for the ICReq.
     Fresh,
-    /// ICReq and ICResp are exchanged; no Connect yet.
+    /// Waiting for Connect.
     Unconnected,
-    /// It is an admin queue.
+    /// An admin queue.
     Admin,
-    /// It is an I/O queue.
+    /// An I/O queue.
     Io,
 }
 
@@ -110,17 +108,17 @@ pub struct NvmeTarget {
     frame: Frame,
     wire: Wire,
     incoming: Incoming,
-    /// In a queue of the discovery service, or before Connect, one without namespaces.
+    /// Without namespaces before Connect, and for the discovery service.
     subsystem: Arc<Subsystem>,
     member: Option<Membership>,
     admin: Option<Box<Admin>>,
     queue: Queue,
     slots: Commands,
     backlog: Backlog,
-    /// Volumes in memory that received data was written to.
+    /// Memory volumes with received data.
     memories: Memories,
     alive: Alive,
-    /// The connection ends as soon as no command is in flight.
+    /// The connection ends once no command is in flight.
     leaving: bool,
     finished: bool,
     abandoned: bool,
@@ -132,11 +130,11 @@ struct Queue {
     entries: u16,
     /// SQHD: index of the next entry.
     head: u16,
-    /// Commands received, in all.
+    /// Number of commands received.
     came: u32,
     /// The host uses SQ flow control (SQHD).
     flow_control: bool,
-    /// Reads completed since SQHD was last sent, and the most there may be.
+    /// Reads completed since SQHD was last sent, and their maximum.
     untold: u16,
     untold_max: u16,
     /// Longest in-capsule data.
@@ -151,26 +149,26 @@ struct Incoming {
     sink: Sink,
     /// Bytes received of it.
     have: u32,
-    /// It ends the data of an R2T.
+    /// It is the last of an R2T.
     last: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// It is dropped.
+    /// To be dropped.
     Discard,
-    /// It belongs to the command in this slot.
+    /// For the command in this slot.
     Slot(u16),
 }
 
-/// Commands in flight before the queue is connected: Connect itself.
+/// Slots before Connect: for Connect itself.
 const UNCONNECTED_SLOTS: u16 = 1;
 
 impl NvmeTarget {
-    /// A fresh connection.
+    /// A new connection.
     ///
-    /// `traddr` and `trsvcid` are the address and port of the portal, as discovery tells them.
-    /// `connection_id` tells connections apart.
+    /// `traddr` and `trsvcid` are the portal's address and port for discovery. `connection_id` is
+    /// unique.
     pub fn new(
         config: Arc<NvmeTargetConfig>,
         subsystems: Arc<Subsystems>,
@@ -205,8 +203,8 @@ impl NvmeTarget {
         }
     }
 
-    /// The same for a host at this address, a number that is the same for whatever counts as one
-    /// host: it counts against what one may have.
+    /// The same for a host at this address, as a number that identifies a host, to limit its
+    /// controllers.
     pub fn from_peer(self, address: u128) -> NvmeTarget {
         NvmeTarget { peer: Some(address), ..self }
     }
@@ -226,12 +224,12 @@ impl NvmeTarget {
         Some(self.member.as_ref()?.controller().id)
     }
 
-    /// Number of the queue, 0 for the admin queue, once connected.
+    /// Queue identifier, 0 for the admin queue, once connected.
     pub fn queue_id(&self) -> Option<u16> {
         Some(self.member.as_ref()?.queue())
     }
 
-    /// The number that was given to this connection.
+    /// The identifier of this connection.
     pub fn connection_id(&self) -> u32 {
         self.connection_id
     }
@@ -279,7 +277,7 @@ impl NvmeTarget {
         self.rare_pdu(header, out)
     }
 
-    /// A PDU whose header was collected.
+    /// A PDU with a collected header.
     #[cold]
     fn collected(&mut self, header: &[u8; INIT_BYTES], out: &mut Outbox) -> Result<(), Ending> {
         self.pdu(header, out)
@@ -343,7 +341,7 @@ impl Queue {
         }
     }
 
-    /// Advances the head by one entry.
+    /// Advances SQHD by one entry.
     #[inline(always)]
     fn advance(&mut self) {
         self.came = self.came.wrapping_add(1);
@@ -413,8 +411,7 @@ impl Target for NvmeTarget {
     }
 
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // There is no way to ask a host of version 1.4; what can be done is to end between
-        // commands.
+        // NVMe 1.4 has no way to ask a host to leave: end once no command is in flight.
         self.leaving = true;
         self.end_between_commands();
     }
@@ -429,7 +426,7 @@ impl Target for NvmeTarget {
         self.backlog.abandon(pool);
         self.slots.clear(pool);
         self.admin = None;
-        // The queue is no more; if it is the admin queue, neither is the controller.
+        // The queue ends; if it is the admin queue, the controller does, too.
         self.member = None;
     }
 }

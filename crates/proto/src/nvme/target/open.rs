@@ -68,13 +68,13 @@ impl NvmeTarget {
         Ok(())
     }
 
-    /// The longest data of one H2CData.
+    /// MAXH2CDATA.
     //= NVMe-TCP §3.6.2.3: MAXH2CDATA is at least 4096 and a multiple of 4.
     pub(super) fn max_host_data(&self) -> u32 {
         (self.config.max_h2c_data_bytes & !3).max(4096)
     }
 
-    /// Anything but an ICReq came first, or a command with more data than was agreed on.
+    /// A PDU before the ICReq, or too much in-capsule data.
     #[cold]
     pub(super) fn too_much_in_capsule(&mut self, header: &[u8], out: &mut Outbox) -> Ending {
         if self.stage == Stage::Fresh {
@@ -85,7 +85,7 @@ impl NvmeTarget {
         self.give_up(Fatal { status, information: 0, rule, at: 4 }, header, out)
     }
 
-    /// Anything but an ICReq came first.
+    /// A PDU before the ICReq.
     #[cold]
     pub(super) fn too_early(&mut self, header: &[u8], out: &mut Outbox) -> Ending {
         let fatal = Fatal::sequence("NVMe-TCP §3.2: the first PDU of a connection is an ICReq");

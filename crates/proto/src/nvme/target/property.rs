@@ -25,11 +25,11 @@ mod at {
 //= NVMe base §VS: major in bits 31:16, minor in bits 15:8.
 pub(super) const VERSION: u32 = 0x0001_0400;
 
-/// Bits of the configuration.
+/// Bits of CC.
 //= NVMe base §CC: EN, CSS, MPS, AMS, SHN, IOSQES and IOCQES.
 mod cc {
     pub(super) const ENABLE: u32 = 1;
-    /// Command set, page size and arbitration, which have one choice each: 0.
+    /// Command set, page size and arbitration, which must be 0.
     pub(super) const CHOICES: u32 = 0x3ff0;
     pub(super) const SHUTDOWN: u32 = 3 << 14;
     pub(super) const SUBMISSION_SIZE: u32 = 0xf << 16;
@@ -38,7 +38,7 @@ mod cc {
     pub(super) const USUAL_SIZES: u32 = 0x46 << 16;
 }
 
-/// Bits of the status.
+/// Bits of CSTS.
 //= NVMe base §CSTS: RDY, CFS and SHST.
 mod csts {
     pub(super) const READY: u32 = 1;
@@ -48,11 +48,11 @@ mod csts {
     pub(super) const SHUTDOWN_COMPLETE: u32 = 2 << 2;
 }
 
-/// How long enabling and disabling may take, in units of 500 ms.
+/// CAP.TO: time limit to enable or disable, in units of 500 ms.
 const READY_TIMEOUT: u64 = 15;
 
 impl NvmeTarget {
-    /// Whether the controller takes commands.
+    /// Whether the controller is ready.
     pub(super) fn is_ready(&self) -> bool {
         let status = self.admin.as_ref().map_or(0, |admin| admin.status);
         status & (csts::READY | csts::SHUTDOWN) == csts::READY
@@ -80,7 +80,7 @@ impl NvmeTarget {
         if size == eight { Ok(value) } else { Err(Status::INVALID_FIELD) }
     }
 
-    /// Property Set: only CC can be changed.
+    /// Property Set: only CC is writable.
     pub(super) fn set_property(&mut self, command: Command<'_>) -> Result<(), Status> {
         if command.field32(44) != at::CONFIGURATION || command.field8(40) & 7 != 0 {
             return Err(Status::INVALID_FIELD);
@@ -125,7 +125,7 @@ impl NvmeTarget {
         self.member.iter().for_each(|member| member.enable(false));
     }
 
-    /// Ends the I/O queues and flushes every volume before shutdown status is complete.
+    /// Ends the I/O queues and flushes every volume before the shutdown is complete.
     //= NVMe base §3.6.2: a shutdown is complete when nothing is lost if power is.
     fn shut_down(&mut self) {
         self.member.iter().for_each(|member| member.enable(false));

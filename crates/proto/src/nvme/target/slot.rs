@@ -1,4 +1,4 @@
-//! Commands in flight: a slot each, taken from a free list, so that no command allocates.
+//! Commands in flight: a slot each, from a free list, so that no command allocates.
 
 use std::ops::{Index, IndexMut};
 
@@ -12,15 +12,15 @@ use super::super::pdu::{Entry, Status};
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) state: SlotState,
-    /// Data of the host is expected, up to `burst_end`.
+    /// Expects data of the host up to `burst_end`.
     pub(super) open: bool,
-    /// It is in the list of commands that wait for a buffer.
+    /// On the list of commands that wait for a buffer.
     pub(super) starving: bool,
-    /// The volume is in memory.
+    /// The volume is memory.
     pub(super) in_place: bool,
-    /// Its data is written there directly, if received as a whole.
+    /// Data received as a whole is written there directly.
     pub(super) lands: bool,
-    /// Counts uses of the slot, for transfer tags.
+    /// Counts uses of the slot, for TTAGs.
     generation: u16,
     /// The command identifier (CID).
     pub(super) id: u16,
@@ -28,17 +28,17 @@ pub(super) struct Slot {
     pub(super) status: Status,
     pub(super) namespace: u32,
     pub(super) data: Transfer,
-    /// Bytes that were sent to the host or came from it.
+    /// Bytes moved to or from the host.
     pub(super) moved: u32,
     pub(super) burst_end: u32,
-    /// A command that is neither a read nor a write.
+    /// A command other than read and write.
     pub(super) job: Option<Box<Job>>,
 }
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SlotState {
-    /// Nothing.
+    /// Unused.
     #[default]
     Free,
     /// Moving data from the volume to the host.
@@ -47,17 +47,17 @@ pub(super) enum SlotState {
     Writing,
     /// Comparing data of the host with that of the volume.
     Comparing,
-    /// Collecting ranges, or the data of a Connect command.
+    /// Collecting ranges, or data of Connect.
     Collecting,
     /// Working on the ranges of a [`Job`].
     Working,
     /// Flushing volumes before the controller reports that it is shut down.
     ShuttingDown,
-    /// Waiting until the outbox has room for the answer.
+    /// Waiting for room in the outbox.
     Waiting,
 }
 
-/// A command that is neither a read nor a write.
+/// A command other than read and write.
 #[derive(Debug)]
 pub(super) struct Job {
     /// The command.
@@ -66,7 +66,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// A command whose data is needed first.
+    /// A command that needs its data first.
     pub(super) fn new(entry: Entry) -> Job {
         Job { entry, ranges: Ranges::new(Op::Flush, Vec::new()) }
     }
@@ -76,7 +76,7 @@ impl Job {
 #[derive(Debug)]
 pub(super) struct Commands {
     slots: Slots<Slot>,
-    /// Transfer tags hold the slot in so many bits, and its generation above.
+    /// Low bits of a TTAG that hold the slot; the generation is above.
     tag_bits: u32,
 }
 
@@ -93,7 +93,7 @@ impl Commands {
         self.slots.take()
     }
 
-    /// Gives a slot back. Its buffer must be gone.
+    /// Frees a slot, which must have no buffer.
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         let free = &mut self.slots[slot];
@@ -111,13 +111,13 @@ impl Commands {
         self.slots.get_mut(slot)
     }
 
-    /// The name of this use of a slot, for data that is asked for.
+    /// The TTAG of this use of a slot.
     pub(super) fn transfer_tag(&self, slot: u16) -> u16 {
         let generation = u32::from(self[slot].generation);
         (generation << self.tag_bits) as u16 | slot
     }
 
-    /// The slot that a transfer tag names, if that use of it is not over.
+    /// The slot of a TTAG, if that use is not over.
     #[inline(always)]
     pub(super) fn by_transfer_tag(&self, tag: u16) -> Option<u16> {
         let slot = tag & ((1_u32 << self.tag_bits) - 1) as u16;
@@ -130,7 +130,7 @@ impl Commands {
         self.slots.used() == 0
     }
 
-    /// Empties every slot, whatever is in flight, and gives out no more.
+    /// Empties every slot, and gives out no more.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for (_, slot) in self.slots.iter_mut() {
             slot.data.give_buf(pool);
@@ -155,7 +155,7 @@ impl IndexMut<u16> for Commands {
 }
 
 impl Slot {
-    /// The command fails for this reason, unless it already does for another.
+    /// Fails the command with this status, unless it has failed already.
     #[cold]
     pub(super) fn spoil(&mut self, status: Status) {
         if self.status == Status::SUCCESS {

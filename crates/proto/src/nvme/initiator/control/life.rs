@@ -1,4 +1,4 @@
-//! The life of a controller, from the first connection to the end of its shutdown.
+//! Lifecycle of a controller, from Connect to the end of its shutdown.
 
 use block::Nanos;
 
@@ -7,7 +7,7 @@ use crate::{Ending, Outbox};
 use super::super::super::pdu::{CommandBuilder, Completion, admin, fabrics};
 use super::{Control, PAGE_BYTES, Reply, later};
 
-/// What is in flight, in its order.
+/// The step in progress, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Step {
     Fresh,
@@ -23,7 +23,7 @@ pub(super) enum Step {
     Closed,
 }
 
-/// Offsets of properties, and what they hold.
+/// Offsets and values of properties.
 //= NVMe base §3.1.3: CAP, CC and CSTS.
 const CAPABILITIES: u32 = 0x00;
 const CONFIGURATION: u32 = 0x14;
@@ -37,12 +37,12 @@ const FATAL: u64 = 2;
 const SHUTDOWN: u64 = 3 << 2;
 const SHUTDOWN_COMPLETE: u64 = 2 << 2;
 
-/// How often it is asked whether the controller is ready.
+/// How often CSTS is polled.
 const POLL_INTERVAL: Nanos = Nanos::from_millis(5);
-/// How long a shutdown is awaited.
+/// Time-out of a shutdown.
 const SHUTDOWN_PATIENCE: Nanos = Nanos::from_secs(5);
 impl Control {
-    /// Draws the conclusion from an answer on the way to the open controller, or to its end.
+    /// Handles a completion while the controller is being opened or shut down.
     pub(super) fn step(
         &mut self,
         now: Nanos,
@@ -53,7 +53,7 @@ impl Control {
             self.facts.cntlid = self.connect.connected(completion)?;
             self.plan_beat(now);
         } else if !completion.status.is_success() && self.closing {
-            // However the controller puts it, we are done with it.
+            // Whatever the status: the shutdown is over.
             self.step = Step::Closed;
             return Ok(None);
         } else if !completion.status.is_success() {
@@ -96,7 +96,7 @@ impl Control {
         Ok(opened.then_some(Reply::Opened))
     }
 
-    /// Takes the next step.
+    /// Starts the next step.
     pub(super) fn go_on(&mut self, now: Nanos, out: &mut Outbox) {
         self.step = match self.step {
             Step::Fresh => Step::Opening,
@@ -130,11 +130,11 @@ impl Control {
         }
     }
 
-    /// Asks for an orderly end.
+    /// Starts a shutdown.
     pub(in super::super) fn close(&mut self, now: Nanos, out: &mut Outbox) {
         self.closing = true;
         if self.step <= Step::Connecting {
-            // No controller is ours yet, or it will not know us long.
+            // No controller is connected, or it will end with the connection.
             self.step = Step::Closed;
         } else if !self.asking && self.step < Step::ShuttingDown {
             self.shut_down(now, out);
@@ -150,7 +150,7 @@ impl Control {
 }
 
 impl Step {
-    /// What is in flight, for the user.
+    /// The step in progress, for messages.
     fn name(self) -> &'static str {
         match self {
             Step::Capabilities => "reading the capabilities of the controller",
