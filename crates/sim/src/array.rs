@@ -1,8 +1,8 @@
-//! Whole arrays in virtual time: legs with caches that are lost, that fail and come back, crashes
-//! at any event, several lanes, and a model that knows what each read may bring.
+//! Whole arrays in virtual time: legs with volatile caches that fail and return, crashes at any
+//! event, several lanes, and a model of what each read may return.
 //!
-//! A [`Story`] is a list of steps. [`Story::of_seed`] draws one; [`all_short`] are all of up to
-//! three steps.
+//! A [`Story`] is a list of steps. [`Story::of_seed`] draws one; [`all_short`] enumerates all of up
+//! to three steps.
 
 mod disk;
 mod model;
@@ -15,15 +15,15 @@ pub use self::pace::{Clients, Paced, Speed, interrupted, pace};
 pub use self::short::{all_short, short_count};
 pub use self::story::{Step, Story};
 
-/// What came of a story that holds.
+/// Result of a story without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// I/Os of clients that were answered.
+    /// Client I/Os completed.
     pub ios: u64,
     happened: [u64; Happened::ALL.len()],
 }
 
-/// What can happen to an array.
+/// Kinds of events that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Happened {
     Crash,
@@ -76,13 +76,13 @@ impl Kept {
         self.happened[what as usize] += count;
     }
 
-    /// How often each kind of thing happened.
+    /// The count of each kind of event.
     pub fn counts(&self) -> Vec<(&'static str, u64)> {
         Happened::ALL.iter().map(|(what, word)| (*word, self.happened[*what as usize])).collect()
     }
 }
 
-/// Runs a story; what went wrong, if anything did.
+/// Runs a story; an error is the first violation.
 pub fn run(story: &Story) -> Result<Kept, String> {
     rig::run(story)
 }

@@ -1,4 +1,4 @@
-//! What a seed decides: something that runs by itself and then holds, or fails with a reason.
+//! A case: drawn from a seed, it runs by itself and holds or fails with a reason.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -8,18 +8,18 @@ use block::Plant;
 use crate::rig::{self, Situation, Told};
 use crate::{Plan, Report};
 
-/// A world or a situation: drawn from a seed, printed as one line, and read from it again.
+/// A world, situation or story: drawn from a seed, printed as one line, and parsed from it.
 pub trait Case: Clone + PartialEq + Display + FromStr<Err = String> + Send {
-    /// What came of one that holds.
+    /// Result of a case that holds.
     type Held: Debug;
 
-    /// What it is called, in the plural.
+    /// Its name in the plural.
     const WORD: &'static str;
-    /// What stands before its line in the command that repeats it.
+    /// Flag of the command that repeats it.
     const FLAG: &'static str;
-    /// Mistakes that it is to find.
+    /// Planted mistakes that it must find.
     const PLANTS: &'static [Plant];
-    /// It finds each in so many seeds.
+    /// Number of seeds within which it finds each.
     const PLANT_SEEDS: u64;
 
     /// Draws one.
@@ -28,20 +28,20 @@ pub trait Case: Clone + PartialEq + Display + FromStr<Err = String> + Send {
     /// Its seed.
     fn seed(&self) -> u64;
 
-    /// Those that are a little smaller, the boldest first.
+    /// Slightly smaller cases, the largest reductions first.
     fn smaller(&self) -> Vec<Self>;
 
-    /// Runs it with a mistake planted, or none; `say` gets what is logged.
+    /// Runs it with a planted mistake, or none; `say` gets the log.
     ///
     /// # Errors
     ///
-    /// What went wrong in it.
+    /// The first violation.
     fn run(&self, plant: Option<Plant>, say: fn(&str)) -> Result<Self::Held, String>;
 
-    /// I/Os that were measured in one that holds.
+    /// I/Os measured.
     fn ios(held: &Self::Held) -> u64;
 
-    /// How often each kind of thing happened in one that holds.
+    /// The count of each kind of event.
     fn counts(_: &Self::Held) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Clients that mean well, and those that do not but speak the protocol.
+//! Clients, both good and hostile ones that speak the protocol.
 
 use block::{Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
 use proto::iscsi::{InitiatorConfig, IscsiInitiator};
@@ -12,34 +12,34 @@ use crate::net::{Net, Side};
 use crate::region::{Region, WriteEnd};
 use crate::world::{Dialer, target_name};
 
-/// How long a client waits before it connects again, at least and at most.
+/// Least and longest time until a client reconnects.
 const BACK_OFF: (u64, u64) = (1_000_000, 300_000_000);
 
-/// What a client does that it should not.
+/// Misbehaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mischief {
-    /// Nothing.
+    /// None.
     None,
-    /// Flips bits after so many bytes.
+    /// Flips bits after this many bytes.
     Flip(u64),
-    /// Reads nothing after so many bytes.
+    /// Stops reading after this many bytes.
     Deaf(u64),
-    /// Sends nothing after so many bytes.
+    /// Stops sending after this many bytes.
     Mute(u64),
-    /// Has as much in flight as it can.
+    /// Keeps as many I/Os in flight as possible.
     Flood,
-    /// Has data asked for of as many writes as it can, and sends none.
+    /// Lets the target solicit data of as many writes as possible, and sends none.
     Hoard,
-    /// Is one of very many from one host, and does nothing.
+    /// One of many idle clients of one host.
     Crowd,
 }
 
 /// A client: one session or association with one unit.
 pub(crate) struct Client {
-    /// Its number among the clients of its world.
+    /// Its number in the world.
     index: usize,
     pub(crate) name: String,
-    /// Which host it is on.
+    /// Its host.
     host: u8,
     pub(crate) protocol: Protocol,
     pub(crate) unit: usize,
@@ -48,26 +48,26 @@ pub(crate) struct Client {
     depth: usize,
     blocks: u64,
     digests: bool,
-    /// The time between two bursts; zero: as fast as it goes.
+    /// Time between bursts; zero for none: as fast as possible.
     pace: Nanos,
     /// I/Os in a burst.
     burst: usize,
     next_burst: Nanos,
     state: ClientState,
-    /// Something has happened to it or its connections.
+    /// A fault has affected it or its connections.
     pub(crate) disturbed: bool,
-    /// It stands still until then.
+    /// It is stopped until then.
     pub(crate) stopped: Nanos,
     ios: Vec<Option<Pending>>,
     pool: Pool,
     rng: Rng,
     sent_bytes: u64,
-    /// It has said all that it will say on this connection, and heeds nothing.
+    /// It sends nothing more on this connection, and ignores what it receives.
     is_mute: bool,
-    /// I/Os that were done since this was reset, and the longest wait among them.
+    /// I/Os completed since the last reset, and the longest latency.
     pub(crate) completed: u64,
     pub(crate) longest: Nanos,
-    /// Connections that were lost since then.
+    /// Connections lost since then.
     pub(crate) lost: u64,
     pub(crate) last_loss: String,
 }
@@ -87,7 +87,7 @@ struct Pending {
     since: Nanos,
 }
 
-/// What a client is.
+/// Parameters of a client.
 pub(crate) struct Shape {
     pub(crate) index: usize,
     pub(crate) name: String,
@@ -145,7 +145,7 @@ impl Client {
         comes || self.wake().is_some_and(|wake| wake <= net.now)
     }
 
-    /// When it wants to do something without news.
+    /// When it has something to do without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         let ends = match &self.state {
             ClientState::Away(until) => return Some((*until).max(self.stopped)),
@@ -163,7 +163,7 @@ impl Client {
         ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
     }
 
-    /// The connections that it has.
+    /// Its connections.
     pub(crate) fn conns(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
         let conns = match &self.state {
             ClientState::Away(_) => [None, None],
@@ -173,23 +173,23 @@ impl Client {
         conns.into_iter().flatten()
     }
 
-    /// Whether it means well and nothing has happened to it: it may ask for good service.
+    /// Whether it is good and unaffected by faults: it can expect good service.
     pub(crate) fn is_undisturbed(&self) -> bool {
         self.mischief == Mischief::None && !self.disturbed
     }
 
-    /// How long its oldest I/O has waited.
+    /// Age of its oldest I/O.
     pub(crate) fn oldest(&self, now: Nanos) -> Nanos {
         let waits = self.ios.iter().flatten().map(|pending| now.since(pending.since));
         waits.max().unwrap_or_default()
     }
 
-    /// Whether an I/O of it is in flight.
+    /// Whether it has an I/O in flight.
     pub(crate) fn is_busy(&self) -> bool {
         self.ios.iter().any(Option::is_some)
     }
 
-    /// Whether I/Os may flow.
+    /// Whether it can submit I/Os.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.state {
             ClientState::Away(_) => false,
@@ -208,7 +208,7 @@ impl Client {
         matches!(self.mischief, Mischief::Deaf(after) if self.sent_bytes > after)
     }
 
-    /// Does what is due. What was wrong with an answer, if anything was.
+    /// Does the work that is due; an error is a wrong completion.
     pub(crate) fn step(&mut self, dialer: &Dialer) -> Result<(), String> {
         let now = dialer.machine.borrow().net.now;
         if let ClientState::Away(until) = self.state {
@@ -275,7 +275,7 @@ impl Client {
         }
     }
 
-    /// Takes what has come; why the connection is over, if it is.
+    /// Receives data; an error is why the connection ended.
     fn take(&mut self, dialer: &Dialer) -> Result<(), String> {
         if self.is_deaf() || self.is_mute {
             let net = &mut dialer.machine.borrow_mut().net;
@@ -309,7 +309,7 @@ impl Client {
         }
     }
 
-    /// The end that carries I/Os.
+    /// The endpoint that carries I/Os.
     fn io_end(&mut self) -> Option<(&mut dyn Initiator, &mut proto::Outbox)> {
         match &mut self.state {
             ClientState::Away(_) | ClientState::Nvme(_, None) => None,
@@ -318,7 +318,7 @@ impl Client {
         }
     }
 
-    /// Begins new I/Os.
+    /// Submits new I/Os.
     fn submit(&mut self, now: Nanos) {
         if !self.is_ready() || now < self.next_burst || self.mischief == Mischief::Crowd {
             return;
@@ -354,7 +354,7 @@ impl Client {
         self.next_burst = now + self.pace;
     }
 
-    /// Begins writes whose data will not come, once.
+    /// Submits writes whose data will not come, once.
     fn hoard(&mut self, now: Nanos) {
         if self.is_mute {
             return;
@@ -380,7 +380,7 @@ impl Client {
         }
     }
 
-    /// Sends what is to be said, unless that is not to be.
+    /// Sends PDUs, unless it is mute.
     fn flush(&mut self, net: &mut Net) {
         let (mischief, sent, is_mute) = (self.mischief, self.sent_bytes, self.is_mute);
         let rng = &mut self.rng;
@@ -411,7 +411,7 @@ impl Client {
         self.sent_bytes += total;
     }
 
-    /// Looks at what is finished.
+    /// Checks completions.
     fn settle(&mut self, now: Nanos) -> Result<(), String> {
         let Some((end, _)) = self.io_end() else { return Ok(()) };
         let done: Vec<Done> = end.done().drain(..).collect();
@@ -447,14 +447,14 @@ impl Client {
             self.completed += 1;
             self.longest = self.longest.max(now.since(since));
         }
-        // On the unit of those that do not mean well anybody may write anywhere.
+        // Anybody may write anywhere on the unit of hostile clients.
         if self.mischief != Mischief::None {
             return Ok(());
         }
         checked.map_err(|why| format!("{}: {op:?} of unit {}: {why}", self.name, self.unit))
     }
 
-    /// Gives the connection up, and connects again after `away` and a little more.
+    /// Closes the connection, and reconnects after `away` and a little more.
     pub(crate) fn leave(&mut self, net: &mut Net, away: Nanos) -> Result<(), String> {
         self.conns().for_each(|conn| net.close(conn, Side::Client));
         self.drop_state(net.now, away)
@@ -478,29 +478,29 @@ impl Client {
             ));
         }
         let (least, most) = BACK_OFF;
-        // A crowd would cost more than it tells if it knocked all the time.
+        // A crowd that reconnects all the time would cost too much.
         let times = if self.mischief == Mischief::Crowd { 100 } else { 1 };
         let pause = Nanos(times * (least + self.rng.below(most - least)));
         self.state = ClientState::Away(now + away + pause);
         Ok(())
     }
 
-    /// Begins to measure.
+    /// Resets the counters.
     pub(crate) fn reset(&mut self) {
         (self.completed, self.longest, self.lost) = (0, Nanos(0), 0);
     }
 
-    /// Begins bursts of so many I/Os, one each `pace`; with none, it goes as fast as it can.
+    /// Sets bursts of `burst` I/Os every `pace`; with zero, as fast as possible.
     pub(crate) fn set_pace(&mut self, pace: Nanos, burst: usize) {
         (self.pace, self.burst, self.next_burst) = (pace, burst, Nanos(0));
     }
 
-    /// Takes so long from now on, at least, until it holds all again that it can.
+    /// Stays away for at least this long, then resumes its full load.
     pub(crate) fn rest(&mut self, net: &mut Net, away: Nanos) -> Result<(), String> {
         if self.mischief == Mischief::Hoard { self.leave(net, away) } else { Ok(()) }
     }
 
-    /// Stands still until then.
+    /// Stops until then.
     pub(crate) fn stop(&mut self, until: Nanos) {
         self.stopped = until;
     }

@@ -1,8 +1,7 @@
 //! A core of the server: the reactor of a simulation.
 //!
-//! Receives are armed, take buffers and run out of them as the kernel's do. Which of the sockets
-//! that wait gets a buffer next is decided by the code that decides it in the real core
-//! ([`os::Refill`]).
+//! Receives are armed, take buffers and run out of them as in the kernel. The real core's code
+//! ([`os::Refill`]) decides which waiting socket gets the next buffer.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
@@ -16,44 +15,44 @@ use os::{Arming, End, Reactor, ReactorListener, ReactorSocket, ReactorStream, Re
 
 use crate::net::{Net, Side, bytes_of};
 
-/// What one receive buffer holds: little, so that there are many of them.
+/// Bytes of a receive buffer: small, so that there are many.
 pub(crate) const BUFFER_BYTES: usize = 4 << 10;
-/// The kernel goes on to another socket after so many buffers.
+/// Buffers in a row before the kernel serves another socket.
 const IN_A_ROW: usize = 32;
-/// Files are short: this process has no more.
+/// Too many open files.
 const EMFILE: i32 = 24;
 
-/// What all cores of a world share.
+/// Shared by all cores of a world.
 pub(crate) type Shared = Rc<RefCell<Machine>>;
 
 /// The network and the cores on it.
 pub(crate) struct Machine {
     pub(crate) net: Net,
     pub(crate) cores: Vec<CoreState>,
-    /// What went wrong, first things first.
+    /// Violations, in order.
     pub(crate) violations: Vec<String>,
-    /// A connection that has sent much is to be served so much at a time.
+    /// Bytes served on one connection in a row.
     pub(crate) share_bytes: usize,
 }
 
-/// One core.
+/// A core.
 pub(crate) struct CoreState {
     slots: Vec<Option<Slot>>,
-    /// Which of them are listeners.
+    /// Which sockets are listeners.
     listeners: Vec<u32>,
-    /// How many sockets hold chunks that nobody took.
+    /// Sockets with chunks not taken yet.
     laden: usize,
     refill: Refill,
     free_buffers: usize,
-    /// Slots that have news.
+    /// Slots with events.
     marked: Vec<u32>,
-    /// Somebody else woke it.
+    /// Woken by another thread.
     pub(crate) is_woken: bool,
     /// No file can be opened until then.
     pub(crate) out_of_files: Nanos,
-    /// Which socket was served last, and how many bytes it had while others waited.
+    /// The socket served last, and its bytes while others waited.
     served: (u32, usize),
-    /// Bytes that went through it in this turn.
+    /// Bytes moved in this turn.
     pub(crate) moved_bytes: usize,
 }
 
@@ -66,7 +65,7 @@ struct SocketState {
     conn: usize,
     armed: Option<Arming>,
     waits: bool,
-    /// It holds a buffer for data that have not come.
+    /// It holds a buffer without data.
     pinned: bool,
     chunks: VecDeque<Vec<u8>>,
     sending: bool,
@@ -141,7 +140,7 @@ impl CoreState {
 }
 
 impl Machine {
-    /// Puts a new connection before a listener; false if there is none.
+    /// Queues a new connection at a listener; false if that is gone.
     pub(crate) fn knock(&mut self, core: usize, token: u32, stream: Stream) -> bool {
         match self.cores[core].slots.get_mut(token as usize) {
             Some(Some(Slot::Listener(listener))) => listener.backlog.push_back(stream),
@@ -179,14 +178,14 @@ impl Machine {
         any
     }
 
-    /// One entry into the kernel.
+    /// One system call.
     fn turn(&mut self, index: usize, ready: &mut Vec<Token>) {
         self.cores[index].is_woken = false;
         self.cores[index].moved_bytes = 0;
         self.cores[index].served = (u32::MAX, 0);
         self.finish_sends(index);
         self.accept(index);
-        // A core that finds nothing looks again, as long as sockets wait for buffers.
+        // A core that finds nothing checks again while sockets wait for buffers.
         loop {
             let armed = self.arm(index);
             let news: Vec<u32> = self.net.server_news(index).map(|(_, token)| token).collect();
@@ -210,7 +209,7 @@ impl Machine {
         }
     }
 
-    /// Arms sockets that wait; the first of them find the buffers. Whether there were any.
+    /// Arms waiting sockets, the first of which get buffers. Returns whether there were any.
     fn arm(&mut self, index: usize) -> bool {
         let core = &mut self.cores[index];
         let (arming, count) = core.refill.plan(core.free_buffers);
@@ -228,7 +227,7 @@ impl Machine {
         count > 0
     }
 
-    /// What the kernel does for a socket that is armed.
+    /// The kernel's work for an armed socket.
     fn receive(&mut self, index: usize, token: u32) {
         let (net, core) = (&mut self.net, &mut self.cores[index]);
         let conn = core.socket(token).conn;
@@ -304,7 +303,7 @@ impl Machine {
         }
     }
 
-    /// A connection is to be served a share at a time while others have something, too.
+    /// Checks that a connection is served a share at a time while others wait.
     fn note_served(&mut self, index: usize, token: u32, bytes: usize) {
         let core = &mut self.cores[index];
         core.moved_bytes += bytes;
@@ -331,7 +330,7 @@ impl SimCore {
         SimCore { machine: Rc::clone(machine), index, pool }
     }
 
-    /// Begins to listen.
+    /// Starts to listen.
     pub(crate) fn listen(&self) -> SimListener {
         let listener = ListenerState { accepting: true, ..ListenerState::default() };
         let mut state = self.state();
@@ -469,7 +468,7 @@ impl Drop for SimSocket {
     }
 }
 
-/// Bytes that a socket received.
+/// Received bytes.
 pub(crate) struct SimChunk {
     core: SimCore,
     bytes: Vec<u8>,
@@ -523,10 +522,10 @@ impl Drop for SimListener {
     }
 }
 
-/// A connection that was accepted. Dropped before a core took it over, it is closed.
+/// An accepted connection; closed if dropped before a core takes it over.
 pub(crate) struct Stream {
     conn: usize,
-    /// Closes it; empty once a core has it.
+    /// Closes it; `None` once a core has it.
     machine: Option<Shared>,
     local: SocketAddr,
     peer: SocketAddr,
@@ -550,7 +549,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // Within a call of the machine it is only forgotten: its peer sees nothing.
+        // Dropped within a call of the machine it just leaks: its peer sees nothing.
         if let Some(machine) = &self.machine
             && let Ok(mut machine) = machine.try_borrow_mut()
         {

@@ -1,4 +1,4 @@
-//! Volumes of a simulation: they answer late, out of order, wrongly, or never.
+//! Volumes that complete I/Os late, out of order, wrongly, or never.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,28 +14,28 @@ use crate::core::SimCore;
 /// Bytes of a block.
 pub(crate) const BLOCK: u32 = 512;
 
-/// What lies behind a unit.
+/// The storage of a unit.
 pub(crate) struct Disk {
     pub(crate) bytes: Memory,
-    /// How long an I/O takes, at least and at most.
+    /// Least and longest latency.
     pub(crate) latency: (Nanos, Nanos),
-    /// Nothing is answered before then.
+    /// Nothing completes before then.
     pub(crate) stalled: Nanos,
-    /// Of so many I/Os about one fails, until then.
+    /// About one I/O in this many fails, until then.
     pub(crate) faulty: (u64, Nanos),
-    /// How long a lane takes to open, and until when that fails.
+    /// Time until a lane is open, and until when opening fails.
     pub(crate) opening: Nanos,
     pub(crate) refuses: Nanos,
-    /// All lanes that were opened before then are broken.
+    /// Lanes opened before then are broken.
     pub(crate) broken: Nanos,
-    /// Lanes that were begun: by which core, when, and whether that was refused.
+    /// Lanes begun: core, time, and whether refused.
     pub(crate) begun: Vec<(usize, Nanos, bool)>,
-    /// I/Os that were taken and not answered.
+    /// I/Os in flight.
     pub(crate) under_way: usize,
     pub(crate) rng: Rng,
 }
 
-/// A disk that all cores share.
+/// A disk shared by all cores.
 pub(crate) type SharedDisk = Rc<RefCell<Disk>>;
 
 impl Disk {
@@ -54,7 +54,7 @@ impl Disk {
         }))
     }
 
-    /// Does an I/O.
+    /// Executes an I/O.
     fn execute(&mut self, io: &mut Io) {
         let (offset, len) = (io.offset, io.len as usize);
         match io.op {
@@ -70,17 +70,17 @@ fn buf(io: &mut Io) -> &mut Buf {
     io.buf.as_mut().expect("reads and writes carry a buffer")
 }
 
-/// A core's way to a disk.
+/// A core's lane to a disk.
 struct SimLane {
     disk: SharedDisk,
     geometry: Geometry,
     opened: Nanos,
-    /// When it is open; it never is if the disk refuses.
+    /// When it will be open; never if the disk refuses.
     opens: Nanos,
     refused: bool,
     is_open: bool,
     broken: Option<String>,
-    /// I/Os with the time at which they are done.
+    /// I/Os with their completion times.
     flying: VecDeque<(Nanos, Io)>,
 }
 
@@ -93,8 +93,8 @@ impl SimLane {
 }
 
 impl Drop for SimLane {
-    /// A server that is killed takes its I/Os along: of those that were on their way the disk has
-    /// done some, or the first blocks of some.
+    /// A killed server loses its I/Os in flight: the disk has executed some, or only their first
+    /// blocks.
     fn drop(&mut self) {
         let mut disk = self.disk.borrow_mut();
         for (_, mut io) in self.flying.drain(..) {
@@ -147,7 +147,7 @@ impl Lane for SimLane {
             let fails = one_of > 0 && now < until && disk.rng.below(one_of) == 0;
             let io = &mut self.flying[at].1;
             let checked = self.geometry.check(io);
-            // What fails may have been done, or not.
+            // A failed I/O may have been executed.
             if checked.is_ok() && (!fails || disk.rng.below(2) == 0) {
                 disk.execute(io);
             }
@@ -177,12 +177,12 @@ impl Lane for SimLane {
     }
 }
 
-/// Gives the cores of a world their lanes.
+/// Opens the lanes of a world's cores.
 #[derive(Clone)]
 pub(crate) struct Disks {
     pub(crate) disks: Vec<SharedDisk>,
     pub(crate) geometry: Geometry,
-    /// A core that waits in its loop stands still until then.
+    /// A core that blocks in its loop is stalled until then.
     pub(crate) stands: Rc<RefCell<Vec<Nanos>>>,
     pub(crate) core: usize,
 }
@@ -215,10 +215,10 @@ impl LaneSource<SimCore> for Disks {
     }
 }
 
-/// What a server is told of a disk.
+/// The server's view of a disk.
 pub(crate) struct SimVolume {
     pub(crate) geometry: Geometry,
-    /// It is memory of the server.
+    /// Memory of the server, if it is that.
     pub(crate) memory: Option<Memory>,
 }
 

@@ -1,15 +1,15 @@
-//! Whole servers in virtual time.
+//! Deterministic simulation of whole servers in virtual time.
 //!
-//! One seed decides everything: the topology, the loads, and when which fault happens. The server
-//! is the one that people run ([`serve::Portal`], its protocol ends, its units); below it stand a
-//! core and a network that exist in memory only, beside it volumes that answer late, wrongly or
-//! never, and clients that check every answer. The same seed gives the same run on any host.
+//! One seed decides everything: topology, load, and the time of each fault. The server is the real
+//! one ([`serve::Portal`], its endpoints, its units), on a simulated core and network, with volumes
+//! that complete late, wrongly or never, and clients that check every completion. The same seed
+//! gives the same run on any host.
 //!
-//! [`Plan::of_seed`] draws a world, [`World::run`] runs it and says what went wrong, and
-//! [`shrink`] takes away what a failure does not need.
+//! [`Plan::of_seed`] draws a world, [`World::run`] runs it and reports violations, and [`shrink`]
+//! minimizes a failing case.
 //!
-//! Beside that [`Situation`]s: the workers of `load` measure volumes of which every I/O is known,
-//! and the result must say what is true. Both are a [`Case`].
+//! [`Situation`]s test measurements: the workers of `load` run on volumes whose every I/O is known,
+//! and the result must be true. Both are a [`Case`].
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -32,8 +32,8 @@ pub use crate::rig::{Mishap, Situation, Told};
 pub use crate::shrink::shrink;
 pub use crate::world::{Report, World};
 
-/// Runs the world of a plan with a mistake planted, or none; what went wrong, if anything did.
-/// `say` gets what the server logs.
+/// Runs the world of a plan with a planted mistake, or none; an error is the first violation. `say`
+/// gets the server's log.
 pub fn run(plan: &Plan, plant: Option<block::Plant>, say: fn(&str)) -> Result<Report, String> {
     block::plant(plant);
     let result = World::new(plan, say).run();

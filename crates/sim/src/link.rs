@@ -1,16 +1,16 @@
-//! A client's end of a connection.
+//! A client's endpoint with its connection.
 
 use block::{Chain, Nanos, Pool};
 use proto::{Endpoint, Outbox};
 
 use crate::net::{Net, Side, bytes_of};
 
-/// An end of a protocol on a connection of the network.
+/// A protocol endpoint on a connection of the network.
 pub(crate) struct Link<E> {
     pub(crate) end: E,
     pub(crate) out: Outbox,
     pub(crate) conn: usize,
-    /// Bytes that were received: the client is served.
+    /// Bytes received: the client is being served.
     pub(crate) received_bytes: u64,
 }
 
@@ -19,7 +19,7 @@ impl<E: Endpoint> Link<E> {
         Link { end, out: Outbox::new(pool.clone()), conn, received_bytes: 0 }
     }
 
-    /// Takes what came and does what is due. An error ends the connection.
+    /// Receives data and does the work that is due. An error ends the connection.
     pub(crate) fn take(&mut self, net: &mut Net) -> Result<(), String> {
         let now = net.now;
         let bytes = net.take(self.conn, Side::Client, usize::MAX);
@@ -36,7 +36,7 @@ impl<E: Endpoint> Link<E> {
         }
     }
 
-    /// Sends what the end has to say, changed on its way by `change`.
+    /// Sends the endpoint's PDUs, altered by `change`.
     pub(crate) fn flush(&mut self, net: &mut Net, change: impl FnMut(Vec<u8>) -> Vec<u8>) {
         if self.out.is_empty() {
             return;
@@ -48,7 +48,7 @@ impl<E: Endpoint> Link<E> {
         net.send(self.conn, Side::Client, pieces);
     }
 
-    /// When it wants to be looked after without news.
+    /// When it has something to do without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.end.deadline()
     }

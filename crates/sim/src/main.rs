@@ -1,6 +1,6 @@
 //! Runs worlds of many seeds: `drumfire-sim --seeds N --from S`, or one: `drumfire-sim 'seed=7 …'`.
-//! With `--rig` it runs situations in which the truth of what is measured is known, with `--array`
-//! stories of arrays, and with `--array --short` all of those of up to three operations.
+//! `--rig` runs measurements with known truth, `--array` stories of arrays, and `--array --short`
+//! all stories of up to three operations.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, Stri
     })
 }
 
-/// Runs a case; a panic in it is a failure of it.
+/// Runs a case; a panic is a failure.
 fn run<C: Case>(case: &C, plant: Option<Plant>) -> Result<C::Held, String> {
     run_saying(case, plant, |_| {})
 }

@@ -1,4 +1,4 @@
-//! The network: connections whose bytes travel, are cut anywhere, and may never arrive.
+//! The network: connections with latency, which cut data anywhere and may lose it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use block::{Chain, Nanos, Piece, Rng};
 use os::End;
 
-/// Which end of a connection.
+/// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     Client = 0,
@@ -27,59 +27,59 @@ pub(crate) struct Net {
     pub(crate) now: Nanos,
     pub(crate) rng: Rng,
     conns: Vec<Conn>,
-    /// When pieces and ends arrive, and where.
+    /// Arrivals of segments and ends: time, connection and side.
     arrivals: BinaryHeap<Reverse<(Nanos, usize, Side)>>,
-    /// Connections on which something has changed for the client.
+    /// Connections with events for the client.
     client_news: Vec<usize>,
-    /// By core: connections on which something has changed for the server.
+    /// By core: connections with events for the server.
     server_news: Vec<Vec<usize>>,
-    /// Pieces are cut so small, if at all.
+    /// Maximum segment length, if data is cut.
     pub(crate) cut_bytes: u64,
-    /// How long a piece travels at least and at most.
+    /// Least and longest latency of a segment.
     pub(crate) latency: (Nanos, Nanos),
-    /// What a receiver's kernel takes before the sender must wait.
+    /// Receive window.
     pub(crate) window_bytes: usize,
 }
 
-/// A connection: what travels to each side.
+/// A connection: data in both directions.
 struct Conn {
     to: [Pipe; 2],
     /// The owner of this side is gone.
     left: [bool; 2],
-    /// Which client has it, if it is one.
+    /// Its client, if any.
     client: Option<usize>,
-    /// Which core has it, and as which socket.
+    /// Its core, and the socket there.
     server: Option<(usize, u32)>,
-    /// It stands among the news of this side.
+    /// It is on the event list of this side.
     has_news: [bool; 2],
 }
 
 /// One direction.
 #[derive(Default)]
 struct Pipe {
-    /// What the sender's kernel could not send yet.
+    /// Data that the window does not allow yet.
     unsent: Stream,
-    /// Pieces in flight, with their times of arrival.
+    /// Segments in flight, with their arrival times.
     flight: VecDeque<(Nanos, Vec<u8>)>,
     flight_bytes: usize,
-    /// What has arrived.
+    /// Data that has arrived.
     arrived: Stream,
-    /// How the stream ends behind all that, and when the receiver sees it.
+    /// The end of the stream, and when the receiver sees it.
     end: Option<(Nanos, End)>,
-    /// What is sent vanishes.
+    /// Sent data is lost.
     is_dead: bool,
     last_arrival: Nanos,
-    /// How often it was cut.
+    /// Number of cuts.
     cuts: u32,
 }
 
-/// So many pieces of a stream are cut, then only few: enough for a login and the first commands.
+/// Cuts per stream, after which they become rare: enough for a login and the first commands.
 const CUTS: u32 = 300;
 
-/// What is sent at once travels in pieces of at most so many bytes.
+/// Maximum segment length otherwise.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// No bytes of the stream are left, and it ends like this.
+/// A reset: the stream ends without its remaining data.
 pub(crate) const RESET: End = End::Broken(104);
 
 impl Net {
@@ -97,7 +97,7 @@ impl Net {
         }
     }
 
-    /// A new connection of a client, or of somebody who looks after it without being told.
+    /// A new connection of a client, or of a peer that polls it without events.
     pub(crate) fn connect(&mut self, client: Option<usize>) -> usize {
         self.conns.push(Conn {
             to: [Pipe::default(), Pipe::default()],
@@ -109,13 +109,13 @@ impl Net {
         self.conns.len() - 1
     }
 
-    /// A core has a connection from now on, as this socket.
+    /// A core takes over a connection as this socket.
     pub(crate) fn adopted(&mut self, conn: usize, core: usize, token: u32) {
         self.conns[conn].server = Some((core, token));
         self.tell(conn, Side::Server);
     }
 
-    /// Something has changed for this side.
+    /// Signals an event to this side.
     pub(crate) fn tell(&mut self, conn: usize, side: Side) {
         let Conn { client, server, has_news, .. } = &mut self.conns[conn];
         let news = match side {
@@ -128,7 +128,7 @@ impl Net {
         }
     }
 
-    /// The clients for which something has changed, some of them twice.
+    /// Takes the clients with events, possibly with duplicates.
     pub(crate) fn take_client_news(&mut self, mut note: impl FnMut(usize)) {
         for conn in self.client_news.drain(..) {
             let conn = &mut self.conns[conn];
@@ -137,13 +137,13 @@ impl Net {
         }
     }
 
-    /// The sockets of a core for which something has changed, until they are forgotten.
+    /// The sockets of a core with events, which stay listed.
     pub(crate) fn server_news(&self, core: usize) -> impl Iterator<Item = (usize, u32)> {
         let sockets = self.server_news[core].iter();
         sockets.filter_map(|conn| self.conns[*conn].server.map(|(_, token)| (*conn, token)))
     }
 
-    /// Forgets sockets of a core for which there is nothing to do.
+    /// Drops sockets of a core that have nothing to do.
     pub(crate) fn keep_server_news(
         &mut self,
         core: usize,
@@ -162,7 +162,7 @@ impl Net {
         &mut self.conns[conn].to[to as usize]
     }
 
-    /// Sends bytes from one side.
+    /// Sends data from one side.
     pub(crate) fn send(&mut self, conn: usize, from: Side, pieces: Vec<Vec<u8>>) {
         let to = from.other();
         if self.conns[conn].left[to as usize] || self.pipe(conn, to).end.is_some() {
@@ -173,12 +173,12 @@ impl Net {
         self.push(conn, to);
     }
 
-    /// Whether all that a side has sent was taken by its kernel.
+    /// Whether the kernel took all data sent by a side.
     pub(crate) fn all_sent(&self, conn: usize, from: Side) -> bool {
         self.conns[conn].to[from.other() as usize].unsent.is_empty()
     }
 
-    /// Lets travel what the window allows.
+    /// Sends what the window allows.
     fn push(&mut self, conn: usize, to: Side) {
         let window = self.window_bytes;
         loop {
@@ -201,7 +201,7 @@ impl Net {
             let pipe = self.pipe(conn, to);
             let piece = pipe.unsent.take(count);
             let all = pipe.unsent.is_empty();
-            // If nobody acknowledges it, it fills the window.
+            // Without acknowledgements it fills the window.
             pipe.flight_bytes += count;
             if !pipe.is_dead {
                 pipe.last_arrival = pipe.last_arrival.max(at);
@@ -215,12 +215,12 @@ impl Net {
         }
     }
 
-    /// How many bytes a side can take.
+    /// Bytes that a side can receive.
     pub(crate) fn available(&self, conn: usize, at: Side) -> usize {
         self.conns[conn].to[at as usize].arrived.len()
     }
 
-    /// Takes at most so many bytes that arrived at a side.
+    /// Takes at most this many bytes that arrived at a side.
     pub(crate) fn take(&mut self, conn: usize, at: Side, most: usize) -> Vec<u8> {
         let pipe = self.pipe(conn, at);
         let count = most.min(pipe.arrived.len());
@@ -229,7 +229,7 @@ impl Net {
         bytes
     }
 
-    /// How the stream has ended at a side, once all that arrived was taken.
+    /// How the stream ended at a side, once all data was taken.
     pub(crate) fn ended(&self, conn: usize, at: Side) -> Option<End> {
         let pipe = &self.conns[conn].to[at as usize];
         let (when, end) = pipe.end?;
@@ -237,7 +237,7 @@ impl Net {
         (when <= self.now && (empty || end != End::Closed)).then_some(end)
     }
 
-    /// A side closes: the other sees the end behind all that was sent.
+    /// A side closes: the other sees the end after all data.
     pub(crate) fn close(&mut self, conn: usize, side: Side) {
         if std::mem::replace(&mut self.conns[conn].left[side as usize], true) {
             return;
@@ -252,7 +252,7 @@ impl Net {
         if side == Side::Server {
             self.conns[conn].server = None;
         }
-        // What comes for who is gone is answered by a reset.
+        // Data for a closed side is answered by a reset.
         let mine = self.pipe(conn, side);
         let unread = !mine.arrived.is_empty() || !mine.flight.is_empty();
         *mine = Pipe { end: Some((now, RESET)), is_dead: mine.is_dead, ..Pipe::default() };
@@ -279,7 +279,7 @@ impl Net {
         }
     }
 
-    /// A side vanishes without a word: nothing comes from it, and what is sent to it is lost.
+    /// A side vanishes silently: it sends nothing, and data for it is lost.
     pub(crate) fn vanish(&mut self, conn: usize, side: Side) {
         for to in [side, side.other()] {
             let pipe = self.pipe(conn, to);
@@ -305,13 +305,13 @@ impl Net {
         }
     }
 
-    /// When the next piece or end arrives.
+    /// When the next segment or end arrives.
     pub(crate) fn next_arrival(&self) -> Option<Nanos> {
         self.arrivals.peek().map(|Reverse((at, ..))| *at)
     }
 }
 
-/// All bytes of a chain, in pieces that an allocator has at hand.
+/// All bytes of a chain, in pieces of a size that allocators cache.
 pub(crate) fn bytes_of(chain: &Chain) -> Vec<Vec<u8>> {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut add = |part: &mut dyn FnMut(&mut [u8], usize), len: usize| {
@@ -341,11 +341,11 @@ pub(crate) fn bytes_of(chain: &Chain) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// Bytes in a row, taken from the front. Pieces go on as they came where that is possible.
+/// A queue of bytes. Pieces move on without copying where possible.
 #[derive(Default)]
 struct Stream {
     pieces: VecDeque<Vec<u8>>,
-    /// Bytes of the first piece that are taken already.
+    /// Bytes taken of the first piece.
     taken: usize,
     len: usize,
 }
@@ -359,7 +359,7 @@ impl Stream {
         self.len == 0
     }
 
-    /// Bytes that are left of the first piece.
+    /// Bytes left in the first piece.
     fn first_len(&self) -> usize {
         self.pieces.front().map_or(0, |piece| piece.len() - self.taken)
     }

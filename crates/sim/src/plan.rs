@@ -1,74 +1,74 @@
-//! What a world is made of: drawn from a seed, printed as one line, and read from it again.
+//! Parameters of a world: drawn from a seed, printed as one line, and parsed from it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use block::Rng;
 
-/// The world of a seed.
+/// The parameters of a world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Decides everything that does not stand below.
+    /// Seed of all choices not listed below.
     pub seed: u64,
     /// Cores of the server, 1 to 3.
     pub cores: u64,
-    /// Units whose I/Os go through lanes, and units that are memory of the server.
+    /// Units served by lanes, and units in the server's memory.
     pub disks: u64,
     /// See `disks`.
     pub memories: u64,
-    /// Clients over iSCSI, and over NVMe/TCP.
+    /// iSCSI and NVMe/TCP clients.
     pub iscsi: u64,
     /// See `iscsi`.
     pub nvme: u64,
-    /// Peers that do not mean well.
+    /// Hostile peers.
     pub hostile: u64,
-    /// I/Os that a client keeps in flight.
+    /// Queue depth of a client.
     pub depth: u64,
     /// Blocks of 512 bytes in the longest I/O.
     pub blocks: u64,
     /// Receive buffers of a core.
     pub buffers: u64,
-    /// MiB of memory beyond the least that a server needs.
+    /// MiB of memory beyond the server's minimum.
     pub memory: u64,
-    /// Pieces of the stream have at most so many bytes; 0: as they come.
+    /// Maximum segment length; 0: uncut.
     pub cut: u64,
-    /// Headers and data carry digests.
+    /// Header and data digests.
     pub digests: bool,
-    /// What happens, and nothing else.
+    /// Faults that happen.
     pub faults: Vec<Fault>,
 }
 
-/// What happens to a world before its quiet period.
+/// A fault before the quiet period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Connections break.
+    /// Connections are reset.
     Reset,
-    /// Peers vanish without a word.
+    /// Peers vanish silently.
     Vanish,
-    /// Clients stand still for a while.
+    /// Clients stop for a while.
     Stop,
-    /// Volumes do not answer for a while.
+    /// Volumes complete nothing for a while.
     Stall,
     /// I/Os fail.
     Medium,
-    /// The ways to volumes break.
+    /// Lanes break.
     Break,
     /// Volumes refuse new lanes for a while.
     Refuse,
-    /// Volumes take long to let a core in.
+    /// Lanes open slowly.
     SlowOpen,
-    /// The server has no files left for a while.
+    /// The server runs out of file descriptors for a while.
     NoFiles,
-    /// The whole host stands still for a while.
+    /// The whole host is paused for a while.
     Pause,
     /// All clients leave at once.
     Leave,
-    /// The server is killed, and started again after a while.
+    /// The server is killed, and restarted after a while.
     Crash,
 }
 
 impl Fault {
-    /// All of them, with the words for them.
+    /// All faults with their words.
     pub const ALL: [(Fault, &str); 12] = [
         (Fault::Reset, "reset"),
         (Fault::Vanish, "vanish"),
@@ -86,8 +86,9 @@ impl Fault {
 }
 
 impl Plan {
-    /// Draws a world. Each seed has some kinds of faults only, so that rare ones meet. Most worlds
-    /// are small, since many of them see more than few large ones; some are large, or a crowd.
+    /// Draws a world. Each seed has only some kinds of faults, so that rare ones combine. Most
+    /// worlds are small, since many small ones find more than few large ones; some are large, or a
+    /// crowd.
     pub fn of_seed(seed: u64) -> Plan {
         let mut rng = Rng::new(seed, 0);
         let plan = match rng.below(16) {
@@ -152,7 +153,7 @@ impl Plan {
         }
     }
 
-    /// Without duplicates, with a unit and a client.
+    /// Without duplicates, with at least one unit and one client.
     pub(crate) fn made_valid(mut self) -> Plan {
         if self.disks + self.memories == 0 {
             self.disks = 1;
@@ -175,7 +176,7 @@ impl Plan {
         self.faults.contains(&fault)
     }
 
-    /// The numbers with their names, in the order in which they are printed.
+    /// The numbers with their names, in printing order.
     pub(crate) fn numbers(&mut self) -> [(&'static str, &mut u64); 12] {
         [
             ("seed", &mut self.seed),
@@ -231,14 +232,14 @@ impl FromStr for Plan {
     }
 }
 
-/// Mostly streams go as they come: small pieces cost much.
+/// Mostly uncut: small segments are slow.
 const CUTS: [u64; 5] = [0, 0, 7, 100, 3000];
 
 fn pick<T: Copy, const N: usize>(rng: &mut Rng, of: [T; N]) -> T {
     of[rng.below(N as u64) as usize]
 }
 
-/// Little memory, from twice `least` MiB on, or enough.
+/// Little memory, from twice `least` MiB on, or plenty.
 fn memory(rng: &mut Rng, least: u64) -> u64 {
     let little = 2 * (least + rng.below(9 - least));
     pick(rng, [little, 40, 64, 256])

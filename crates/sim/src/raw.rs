@@ -1,4 +1,4 @@
-//! Peers that speak no protocol: they say nothing, or anything.
+//! Peers that speak no protocol: silent ones, and ones that send garbage.
 
 use block::{Nanos, Rng};
 use serve::Protocol;
@@ -9,12 +9,12 @@ use crate::world::Dialer;
 /// A peer that opens connections and does not log in.
 pub(crate) struct Raw {
     protocol: Protocol,
-    /// It says something.
+    /// It sends garbage.
     speaks: bool,
     host: u8,
     conns: Vec<usize>,
     next: Nanos,
-    /// It does something so often, more or less.
+    /// Mean time between its actions.
     pace: Nanos,
     rng: Rng,
 }
@@ -25,7 +25,7 @@ impl Raw {
         Raw { protocol, speaks, host, conns: Vec::new(), next: Nanos(0), pace, rng }
     }
 
-    /// Does something so often, more or less.
+    /// Sets the mean time between its actions.
     pub(crate) fn set_pace(&mut self, pace: Nanos) {
         self.pace = pace;
     }
@@ -34,7 +34,7 @@ impl Raw {
         self.next
     }
 
-    /// Opens connections, and says something on some of them.
+    /// Opens connections, and sends garbage on some of them.
     pub(crate) fn step(&mut self, dialer: &Dialer) {
         let now = dialer.machine.borrow().net.now;
         if now < self.next {
@@ -64,7 +64,7 @@ impl Raw {
         });
     }
 
-    /// Goes, and does not come again.
+    /// Leaves for good.
     pub(crate) fn leave(&mut self, dialer: &Dialer) {
         let mut machine = dialer.machine.borrow_mut();
         self.conns.drain(..).for_each(|conn| machine.net.close(conn, Side::Client));

@@ -1,35 +1,35 @@
-//! What the blocks of a client may hold: a model of storage that every read is held to.
+//! Model of a client's blocks, which every read is checked against.
 
 use block::Rng;
 
 use crate::disk::BLOCK;
 
-/// Blocks that one client alone reads and writes.
+/// Blocks used by one client only.
 pub(crate) struct Region {
     pub(crate) first: u64,
     blocks: Vec<Block>,
-    /// The next value, which no other write has.
+    /// The next unique value.
     next: u64,
 }
 
 #[derive(Clone, Default)]
 struct Block {
-    /// What was written and acknowledged last.
+    /// The last acknowledged value.
     last: u64,
-    /// Written later, but failed: it may be there, until the next that succeeds.
+    /// Later failed writes: one may be stored, until the next one succeeds.
     maybe: Vec<u64>,
-    /// Its connection was lost: it may come at any time.
+    /// Writes of a lost connection: they may be executed at any time.
     floating: Vec<u64>,
     busy: bool,
 }
 
 impl Region {
-    /// `count` blocks from `first` on, of a client whose values begin at `values`.
+    /// `count` blocks from `first` on, of a client whose values start at `values`.
     pub(crate) fn new(first: u64, count: u64, values: u64) -> Region {
         Region { first, blocks: vec![Block::default(); count as usize], next: values }
     }
 
-    /// A run of at most `most` blocks that no I/O is in flight with: place and length, or nothing.
+    /// A run of at most `most` blocks without I/Os in flight: index and length, or nothing.
     pub(crate) fn pick(&mut self, rng: &mut Rng, most: u64) -> Option<(usize, usize)> {
         let at = rng.below(self.blocks.len() as u64) as usize;
         let want = 1 + rng.below(most) as usize;
@@ -40,7 +40,7 @@ impl Region {
         })
     }
 
-    /// Fills a buffer with new values; the first of them.
+    /// Fills a buffer with new values; returns the first.
     pub(crate) fn fill(&mut self, count: usize, bytes: &mut [u8]) -> u64 {
         let first = self.next;
         self.next += count as u64;
@@ -50,7 +50,7 @@ impl Region {
         first
     }
 
-    /// How a write of values from `first` on, or of zeroes, has ended.
+    /// The result of a write of values from `first` on, or of zeroes.
     pub(crate) fn written(&mut self, at: usize, count: usize, first: Option<u64>, end: WriteEnd) {
         for (index, block) in self.blocks[at..at + count].iter_mut().enumerate() {
             let value = first.map_or(0, |first| first + index as u64);
@@ -66,7 +66,7 @@ impl Region {
         }
     }
 
-    /// A read has ended, with these bytes or without.
+    /// A completed read, with these bytes or failed.
     pub(crate) fn read(
         &mut self,
         at: usize,
@@ -82,12 +82,12 @@ impl Region {
         Ok(())
     }
 
-    /// How long it is.
+    /// Length in bytes.
     pub(crate) fn len_bytes(&self) -> usize {
         self.blocks.len() * BLOCK as usize
     }
 
-    /// All its blocks as the disk has them.
+    /// Checks all blocks on the disk.
     pub(crate) fn check_all(&self, disk: &[u8]) -> Result<(), String> {
         for (index, block) in self.blocks.iter().enumerate().filter(|(_, block)| !block.busy) {
             let at = index * BLOCK as usize;
@@ -97,7 +97,7 @@ impl Region {
     }
 }
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteEnd {
     Done,
@@ -109,7 +109,7 @@ impl Block {
     fn check(&self, place: u64, bytes: &[u8]) -> Result<(), String> {
         let (words, _) = bytes.as_chunks::<8>();
         let value = u64::from_le_bytes(words[0]);
-        // A fold has no early end, so it is compared many words at a time.
+        // A fold has no early exit, so it is vectorized.
         if words.iter().fold(0, |other, word| other | (u64::from_le_bytes(*word) ^ value)) != 0 {
             return Err(format!("block {place} holds parts of several writes"));
         }

@@ -1,9 +1,9 @@
-//! Runs whose truth is known: the real workers, pacing, collector and judge in virtual time, on
-//! volumes that stall, starve, fail, drift and reconnect by a seeded script.
+//! Measurements with known truth: the real workers, pacing, collector and checks in virtual time,
+//! on volumes that stall, starve, fail, drift and reconnect by a seeded script.
 //!
-//! The volumes write down when each I/O came and was answered. From that, and by nothing but
-//! sorting and adding, follows what a result must say; whatever it says otherwise is a failure.
-//! [`Situation::of_seed`] draws one, [`Situation::run`](crate::Case::run) runs it.
+//! The volumes record when each I/O arrived and completed. From these times alone, by sorting and
+//! adding, follows what a result must say. [`Situation::of_seed`] draws a situation,
+//! [`Situation::run`](crate::Case::run) runs it.
 
 mod compare;
 mod data;
@@ -24,16 +24,16 @@ use self::script::Script;
 pub use self::situation::{Mishap, Situation};
 use self::truth::Truth;
 
-/// What came of a situation in which the result is true.
+/// Summary of a situation with a true result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// I/Os that were done in the window.
+    /// I/Os completed in the window.
     pub ios: u64,
-    /// Those that were not done.
+    /// I/Os that failed.
     pub errors: u64,
 }
 
-/// Nobody looks; interrupts the run after so many seconds, never with 0.
+/// Interrupts the run after this many seconds; 0 for never.
 struct Interrupts(u64);
 
 impl Live for Interrupts {
@@ -47,7 +47,7 @@ impl Live for Interrupts {
     fn end(&mut self) {}
 }
 
-/// Runs a situation; what its result says wrong, if anything.
+/// Runs a situation; an error is what its result says wrongly.
 pub fn run(situation: &Situation) -> Result<Told, String> {
     let script = Script::new(situation);
     let run = spec::of(situation, &script)?;

@@ -1,8 +1,8 @@
-//! Takes away from a world what its failure does not need.
+//! Minimizes failing cases.
 
 use crate::{Case, Plan};
 
-/// The smallest case that was found to fail as `case` does, in whatever way, if `run` runs it.
+/// The smallest case found that fails, in whatever way, when `run` runs it.
 pub fn shrink<C: Case>(case: &C, run: impl Fn(&C) -> Result<C::Held, String>) -> C {
     let mut best = case.clone();
     loop {
@@ -14,7 +14,7 @@ pub fn shrink<C: Case>(case: &C, run: impl Fn(&C) -> Result<C::Held, String>) ->
     }
 }
 
-/// Plans that are a little smaller, the boldest first.
+/// Slightly smaller plans, the largest reductions first.
 pub(crate) fn smaller(plan: &Plan) -> Vec<Plan> {
     let mut plans = Vec::new();
     for at in 0..plan.faults.len() {

@@ -1,4 +1,4 @@
-//! A world: a server, its volumes, its peers, what happens to them, and what must hold.
+//! A world: a server, its volumes and peers, their faults, and the invariants.
 
 mod agenda;
 mod checks;
@@ -25,72 +25,72 @@ use crate::plan::{Fault, Plan};
 use crate::raw::Raw;
 use crate::region::Region;
 
-/// Blocks that a client has for itself.
+/// Blocks of each client.
 const REGION_BLOCKS: u64 = 512;
 /// When the last fault begins.
 const FAULTS: Nanos = Nanos::from_millis(600);
-/// Then nothing happens for so long: what was lost is found to be, logins time out.
+/// Quiet time after the faults: losses are detected, logins time out.
 const SETTLE: Nanos = Nanos::from_secs(45);
-/// Memory is short for so long before it is looked who is served.
+/// How long memory is short before service is checked.
 const HOARDING: Nanos = Nanos::from_secs(1);
-/// How long an I/O takes on a disk that is well.
+/// Latency of a healthy disk.
 const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
-/// What a connection that has sent much is served at a time.
+/// Bytes served on a connection in a row.
 const SHARE_BYTES: usize = 16 << 10;
-/// What a core may keep for buffers when everybody has left is less: two steps of each size.
+/// Upper bound of a core's buffers once all peers have left: two steps of each size.
 const KEPT_BYTES: u64 = 6 * Budget::STEP_BYTES;
-/// A unit that could not be opened is left alone for so long, at least.
+/// Least time before a unit that failed to open is retried.
 const PAUSE: Nanos = Nanos::from_millis(250);
-/// With so many MiB everybody has all the buffers that it can use. With less, those that came first
-/// have more of them, so nothing is said of how fast others are, but all are served.
+/// From this many MiB on every client gets all buffers that it can use. With less, the first ones
+/// have more, so speeds may differ, but all are served.
 const ROOMY: u64 = 40;
-/// With less it is looked at for so long whether everybody gets on.
+/// With less memory, progress of all is checked over this time.
 const PATIENCE: Nanos = Nanos::from_secs(1);
-/// No I/O of a healthy unit takes longer, whatever others do.
+/// Longest I/O of a healthy unit, whatever others do.
 const LONGEST: Nanos = Nanos::from_millis(100);
-/// That is looked at so often.
+/// How often that is checked.
 const LOOKS: Nanos = Nanos::from_millis(2);
-/// More steps at one instant are no progress.
+/// More steps at one instant mean no progress.
 const STEPS_MAX: u32 = 20_000;
 
-/// The unit that faults of volumes strike, if it is not memory.
+/// The unit that volume faults strike, if it is not memory.
 const SICK: usize = 0;
 
-/// Where those come from that do not mean well.
+/// The host of hostile peers.
 pub(crate) const BAD_HOST: u8 = 200;
 
-/// Names that no flipped bit makes of each other.
+/// Names that differ in more than one bit.
 const NAMES: [&str; 9] =
     ["ash", "birch", "cedar", "dogwood", "elderberry", "fir", "ginkgo-tree", "hazel", "ironwood"];
 
-/// What a target is called behind `iqn.` or `nqn.`.
+/// A target's name behind `iqn.` or `nqn.`.
 pub(crate) fn target_name(unit: usize) -> String {
     format!("2026-11.io.sim:{}", NAMES[unit])
 }
 
-/// What came of a world in which nothing went wrong.
+/// Summary of a world without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// I/Os that clients finished.
+    /// I/Os completed by clients.
     pub ios: u64,
-    /// Virtual time that passed.
+    /// Virtual time.
     pub spent: Nanos,
     /// Turns of the server's cores.
     pub turns: u64,
 }
 
-/// Where clients find the server.
+/// Connects clients to the server.
 pub(crate) struct Dialer {
     pub(crate) machine: Rc<RefCell<Machine>>,
     /// By core: its listeners.
     listeners: Vec<[u32; 2]>,
-    /// By connection: which core has it.
+    /// By connection: its core.
     cores: RefCell<Vec<usize>>,
     rng: RefCell<Rng>,
 }
 
 impl Dialer {
-    /// A new connection of this host to a core by chance.
+    /// Connects a host to a random core.
     pub(crate) fn dial(
         &self,
         protocol: Protocol,
@@ -122,29 +122,29 @@ pub struct World {
     shared: Arc<Shared>,
     portals: Vec<Portal<SimCore>>,
     pools: Vec<Pool>,
-    /// What it is told when it starts.
+    /// Geometry of its volumes.
     geometry: Geometry,
     say: fn(&str),
-    /// When each core has finished its turn.
+    /// When each core finishes its turn.
     free_at: Rc<RefCell<Vec<Nanos>>>,
     woken: Vec<Arc<AtomicBool>>,
     disks: Vec<SharedDisk>,
     clients: Vec<Client>,
     raws: Vec<Raw>,
-    /// What it knows of clients and cores without asking them.
+    /// When clients and cores have something to do.
     agenda: Agenda,
-    /// What is to happen, the last first.
+    /// Events to come, the last first.
     events: Vec<Due>,
     rng: Rng,
     report: Report,
-    /// No I/O of a healthy unit may take long at any time.
+    /// I/Os of healthy units must be fast at all times.
     strict: bool,
-    /// When it is looked at how long they take.
+    /// When their ages are checked next.
     next_look: Nanos,
 }
 
 impl World {
-    /// Builds the world of a plan, whose server says what it has to say to `say`.
+    /// Builds the world of a plan; the server logs to `say`.
     pub fn new(plan: &Plan, say: fn(&str)) -> World {
         let mut rng = Rng::new(plan.seed, 1);
         let units = (plan.disks + plan.memories + 1).min(NAMES.len() as u64) as usize;
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Runs it; what went wrong, if anything did.
+    /// Runs it; an error is the first violation.
     pub fn run(mut self) -> Result<Report, String> {
         self.latencies(Nanos(200_000), Nanos(3_000_000));
         self.run_until(FAULTS + Nanos::from_millis(50))?;
@@ -293,12 +293,12 @@ impl World {
         Ok(self.report)
     }
 
-    /// Nothing happens for a while, and little is done.
+    /// A quiet time with little load.
     fn settle(&mut self) -> Result<(), String> {
         self.set_pace(Nanos::from_secs(2), 1);
         self.latencies(DISK.0, DISK.1);
         self.raws.iter_mut().for_each(|raw| raw.set_pace(Nanos::from_secs(1)));
-        // A server that waits for data looks for buffers all the time: few worlds do so for long.
+        // A server that waits for data polls for buffers all the time: few worlds do so for long.
         if self.rng.below(32) > 0 {
             let net = &mut self.dialer.machine.borrow_mut().net;
             self.clients.iter_mut().try_for_each(|client| client.rest(net, SETTLE - HOARDING))?;
@@ -330,10 +330,10 @@ impl World {
         self.clients.iter().filter(|client| client.mischief == Mischief::None)
     }
 
-    /// Everybody leaves: nothing stays behind, and what was acknowledged is there.
+    /// All peers leave: nothing may leak, and acknowledged data must be there.
     fn finish(&mut self) -> Result<(), String> {
         let forever = Nanos::from_secs(1 << 30);
-        // What is in flight comes back first.
+        // I/Os in flight complete first.
         self.set_pace(forever, 0);
         let quiet = self.now() + Nanos::from_secs(2);
         self.run_until(quiet)?;
@@ -417,7 +417,7 @@ impl World {
         clients.chain(cores).chain(wakes).collect::<Vec<_>>().join(", ")
     }
 
-    /// Does all that is due now, once. Whether there was anything.
+    /// Does everything that is due, once. Returns whether there was anything.
     fn step(&mut self) -> Result<bool, String> {
         let now = self.now();
         let mut busy = false;
@@ -466,7 +466,7 @@ impl World {
         violation.map_or(Ok(busy), Err)
     }
 
-    /// A core's turn, if it has something to do and has finished the one before.
+    /// A core's turn, if it has something to do and the last turn is over.
     fn turn(&mut self, core: usize) -> Result<bool, String> {
         let now = self.now();
         if self.free_at.borrow()[core] > now {
@@ -511,18 +511,18 @@ impl World {
     }
 }
 
-/// Places for connections: twice as many as all clients need that mean well, and some for those of
-/// them whose end is not noticed yet. One host has half of them at most.
+/// Connection limit: twice as many as good clients need, and some for those whose end is not
+/// noticed yet. One host gets at most half.
 fn places(plan: &Plan) -> usize {
     2 * (plan.iscsi + 2 * plan.nvme) as usize + 16
 }
 
-/// Whether a unit is memory of the server. The last unit is for peers that do not mean well.
+/// Whether a unit is memory of the server. The last unit is for hostile peers.
 fn is_memory(plan: &Plan, unit: usize) -> bool {
     unit >= plan.disks as usize && unit < (plan.disks + plan.memories) as usize
 }
 
-/// What the cores of a new server share.
+/// Shared state of a new server's cores.
 fn shared(plan: &Plan, geometry: Geometry, disks: &[SharedDisk], say: fn(&str)) -> Arc<Shared> {
     let memory = |(unit, disk): (usize, &SharedDisk)| {
         is_memory(plan, unit).then(|| disk.borrow().bytes.clone())

@@ -1,12 +1,12 @@
-//! Stories of arrays that once went wrong, and a few of all. Many more run by
-//! `cargo xtask sim --array`, and all of up to three operations by `--array --short`.
+//! Stories that once failed, and a few of all. `cargo xtask sim --array` runs many more, and
+//! `--array --short` all of up to three operations.
 #![forbid(unsafe_code)]
 
 use block::Plant;
 use sim::Case;
 use sim::array::{Story, all_short, run};
 
-/// Mistakes, each with a seed that finds it.
+/// Planted mistakes, each with a seed that finds it.
 const FOUND: [(Plant, u64); 14] = [
     (Plant::MapAfterData, 0),
     (Plant::AckEarly, 356),
@@ -68,7 +68,7 @@ fn a_spare_gets_what_was_ever_written() {
     holds("seed=3228 legs=3 spares=1 lanes=1 steps=fua3,sync,sick1,lose2,sync,crash");
 }
 
-/// A spare alone took a change, and was away while the legs that were in went on.
+/// A spare alone recorded a change, and was absent while the legs that were in went on.
 #[test]
 fn a_spare_that_took_a_change_alone_is_no_split() {
     holds(
@@ -119,7 +119,7 @@ fn a_leg_that_is_copied_from_and_loses_its_cache_is_copied_again() {
     );
 }
 
-/// It wrote superblocks of ever higher generations meanwhile, which pushed all others out of their
+/// It wrote superblocks of ever higher generations meanwhile, which pushed all others out of the
 /// history.
 #[test]
 fn a_last_leg_that_goes_as_another_is_recorded_as_in_is_waited_for() {
@@ -130,7 +130,7 @@ fn a_last_leg_that_goes_as_another_is_recorded_as_in_is_waited_for() {
     holds(&format!("seed=568 legs=2 spares=0 lanes=1 steps={steps}"));
 }
 
-/// Its superblock was left out of the history after 64 generations, as if it had gone on alone.
+/// After 64 generations its superblock was dropped from the history, as if it had gone on alone.
 #[test]
 fn a_leg_that_was_away_while_others_came_and_went_a_hundred_times_is_taken_in_again() {
     holds(
@@ -139,16 +139,15 @@ fn a_leg_that_was_away_while_others_came_and_went_a_hundred_times_is_taken_in_ag
     );
 }
 
-/// Seed 168,792: the superblock that takes leg 2 in stood on it and was on its way to the others
-/// when it died. The write with FUA was told as done, as it was not recorded as in; after the crash
-/// it was.
+/// Seed 168,792: the leg died when it held the superblock that recorded it as in, and the others
+/// did not yet. A FUA write was acknowledged, as it was not recorded as in; after the crash it was.
 #[test]
 fn a_leg_that_dies_while_it_is_recorded_as_in_is_waited_for() {
     holds(
         "seed=168792 legs=3 spares=1 lanes=1 steps=fail2,go29,fail1,write0,return1,coming,go7,go19,\
          go18,fua0,fail1,rest,crash,full0,sync",
     );
-    // Where the last leg that is read is gone, it is not waited for the others' leaving.
+    // If the last leg that is read is gone, recording that others left is not waited for.
     holds(
         "seed=73445 legs=3 spares=1 lanes=1 steps=fua2,lose0,coming,write1,rest,flush,rest,fail1,\
          fail2,write1,rest",
@@ -184,7 +183,7 @@ fn a_resync_may_be_cut_ten_times() {
     }
 }
 
-/// Also where the first superblock of a leg is torn, and the second is the only one.
+/// Even if a leg's first superblock is torn and the second is the only one.
 #[test]
 fn an_array_may_die_at_every_write_of_a_growth() {
     for writes in 0..=20 {

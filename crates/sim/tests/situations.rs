@@ -1,5 +1,5 @@
-//! Situations in which a result was once wrong, and a few of all. Many more run by
-//! `cargo xtask sim --rig`.
+//! Situations whose results were once wrong, and a few of all. `cargo xtask sim --rig` runs many
+//! more.
 #![forbid(unsafe_code)]
 
 use block::Plant;

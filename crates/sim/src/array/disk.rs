@@ -1,4 +1,4 @@
-//! Legs of a simulated array: what is durable, and what is in a cache that a crash may lose.
+//! Legs of a simulated array: durable data, and a volatile cache that a crash may lose.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,78 +9,78 @@ use volume::array::{DATA_OFFSET, MAP_OFFSET, Page, Put, region_bytes};
 
 use super::rig::{ARRAY, BYTES};
 
-/// Bytes of a page, which is written whole or not at all; one with a superblock may be torn.
+/// Bytes of a page, which is written whole or not at all; only superblocks may be torn.
 pub(super) const PAGE: u64 = 4096;
-/// Where a disk tears.
+/// Unit of tearing.
 const SECTOR: usize = 512;
-/// I/Os that a way takes at once.
+/// Queue depth of a lane.
 const DEPTH: usize = 8;
 
-/// What a page holds: of data its first eight bytes, of superblocks and maps all.
+/// Content of a page: of data its first eight bytes, of superblocks and maps everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Value(u64),
     Bytes(Box<[u8; PAGE as usize]>),
 }
 
-/// A version of a page that no flush has made durable.
+/// A cached version of a page, not durable yet.
 struct Version {
     content: Content,
     /// The I/O that wrote it.
     io: u64,
-    /// When that was answered.
+    /// When that I/O completed.
     answered: u64,
 }
 
-/// One leg as it is, whatever an array believes of it.
+/// The true state of a leg.
 pub(super) struct Leg {
     pub(super) bytes: u64,
     durable: BTreeMap<u64, Content>,
     cache: BTreeMap<u64, Vec<Version>>,
-    /// Nothing succeeds.
+    /// Every I/O fails.
     pub(super) dead: bool,
     /// Some writes fail.
     pub(super) sick: bool,
-    /// A page that cannot be read until it is written.
+    /// A page that cannot be read until it is rewritten.
     pub(super) bad: Option<u64>,
-    /// It has no room: superblocks, maps and pages that were never written cannot be.
+    /// It is full: superblocks, maps and pages never written before cannot be written.
     pub(super) full: bool,
-    /// A page of it was bad once: what cannot be read is written back, also where all is clean.
+    /// It had a bad page: failed reads are repaired, even in clean regions.
     spoiled: bool,
-    /// Ways that were made before this are broken.
+    /// Lanes with a lower epoch are broken.
     epoch: u32,
-    /// It was anything but good, and was not made equal since.
+    /// It had faults, and was not resynced since.
     pub(super) blamed: bool,
-    /// It lost what was in its cache, and has not been recorded as in again since.
+    /// It lost its cache, and was not recorded as in since.
     pub(super) lost: bool,
 }
 
 struct Taken {
     id: u64,
     way: usize,
-    /// That of its way.
+    /// Epoch of its lane.
     epoch: u32,
     leg: usize,
     io: Io,
-    /// When it came.
+    /// When it was submitted.
     at: u64,
     result: Option<Result<(), Fault>>,
 }
 
-/// All legs, and the I/Os that they have.
+/// All legs with their I/Os.
 pub(super) struct World {
     pub(super) legs: Vec<Leg>,
     taken: Vec<Taken>,
-    /// By way.
+    /// Completions by lane.
     answered: Vec<Vec<Done>>,
-    /// How many of those nobody has taken yet.
+    /// Completions not polled yet.
     waiting: usize,
     next: u64,
-    /// Legs that are in by the superblocks, and read.
+    /// Legs that are recorded as in and read.
     pub(super) in_it: u32,
-    /// A write that came to a leg whose map did not say so.
+    /// Violation: a write to a leg whose map did not mark it.
     pub(super) unmarked: Option<String>,
-    /// Pages that a crash left half written.
+    /// Pages torn by crashes.
     pub(super) torn: u64,
     /// Events so far.
     pub(super) time: u64,
@@ -108,12 +108,12 @@ impl Leg {
         }
     }
 
-    /// A page cannot be read until it is written.
+    /// Makes a page unreadable until it is rewritten.
     pub(super) fn spoil(&mut self, page: u64) {
         (self.bad, self.spoiled, self.blamed) = (Some(page), true, true);
     }
 
-    /// Whether the map that is durable here says that all of a range may differ.
+    /// Whether the durable map marks all of a range.
     fn is_marked(&self, offset: u64, len: u64) -> bool {
         let Some(Content::Bytes(bytes)) = self.durable.get(&(MAP_OFFSET / PAGE)) else {
             return false;
@@ -132,18 +132,18 @@ impl Leg {
         !self.full || data.next().is_some_and(|page| self.page(page).is_some())
     }
 
-    /// The page behind the data.
+    /// The page after the data.
     fn tail(&self) -> u64 {
         (self.bytes >> 12) - 256
     }
 
-    /// What a page holds now; `None` for zeroes.
+    /// Content of a page; `None` for zeroes.
     pub(super) fn page(&self, page: u64) -> Option<&Content> {
         let cached = self.cache.get(&page).and_then(|versions| versions.last());
         cached.map(|version| &version.content).or_else(|| self.durable.get(&page))
     }
 
-    /// The 4 KiB at a place of superblocks or maps.
+    /// The 4 KiB of a superblock or map page.
     pub(super) fn bytes_at(&self, offset: u64) -> Vec<u8> {
         match self.page(offset / PAGE) {
             Some(Content::Bytes(bytes)) => bytes.to_vec(),
@@ -151,7 +151,7 @@ impl Leg {
         }
     }
 
-    /// All pages of data of an array of so many bytes that are not zero.
+    /// All non-zero data pages of an array of `bytes` bytes.
     pub(super) fn data(&self, bytes: u64) -> BTreeMap<u64, Content> {
         let data = DATA_OFFSET / PAGE..(DATA_OFFSET + bytes) / PAGE;
         let pages = self.durable.keys().chain(self.cache.keys()).filter(|page| data.contains(page));
@@ -160,20 +160,20 @@ impl Leg {
             .collect()
     }
 
-    /// Puts bytes there, durably.
+    /// Stores bytes durably.
     pub(super) fn put(&mut self, offset: u64, bytes: &[u8]) {
         let bytes: Box<[u8; PAGE as usize]> = Box::new(bytes.try_into().expect("a page"));
         self.durable.insert(offset / PAGE, Content::Bytes(bytes));
     }
 
-    /// Fills what lies behind an array of so many bytes with what stood there before.
+    /// Fills the space behind an array of `bytes` bytes with old data.
     pub(super) fn fill_behind(&mut self, bytes: u64, junk: u64) {
         for page in (DATA_OFFSET + bytes) / PAGE..self.tail() {
             self.durable.insert(page, Content::Value(junk));
         }
     }
 
-    /// Does a write of a growth, durably, or a part of it.
+    /// Executes a write of a growth, durably, or a part of it.
     pub(super) fn grow(&mut self, step: &volume::array::Step, whole: bool, rng: &mut Rng) {
         match &step.put {
             Put::Bytes(bytes) => {
@@ -196,7 +196,7 @@ impl Leg {
         }
     }
 
-    /// Loses what chance wants of its cache.
+    /// Loses a random part of its cache.
     fn lose(&mut self, rng: &mut Rng) {
         for (page, mut versions) in std::mem::take(&mut self.cache) {
             let kept = rng.below(versions.len() as u64 + 1) as usize;
@@ -206,7 +206,7 @@ impl Leg {
         }
     }
 
-    /// Does a write, trim or zeroing to the pages that `which` picks.
+    /// Executes a write, trim or zeroing on the pages that `which` picks.
     fn write(&mut self, io: &Io, id: u64, mut which: impl FnMut() -> bool) {
         for at in 0..u64::from(io.len) / PAGE {
             if !which() {
@@ -253,7 +253,7 @@ impl Leg {
         }
     }
 
-    /// Makes durable what was answered before a flush came.
+    /// Makes writes durable that completed before the flush was submitted.
     fn flush(&mut self, came: u64) {
         let durable = &mut self.durable;
         self.cache.retain(|page, versions| {
@@ -268,7 +268,7 @@ impl Leg {
 }
 
 impl World {
-    /// Legs of so many bytes each.
+    /// Legs of these sizes.
     pub(super) fn new(legs: Vec<u64>, rng: Rng) -> Shared {
         Rc::new(RefCell::new(World {
             legs: legs.into_iter().map(Leg::new).collect(),
@@ -288,7 +288,7 @@ impl World {
         self.taken.is_empty() && self.waiting == 0
     }
 
-    /// One of the I/Os that are in flight goes on: it is done, or it is answered.
+    /// An I/O in flight is executed, or completes.
     pub(super) fn go_on(&mut self) {
         if self.taken.is_empty() {
             return;
@@ -300,10 +300,10 @@ impl World {
         let Some(result) = *result else {
             *result = Some(match *epoch == leg.epoch {
                 true => execute(leg, io, *id, *at, &mut self.rng),
-                // Its way is gone.
+                // Its lane is broken.
                 false => Err(Fault::Disconnected),
             });
-            // Another step answers it.
+            // Another step completes it.
             return;
         };
         let Taken { id, way, io, epoch, .. } = self.taken.swap_remove(index);
@@ -311,14 +311,14 @@ impl World {
             let own = versions.iter_mut().filter(|version| version.io == id);
             own.for_each(|version| version.answered = self.time);
         }
-        // A leg that died does not tell any more what it has done.
+        // A dead leg reports no successes any more.
         let result = if leg.dead || epoch != leg.epoch { Err(Fault::Disconnected) } else { result };
         let done = Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf };
         self.answered[way].push(done);
         self.waiting += 1;
     }
 
-    /// Before data are changed on a leg that is in, its map says so, durably.
+    /// Checks that the leg's durable map marks data before it is changed.
     fn look(&mut self, leg: usize, io: &Io) {
         let of = &self.legs[leg];
         let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
@@ -330,11 +330,11 @@ impl World {
         }
     }
 
-    /// A leg dies; with `power` it loses what it had in its cache.
+    /// A leg dies; with `power` it loses its cache.
     pub(super) fn fail(&mut self, leg: usize, power: bool) {
         let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
         (leg.dead, leg.blamed) = (true, true);
-        // Whoever has lost power has lost its connections, too.
+        // A power loss breaks its connections, too.
         if power || rng.below(2) == 0 {
             leg.epoch += 1;
         }
@@ -344,7 +344,7 @@ impl World {
         }
     }
 
-    /// The process dies: of what was on its way some is done, pages torn, and caches are lost.
+    /// The process dies: some I/Os in flight are executed, pages are torn, and caches lost.
     pub(super) fn crash(&mut self) {
         self.answered.clear();
         self.waiting = 0;
@@ -390,7 +390,7 @@ fn execute(leg: &mut Leg, io: &mut Io, id: u64, at: u64, rng: &mut Rng) -> Resul
         Op::Read if bad => return Err(Fault::Medium),
         Op::Write if !leg.has_room(io) => return Err(Fault::NoSpace),
         Op::Write if leg.sick && rng.below(3) == 0 => {
-            // It may be there all the same.
+            // It may have been executed all the same.
             if rng.below(2) == 0 {
                 leg.write(io, id, || true);
             }
@@ -403,7 +403,7 @@ fn execute(leg: &mut Leg, io: &mut Io, id: u64, at: u64, rng: &mut Rng) -> Resul
     Ok(())
 }
 
-/// A way to a leg.
+/// A lane to a leg.
 pub(super) struct Way {
     number: usize,
     leg: usize,
@@ -431,7 +431,7 @@ impl Lane for Way {
         }
         let mut world = self.world.borrow_mut();
         let mine = world.taken.iter().filter(|taken| taken.way == self.number).count();
-        // A full one leaves the rest.
+        // A full queue leaves the rest.
         let room = DEPTH.saturating_sub(mine).min(ios.len());
         for io in ios.drain(..room) {
             world.next += 1;
@@ -445,7 +445,7 @@ impl Lane for Way {
 
     fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
         let world = &mut *self.world.borrow_mut();
-        // A process that is gone has left ways that nobody polls.
+        // Nobody polls the lanes of a dead process.
         if let Some(answered) = world.answered.get_mut(self.number) {
             world.waiting -= answered.len();
             done.append(answered);

@@ -1,4 +1,4 @@
-//! What a block of an array may hold, by what was written, told, flushed and lost.
+//! Model of a block: the values it may hold, from writes, completions, flushes and losses.
 
 /// A write of a block.
 #[derive(Clone, Copy, Debug)]
@@ -7,13 +7,13 @@ struct Write {
     /// Number of its I/O.
     io: u64,
     begun: u64,
-    /// When it was answered, or the process died.
+    /// When it completed, or the process died.
     ended: Option<u64>,
-    /// It was told as done, and nothing was lost since.
+    /// It was acknowledged, and not lost since.
     told: bool,
-    /// It was told as done with FUA, or before a flush that was told as done.
+    /// It was acknowledged with FUA, or before an acknowledged flush.
     durable: bool,
-    /// It was in flight when the last leg lost its cache: it may be gone before it is told.
+    /// In flight when the last leg lost its cache: it may be lost before it is acknowledged.
     doomed: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// One of zeroes, durably.
+    /// Zeroes, durably.
     pub(super) fn new() -> Block {
         let (told, durable, doomed) = (true, true, false);
         let zero = Write { value: 0, io: 0, begun: 0, ended: Some(0), told, durable, doomed };
@@ -36,7 +36,7 @@ impl Block {
         self.writes.push(Write { value, io, begun: time, ended: None, told, durable, doomed });
     }
 
-    /// A write was answered.
+    /// A write completed.
     pub(super) fn end(&mut self, io: u64, time: u64, good: bool, fua: bool) {
         for write in self.writes.iter_mut().filter(|write| write.io == io) {
             write.ended = Some(time);
@@ -44,14 +44,14 @@ impl Block {
         }
     }
 
-    /// A flush that was begun then was told as done.
+    /// A flush begun at this time was acknowledged.
     pub(super) fn flushed(&mut self, begun: u64) {
         for write in &mut self.writes {
             write.durable |= write.told && write.ended.is_some_and(|ended| ended < begun);
         }
     }
 
-    /// The last leg lost what was in its cache: also what it has answered and nobody was told yet.
+    /// The last leg lost its cache, including completions not acknowledged yet.
     pub(super) fn lost(&mut self) {
         for write in &mut self.writes {
             write.told &= write.durable;
@@ -59,7 +59,7 @@ impl Block {
         }
     }
 
-    /// The process died: nothing counts that was not durable.
+    /// The process died: only durable writes count.
     pub(super) fn crashed(&mut self, time: u64) {
         for write in &mut self.writes {
             write.ended = write.ended.or(Some(time));
@@ -68,7 +68,7 @@ impl Block {
         self.forget();
     }
 
-    /// What the block may hold that a read brings which was begun then.
+    /// Whether a read begun at this time may return this value.
     pub(super) fn may_be(&self, value: u64, read_begun: u64) -> bool {
         let hidden = |write: &Write| {
             let later =
@@ -78,7 +78,7 @@ impl Block {
         self.writes.iter().any(|write| write.value == value && !hidden(write))
     }
 
-    /// It is known to hold this value on all legs, and nothing else any more.
+    /// All legs are known to hold this value.
     pub(super) fn is_now(&mut self, value: u64) {
         let under_way = self.writes.iter().any(|write| write.ended.is_none());
         if under_way || !self.writes.iter().any(|write| write.value == value) {
@@ -93,15 +93,14 @@ impl Block {
         self.writes.iter().map(|write| write.value).collect()
     }
 
-    /// Forgets what can never be there again: a durable one came after it. Only when no read is
-    /// in flight, which may have found it before.
+    /// Drops writes older than a durable one. Only without reads in flight, which may return them.
     fn forget(&mut self) {
         let durable: Vec<Write> = self.writes.iter().filter(|one| one.durable).copied().collect();
         self.writes.retain(|write| !durable.iter().any(|other| is_before(write, other)));
     }
 }
 
-/// Whether one was over before the other was begun.
+/// Whether one completed before the other began.
 fn is_before(one: &Write, other: &Write) -> bool {
     one.ended.is_some_and(|ended| ended < other.begun)
 }

@@ -1,5 +1,5 @@
-//! How fast legs are made equal, and what is left to clients meanwhile: legs that do one I/O after
-//! the other, each in a time that is known, so that the ratios are exact.
+//! Speed of a resync and its cost to clients: legs that execute I/Os one by one in exactly known
+//! times, so that ratios are exact.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,12 +11,12 @@ use volume::array::{
     Page, Superblock, TAIL_BYTES, Ways, copies_of, page_count, region_bytes,
 };
 
-/// What a leg needs for an I/O: a time for each, and one for each byte.
+/// Service time of a leg: per I/O and per byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Speed {
-    /// For each I/O, in nanoseconds.
+    /// Per I/O, in nanoseconds.
     pub each_ns: u64,
-    /// Bytes of a second.
+    /// Bytes per second.
     pub bytes_per_second: u64,
 }
 
@@ -25,40 +25,40 @@ impl Speed {
         self.each_ns + u64::from(len) * 1_000_000_000 / self.bytes_per_second
     }
 
-    /// Bytes of a second that it reads or writes one I/O of 256 KiB after the other.
+    /// Bytes per second of sequential I/Os of 256 KiB.
     pub fn sequential(self) -> f64 {
         f64::from(256 << 10) * 1e9 / self.nanos(256 << 10) as f64
     }
 }
 
-/// What clients do beside it, always so many at a time, anywhere.
+/// Client load: random I/Os at constant queue depth.
 #[derive(Clone, Copy, Debug)]
 pub struct Clients {
-    /// Reads or writes.
+    /// Operation.
     pub op: Op,
-    /// Bytes of each.
+    /// Length in bytes.
     pub len: u32,
-    /// How many at a time.
+    /// Queue depth.
     pub outstanding: u64,
 }
 
-/// What came of it.
+/// Results.
 #[derive(Clone, Copy, Debug)]
 pub struct Paced {
-    /// Bytes of a second that were made equal.
+    /// Resynced bytes per second.
     pub copied: f64,
-    /// I/Os of clients of a second.
+    /// Client I/Os per second.
     pub clients: f64,
 }
 
-/// One leg: when it is free, and what it will have answered when.
+/// A leg: when it is free, and its completions to come.
 struct Leg {
     speed: Speed,
     free_at: Nanos,
     due: VecDeque<(Nanos, usize, Io)>,
-    /// Superblocks and map, by place.
+    /// Superblocks and map, by offset.
     kept: BTreeMap<u64, Vec<u8>>,
-    /// Bytes of data that were written.
+    /// Bytes of data written.
     written: u64,
 }
 
@@ -67,7 +67,7 @@ impl Leg {
         Leg { speed, free_at: Nanos(0), due: VecDeque::new(), kept: BTreeMap::new(), written: 0 }
     }
 
-    /// Does an I/O, of which data only the bytes are counted.
+    /// Executes an I/O; data is only counted.
     fn execute(&mut self, io: &mut Io, bytes: u64) {
         let data = DATA_OFFSET..bytes - TAIL_BYTES;
         match (io.op, &mut io.buf) {
@@ -123,22 +123,21 @@ impl Lane for Way {
     }
 }
 
-/// Lets an array of `bytes` go on after a crash with all of it behind, for so long or until all is
-/// equal.
+/// Resyncs an array of `bytes` completely after a crash, for this long or until it is done.
 pub fn pace(speeds: &[Speed], bytes: u64, clients: Option<Clients>, limit: Nanos) -> Paced {
     let world: World = Rc::new(RefCell::new((speeds.iter().copied().map(Leg::new).collect(), 0)));
-    // Maps that cannot be read: all may differ.
+    // Unreadable maps: all may differ.
     let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
     open(&world, &assembly(speeds.len(), bytes), &[map], Nanos(0)).until(clients, limit)
 }
 
-/// A leg is replaced, and the process dies `cuts` times while the new one is made equal, each time
-/// after so long. How often its bytes were written in all.
+/// A leg is replaced, and the process dies `cuts` times during the resync, each time after this
+/// long. Returns how often its bytes were written in all.
 pub fn interrupted(speeds: [Speed; 2], bytes: u64, cuts: u64, each: Nanos) -> f64 {
     let world: World = Rc::new(RefCell::new((speeds.map(Leg::new).into(), 0)));
     let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
     let mut assembly = assembly(2, bytes);
-    // All was written once, and is clean.
+    // Everything was written once, and is clean.
     let mut run = open(&world, &assembly, &[map], Nanos(0));
     let mut now = run.whole(Nanos(0), Nanos::from_secs(600));
     assembly.newest = run.keeper.superblock().clone();
@@ -228,7 +227,7 @@ impl Run {
                 (0..std::mem::take(&mut waiting)).filter_map(|_| Some(self.io(clients?))).collect();
             self.lane.submit(now, &mut ios);
             let wake = [self.keeper.wake(), self.lane.wake()].into_iter().flatten().min();
-            // Time stands still only while something is due.
+            // Time only stops while something is due.
             now = wake.unwrap_or(limit).max(now + Nanos(1_000));
         }
         let seconds = now.as_secs_f64();
@@ -236,7 +235,7 @@ impl Run {
         Paced { copied: copied as f64 / seconds, clients: answered as f64 / seconds }
     }
 
-    /// Until the legs are equal and the map is clean, or then; when that is.
+    /// Runs until the legs are equal and the map is clean, or until the limit; returns the time.
     fn whole(&mut self, begin: Nanos, limit: Nanos) -> Nanos {
         let (mut now, mut whole_since) = (begin, None);
         while now < limit {
@@ -246,7 +245,7 @@ impl Run {
                 true => {}
                 false => whole_since = None,
             }
-            // As its thread does: it looks without an event, too.
+            // Polls like the keeper's thread, also without events.
             let wake = self.keeper.wake().unwrap_or(limit).min(now + Nanos::from_millis(100));
             now = wake.max(now + Nanos(1_000)).min(limit);
         }
@@ -305,7 +304,7 @@ mod test {
         let ten = interrupted([SLOW, SLOW], 4 << 30, 10, Nanos::from_secs(6));
         println!("copied {alone:.3} times, with ten deaths {ten:.3} times");
         assert!((0.999..1.001).contains(&alone), "{alone}");
-        // Each may cost what was copied in two seconds, of the 23 that all takes.
+        // Each cut may cost the copies of two seconds, out of 23 in all.
         assert!(ten > 1.0 && ten < 1.9, "{ten}");
     }
 
@@ -320,7 +319,7 @@ mod test {
         ] {
             let clients = Some(Clients { op, len, outstanding });
             for speeds in [[FAST, FAST], [FAST, SLOW], [SLOW, FAST]] {
-                // Writes wait for the slower leg, and what is not equal is read from the first.
+                // Writes wait for the slower leg; regions that are behind are read from the first.
                 let slower = speeds.into_iter().max_by_key(|one| one.nanos(len));
                 let one = if op == Op::Read { speeds[0] } else { slower.unwrap_or(FAST) };
                 let alone = pace(&[one], 4 << 30, clients, Nanos::from_secs(1));

@@ -1,4 +1,4 @@
-//! Runs a story: an array over simulated legs, with its keeper, its lanes and its clients.
+//! Runs a story: an array over simulated legs, with its keeper, lanes and clients.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -19,26 +19,26 @@ mod grow;
 
 use self::grow::sizes;
 
-/// Where the blocks are: at the ends of a region, at the beginning of the next, and in another; and
-/// at the ends of what comes with a growth.
+/// Offsets of the blocks: at the ends of a region, at the start of the next, and in another; and at
+/// the ends of the grown part.
 const PLACES: [u64; BLOCKS_GROWN] =
     [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE, BYTES, BYTES + (128 << 10) - PAGE];
-/// Regions that there are at most.
+/// Maximum number of regions.
 const REGIONS: usize = 12;
-/// Bytes of the array when it begins: four regions.
+/// Initial size of the array: four regions.
 pub(super) const BYTES: u64 = 256 << 10;
-/// An array grows in multiples of this.
+/// Arrays grow in multiples of this.
 const GRANULE: u64 = 64 << 10;
 pub(super) const ARRAY: u128 = 0xa;
-/// Time from one event to the next.
+/// Time between events.
 const EVENT: Nanos = Nanos(5_000);
-/// Rounds within which clients are answered, unless they wait for time.
+/// Rounds within which I/Os complete, unless they wait for a timer.
 const ROUNDS: u32 = 4000;
-/// So long after the legs are equal the map is clean.
+/// Time after a resync until the map is clean.
 const QUIET: Nanos = Nanos::from_secs(12);
-/// Events in which a leg that is made equal is recorded as in, if nothing else happens.
+/// Events until a syncing leg is recorded as in, if nothing else happens.
 const ENTERING_EVENTS: u32 = 500;
-/// Within so long the legs are made equal.
+/// Time limit of a resync.
 const MINUTE: Nanos = Nanos::from_secs(60);
 
 /// The process that has the array open.
@@ -49,7 +49,7 @@ struct Process {
     pool: Pool,
 }
 
-/// An I/O of a client.
+/// A client's I/O.
 struct Asked {
     op: Op,
     fua: bool,
@@ -69,20 +69,20 @@ struct Run {
     rng: Rng,
     legs: usize,
     lanes: usize,
-    /// Legs that were in by the superblocks when something was last told.
+    /// Legs recorded as in when something was last acknowledged.
     truth: u32,
-    /// Regions that were touched since all were clean, and those that ever were.
+    /// Regions written since all were clean, and those ever written.
     touched: [bool; REGIONS],
     ever: [bool; REGIONS],
-    /// Bytes of the array, and what it may have become when it is opened next.
+    /// Size of the array, and its possible size at the next opening.
     bytes: u64,
     grows_to: u64,
-    /// I/Os of clients.
+    /// Client I/Os completed.
     answered: u64,
     kept: Kept,
 }
 
-/// Runs a story; what went wrong, if anything did.
+/// Runs a story; an error is the first violation.
 pub(super) fn run(story: &Story) -> Result<Kept, String> {
     let mut run = Run::new(story);
     run.open()?;
@@ -149,7 +149,7 @@ impl Run {
         }
     }
 
-    /// The legs that can be looked at.
+    /// The legs that can be read.
     fn found(&self) -> Vec<(usize, Found)> {
         let world = self.world.borrow();
         let alive = (0..self.legs).filter(|leg| !world.legs[*leg].dead);
@@ -159,7 +159,7 @@ impl Run {
             let (name, copies) = (format!("leg {leg}"), copies_of(bytes).map(read));
             (leg, Found { name, bytes, block_bytes: 512, copies })
         };
-        // They are named in any order.
+        // Legs are listed in any order.
         let mut found: Vec<_> = alive.map(look).collect();
         if self.next.is_multiple_of(2) {
             found.reverse();
@@ -167,8 +167,8 @@ impl Run {
         found
     }
 
-    /// What a careful user does: legs that are lost are given up only where one is left that has
-    /// everything, and that no leg has gone on without; otherwise all are brought back.
+    /// Opens it as a careful user does: lost legs are given up only if a leg is left that has
+    /// everything and that no other leg went on without; otherwise all are brought back.
     fn assemble(&mut self) -> Result<(Assembly, Vec<(usize, Found)>), String> {
         for tries in 0.. {
             let found = self.found();
@@ -191,7 +191,7 @@ impl Run {
         unreachable!("the second try ends it")
     }
 
-    /// The newest generation that stands on any leg, also on one that is lost.
+    /// The newest generation on any leg, lost ones included.
     fn newest(&self) -> Generation {
         let world = self.world.borrow();
         let copies =
@@ -234,7 +234,7 @@ impl Run {
         Ok(())
     }
 
-    /// Counts what is about to happen.
+    /// Counts the event of a step.
     fn count(&mut self, step: Step) {
         let process = self.process.as_ref().expect("it is open");
         let resync = process.array.behind() > 0;
@@ -281,7 +281,7 @@ impl Run {
             | Step::Fill(leg)
                 if leg < self.legs =>
             {
-                // Another leg may get all that was ever written.
+                // Another leg may get everything that was ever written.
                 self.touched = self.ever;
                 let power = matches!(step, Step::Lose(_));
                 let blocks = self.blocks() as u64;
@@ -299,8 +299,8 @@ impl Run {
                     }
                     _ => world.fail(leg, power),
                 }
-                // Where no leg is left that has everything, and one may answer for all that lost
-                // something, that is lost.
+                // Without a leg that has everything, a leg that lost data may become the authority:
+                // that data is lost.
                 let keeper = &self.process.as_ref().expect("it is open").keeper;
                 let (truth, recorded) = (self.truth, keeper.recorded());
                 let good = |leg: usize| truth & 1 << leg != 0 && !world.legs[leg].blamed;
@@ -345,7 +345,7 @@ impl Run {
         if self.process.as_ref().is_some_and(|process| process.array.behind() > 0) {
             self.kept.add(Happened::CrashInResync);
         }
-        // What is not answered never will be.
+        // I/Os in flight never complete.
         self.asked.clear();
         self.world.borrow_mut().crash();
         self.process = None;
@@ -386,7 +386,7 @@ impl Run {
         process.lanes[lane].submit(self.now, &mut VecDeque::from([io]));
     }
 
-    /// One of all that can happen happens.
+    /// One of the possible events happens.
     fn event(&mut self) -> Result<(), String> {
         self.now = self.now + EVENT;
         match self.rng.below(10) {
@@ -417,14 +417,14 @@ impl Run {
         }
     }
 
-    /// Tells the world who is in before anything is sent.
+    /// Tells the world which legs are in before anything is sent.
     fn before(&mut self) {
         let process = self.process.as_ref().expect("it is open");
         let in_it = process.keeper.recorded() & process.array.in_it();
         self.world.borrow_mut().in_it = in_it;
     }
 
-    /// What the world has seen that must not be.
+    /// A violation that the world has seen.
     fn seen(&self) -> Result<(), String> {
         self.world.borrow_mut().unmarked.take().map_or(Ok(()), Err)
     }
@@ -439,7 +439,7 @@ impl Run {
         done.into_iter().try_for_each(|one| self.check(one))
     }
 
-    /// Everything goes on once. Whether anything is in flight below.
+    /// Everything advances once. Returns whether I/Os are in flight below.
     fn round(&mut self) -> Result<bool, String> {
         self.now = self.now + EVENT;
         (0..self.lanes).try_for_each(|lane| self.poll(lane))?;
@@ -450,22 +450,21 @@ impl Run {
         Ok(busy)
     }
 
-    /// Until all clients are answered.
+    /// Runs until all client I/Os are complete.
     fn rest(&mut self) -> Result<(), String> {
         for round in 0..ROUNDS {
             if self.asked.is_empty() {
                 return Ok(());
             }
             if !self.round()? && round % 8 == 7 {
-                // They wait for another attempt.
+                // They wait for a retry.
                 self.now = self.now + Nanos::from_millis(50);
             }
         }
         Err(format!("{} I/Os are never answered", self.asked.len()))
     }
 
-    /// Until the legs are equal and time went by for the map to be clean; false where that was not
-    /// reached in time.
+    /// Runs until the legs are equal, and on for the map to become clean; false on a time-out.
     fn sync(&mut self, limit: Nanos, quiet: Nanos) -> Result<bool, String> {
         let end = self.now + limit;
         let mut whole_since = None;
@@ -496,7 +495,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Until something is to be copied, or for a minute.
+    /// Runs until a resync begins, or for a minute.
     fn coming(&mut self) -> Result<(), String> {
         let end = self.now + MINUTE;
         while self.now < end {
@@ -513,7 +512,7 @@ impl Run {
         Ok(())
     }
 
-    /// Until a superblock is on its way that says of a leg that it is in, or for some events.
+    /// Runs until a superblock that records a leg as in is being written, or for some events.
     fn entering(&mut self) -> Result<(), String> {
         self.coming()?;
         for _ in 0..ENTERING_EVENTS {
@@ -561,7 +560,7 @@ impl Run {
         Ok(())
     }
 
-    /// Nothing fails while one leg is in that is good.
+    /// An I/O must not fail while a good leg is in.
     fn may_fail(&self, asked: &Asked, fault: block::Fault) -> Result<(), String> {
         let world = self.world.borrow();
         let in_it = self.process.as_ref().map_or(0, |process| process.array.in_it());

@@ -3,8 +3,7 @@
 
 use super::story::{Step, Story};
 
-/// What may happen to two legs: the block that is written lies in two regions, each of which is
-/// read from another leg.
+/// Operations on two legs: the written block spans two regions, whose reads go to different legs.
 const WORDS: [Step; 10] = [
     Step::Write { block: 1, long: true, fua: false },
     Step::Write { block: 1, long: true, fua: true },
@@ -17,9 +16,10 @@ const WORDS: [Step; 10] = [
     Step::Crash,
     Step::Coming,
 ];
-/// What follows each but the last: the next at once, after some events, or after all is answered.
+/// What follows each operation but the last: the next at once, after some events, or after all I/Os
+/// completed.
 const PAUSES: [Step; 3] = [Step::Go(0), Step::Go(12), Step::Rest];
-/// The last is followed by the end of the story, in which all is answered.
+/// The last is followed by the end of the story, where all I/Os complete.
 const LAST: u64 = WORDS.len() as u64;
 const EACH: u64 = LAST * PAUSES.len() as u64;
 
@@ -28,8 +28,7 @@ const WRITTEN: [Step; 4] =
 const BEHIND: [Step; 3] =
     [Step::Fail(1), Step::Write { block: 1, long: true, fua: false }, Step::Rest];
 
-/// What stands before them: nothing, legs that are equal, one that is out, and one that is being
-/// made equal.
+/// Prefixes: none, equal legs, one leg out, one leg syncing.
 const BEFORE: [&[&[Step]]; 4] = [
     &[],
     &[&WRITTEN],
@@ -37,12 +36,12 @@ const BEFORE: [&[&[Step]]; 4] = [
     &[&WRITTEN, &BEHIND, &[Step::Return(1), Step::Coming]],
 ];
 
-/// How many there are.
+/// Number of stories.
 pub fn short_count() -> u64 {
     BEFORE.len() as u64 * LAST * (1 + EACH + EACH * EACH)
 }
 
-/// All of them, by number; those of fewer operations come first.
+/// All of them, by number; those with fewer operations come first.
 pub fn all_short() -> impl Iterator<Item = Story> {
     (0..short_count()).map(short)
 }

@@ -1,4 +1,4 @@
-//! What happens to an array, step by step, as one line of text.
+//! A story of an array: its steps, as one line of text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,81 +8,81 @@ use block::{Plant, Rng};
 use super::Kept;
 use crate::Case;
 
-/// Blocks that are written: the first and the last of a region, and the first of two others.
+/// Blocks to write: the first and the last of a region, and the first of two others.
 pub(super) const BLOCKS: usize = 4;
-/// Those and two that come with a growth; without one they are others of those.
+/// Those and two in the grown part; without a growth these stand for some of the first.
 pub(super) const BLOCKS_GROWN: usize = 6;
 
-/// Something that happens.
+/// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A write of a block, or of two that lie beside each other in two regions.
+    /// Write a block, or two adjacent ones in two regions.
     Write {
-        /// Which, from 0.
+        /// The block, from 0.
         block: usize,
-        /// Both.
+        /// Both blocks.
         long: bool,
         /// With FUA.
         fua: bool,
     },
-    /// A trim of a block.
+    /// Trim a block.
     Trim(usize),
-    /// A read of a block.
+    /// Read a block.
     Read(usize),
-    /// A flush.
+    /// Flush.
     Flush,
     /// A leg dies.
     Fail(usize),
-    /// A leg dies and loses what is in its cache.
+    /// A leg dies and loses its cache.
     Lose(usize),
     /// Some writes of a leg fail.
     Sicken(usize),
     /// A page of a leg cannot be read.
     Spoil(usize),
-    /// A leg has no room for superblocks, maps and data where it had none.
+    /// A leg is full: no room for superblocks, maps and data never written before.
     Fill(usize),
     /// A leg is good again.
     Return(usize),
-    /// The process dies and is started again.
+    /// The process dies and is restarted.
     Crash,
-    /// So many events happen.
+    /// This many events happen.
     Go(u32),
-    /// All I/Os of clients are answered.
+    /// All client I/Os complete.
     Rest,
-    /// Time goes by until the legs are equal and the map is clean, or for a minute.
+    /// Wait until the legs are equal and the map is clean, or for a minute.
     Sync,
-    /// Time goes by until a leg is being made equal, or for a minute.
+    /// Wait until a resync begins, or for a minute.
     Coming,
-    /// The same, and on until a superblock that takes the leg in is written.
+    /// The same, and on until a superblock that records the leg as in is written.
     Entering,
-    /// Time goes by until the legs are equal, and no longer, or for a minute.
+    /// Wait until the legs are equal, or for a minute.
     Whole,
-    /// The process dies, the array is made larger with so many writes, then that dies, too, unless
-    /// it is done, and the process is started again.
+    /// The process dies, and the array is grown with at most this many writes, after which the
+    /// growth dies, too, unless complete; then the process is restarted.
     Grow(u32),
 }
 
 /// A run of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
-    /// Decides every choice.
+    /// Seed of every choice.
     pub seed: u64,
     /// Legs that are in at the beginning, 1 to 4.
     pub legs: usize,
-    /// Spares beside them, 0 or 1.
+    /// Spares, 0 or 1.
     pub spares: usize,
     /// Lanes of clients, 1 to 3.
     pub lanes: usize,
-    /// What happens.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
 impl Step {
-    /// How often each kind comes in a story. Some stories have none of a kind, and some many: what
-    /// one fault covers up, another story shows.
+    /// How often each kind of step comes. Some stories have none of a kind, and some many: one
+    /// fault may mask another.
     fn weights(rng: &mut Rng) -> [u64; KINDS] {
         let mut weights = USUAL;
-        // Events stay, so that something happens between the others.
+        // Events always stay, so that things happen between the steps.
         for weight in &mut weights[..KINDS - 1] {
             *weight *= [0, 1, 1, 1, 3][rng.below(5) as usize];
         }
@@ -122,7 +122,7 @@ impl Step {
         }
     }
 
-    /// A leg goes, misses something, comes back, and meets trouble on its way in or just after.
+    /// A leg leaves, misses writes, returns, and meets trouble during or just after its resync.
     fn back(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let (leg, other) = (rng.below(legs) as usize, rng.below(legs) as usize);
         let (block, fua) = (rng.below(BLOCKS as u64) as usize, rng.below(2) == 0);
@@ -146,15 +146,15 @@ impl Step {
         ]
     }
 
-    /// A leg comes back and dies about when it is recorded as in, before a durable write reaches
-    /// it; after a crash it is there again, and one that has everything goes. For the beginning of
-    /// a story, where all legs are in.
+    /// A leg returns and dies about when it is recorded as in, before a durable write reaches it;
+    /// after a crash it is back, and a leg with all data leaves. For the beginning of a story, with
+    /// all legs in.
     fn enter(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let leg = rng.below(legs) as usize;
         let other = (leg + 1) % legs as usize;
         let block = rng.below(BLOCKS as u64) as usize;
         let goes = [Step::Fill(other), Step::Fail(other)][rng.below(2) as usize];
-        // Those that stay away from the first have nothing to say after the crash.
+        // Legs that have left before the first write have no say after the crash.
         let away = (0..legs as usize).filter(|one| ![leg, other].contains(one)).map(Step::Fail);
         away.chain([
             Step::Fail(leg),
@@ -173,13 +173,13 @@ impl Step {
         .collect()
     }
 
-    /// Something is durable, all legs but one go, and that one must have it after a crash.
+    /// Durable data, all legs but one leave, and that one must have the data after a crash.
     fn last(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let stays = rng.below(legs);
         let (block, other) = (rng.below(BLOCKS as u64) as usize, rng.below(BLOCKS as u64) as usize);
         let mut steps = Vec::new();
         if rng.below(2) == 0 {
-            // The one that stays came late, and has been given what it missed.
+            // The remaining leg was resynced late.
             let stays = stays as usize;
             steps.extend([Step::Fail(stays), Step::Write { block, long: false, fua: true }]);
             steps.extend([Step::Rest, Step::Return(stays), Step::Whole]);
@@ -194,7 +194,7 @@ impl Step {
     }
 }
 
-/// Makes the array grow once or twice, and has clients use what came.
+/// Grows the array once or twice, and lets clients use the new part.
 fn grow(steps: &mut Vec<Step>, rng: &mut Rng) {
     for _ in 0..1 + rng.below(2) {
         let at = rng.below(steps.len() as u64 + 1) as usize;
@@ -218,7 +218,7 @@ fn grow(steps: &mut Vec<Step>, rng: &mut Rng) {
     }
 }
 
-/// Kinds of steps that are drawn.
+/// Number of kinds of steps.
 const KINDS: usize = 17;
 /// Write, FUA, trim, read, flush, fail, lose, sick, bad, full, return, crash, sync, rest, coming,
 /// whole, go.

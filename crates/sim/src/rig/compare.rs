@@ -1,4 +1,4 @@
-//! A result beside the truth: every figure, exactly or within the error of a histogram.
+//! Compares every figure of a result with the truth, exactly or within a histogram's error.
 
 use block::{Nanos, Op};
 use stats::{Buckets, Direction, Latency, RunResult, Second, Totals, WorkerResult};
@@ -6,7 +6,7 @@ use stats::{Buckets, Direction, Latency, RunResult, Second, Totals, WorkerResult
 use super::medium::Medium;
 use super::truth::{Fact, Figures, Times, Truth};
 
-/// What differs, in words; a few are enough.
+/// Differences in words; a few are enough.
 #[derive(Default)]
 pub(super) struct Differences(Vec<String>);
 
@@ -23,16 +23,16 @@ impl Differences {
         }
     }
 
-    /// The same of what is added up or divided in another order.
+    /// Compares sums and quotients, which round differently.
     fn near(&mut self, what: &str, told: f64, truth: f64) {
-        // What is no number is not near.
+        // NaN is never near.
         let is_near = (told - truth).abs() <= 1e-9 * truth.abs().max(1e-3);
         if !is_near {
             self.say(format!("{what} is told as {told}, and is {truth}"));
         }
     }
 
-    /// The same of mean outstanding I/Os: planned starts are rounded to whole nanoseconds.
+    /// Compares mean queue depths: planned starts are rounded to whole nanoseconds.
     fn outstanding(&mut self, what: &str, told: f64, truth: f64, figures: &Figures, long: f64) {
         let rounded = figures.begun_late as f64 / 1e9 / long.max(1e-9);
         if (told - truth).abs() > rounded + 1e-9 * truth.max(1e-3) {
@@ -40,7 +40,7 @@ impl Differences {
         }
     }
 
-    /// A percentile: never too low, and too high by what a bucket is wide.
+    /// Compares a percentile: never too low, and too high by at most the width of a bucket.
     fn percentile(&mut self, what: &str, told: Option<u64>, truth: Option<u64>) {
         let fits = match (told, truth) {
             (Some(told), Some(truth)) => told >= truth && told - truth <= truth / 128 + 1,
@@ -56,7 +56,7 @@ impl Differences {
     }
 }
 
-/// A direction of a result: its name, and which I/Os belong to it.
+/// A direction of a result: its name, and the I/Os that belong to it.
 type Kind = (&'static str, fn(&Fact) -> bool);
 
 const DIRECTIONS: [Kind; 3] = [
@@ -158,12 +158,12 @@ fn times(found: &mut Differences, name: &str, told: &Latency, truth: &Times) {
     }
 }
 
-/// Each bucket counts as many latencies as lie in it.
+/// Checks the count of each bucket.
 fn buckets(found: &mut Differences, name: &str, told: &Buckets, truth: &Figures) {
     let sorted = &truth.latencies.0;
     let below = |ns: u64| sorted.partition_point(|latency| *latency < ns) as u64;
     for (from, count) in told.from_ns.iter().zip(&told.count) {
-        // A power of two has 128 buckets.
+        // There are 128 buckets per power of two.
         let wide = 1 << (63 - (from | 1).leading_zeros()).saturating_sub(7);
         let inside = below(from + wide) - below(*from);
         found.equal(&format!("the bucket from {from} ns of {name}"), *count, inside);

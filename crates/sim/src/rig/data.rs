@@ -1,4 +1,4 @@
-//! What a volume holds, where reads are compared, and what it returns when it lies.
+//! Contents of a volume, for runs that verify reads, and wrong data for reads that lie.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use block::Rng;
 use super::medium::BLOCK;
 
 const LEN: usize = BLOCK as usize;
-/// One of so many reads that could be is answered wrongly.
+/// One in this many eligible reads is answered wrongly.
 const RARE: u64 = 8;
 
-/// The blocks of a volume that were ever written.
+/// The written blocks of a volume.
 pub(super) struct Data {
     blocks: HashMap<u64, Block>,
     rng: Rng,
 }
 
-/// One block.
+/// A block.
 #[derive(Default)]
 struct Block {
     now: Option<[u8; LEN]>,
@@ -25,7 +25,7 @@ struct Block {
     acknowledged: u64,
     /// Writes in flight.
     writes: u32,
-    /// A write of it failed after the last that was done.
+    /// A write failed after the last success.
     unsure: bool,
 }
 
@@ -35,18 +35,18 @@ fn places(offset: u64, len: usize) -> impl Iterator<Item = u64> {
 }
 
 impl Data {
-    /// An empty volume of this number.
+    /// An empty volume with this number.
     pub(super) fn new(number: u64) -> Data {
         Data { blocks: HashMap::new(), rng: Rng::new(number, 3) }
     }
 
-    /// A write is given to the volume.
+    /// A write is submitted.
     pub(super) fn begin(&mut self, offset: u64, len: u32) {
         places(offset, len as usize)
             .for_each(|place| self.blocks.entry(place).or_default().writes += 1);
     }
 
-    /// The volume takes a write.
+    /// A write is executed.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (place, bytes) in places(offset, bytes.len()).zip(bytes.chunks_exact(LEN)) {
             let block = self.blocks.entry(place).or_default();
@@ -54,7 +54,7 @@ impl Data {
         }
     }
 
-    /// A worker learns what became of a write.
+    /// A write completes.
     pub(super) fn end(&mut self, offset: u64, len: u32, done: bool, turn: u64) {
         for place in places(offset, len as usize) {
             let block = self.blocks.entry(place).or_default();
@@ -62,7 +62,7 @@ impl Data {
         }
     }
 
-    /// What the volume holds; zeroes where nothing was written.
+    /// The volume's data; zeroes where never written.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
         for (place, bytes) in places(offset, bytes.len()).zip(bytes.chunks_exact_mut(LEN)) {
             match self.blocks.get(&place).and_then(|block| block.now) {
@@ -72,8 +72,8 @@ impl Data {
         }
     }
 
-    /// Makes a read wrong whose worker knows what every block of it holds, because it began, in
-    /// `turn`, after the last write of each was acknowledged. Whether it is wrong now.
+    /// Corrupts a read whose data its worker knows for certain, because it began, in `turn`, after
+    /// the last write of each block was acknowledged. Returns whether it did.
     pub(super) fn lie(&mut self, offset: u64, bytes: &mut [u8], turn: u64) -> bool {
         let known = |place: u64| {
             let block = self.blocks.get(&place);
@@ -85,7 +85,7 @@ impl Data {
         let at = self.rng.below(bytes.len() as u64) as usize;
         let (block, part) = (at / LEN, at / LEN * LEN..at / LEN * LEN + LEN);
         match (self.rng.below(3), blocks[block].before) {
-            // A write that was lost, and one that went elsewhere.
+            // A lost write, and a misplaced one.
             (0, Some(before)) => bytes[part].copy_from_slice(&before),
             (1, _) if bytes.len() > LEN => bytes.rotate_left(LEN),
             _ => bytes[at] ^= 1 << self.rng.below(8),

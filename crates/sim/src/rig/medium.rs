@@ -1,4 +1,4 @@
-//! The volumes of a situation: lanes that answer by the script, and write down every I/O.
+//! The volumes of a situation: lanes that follow the script, and record every I/O.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -12,53 +12,52 @@ use super::data::Data;
 use super::script::Script;
 use super::situation::{Mishap, Situation};
 
-/// Size of the volumes' blocks in bytes.
+/// Block size in bytes.
 pub(super) const BLOCK: u32 = 512;
 
-/// Size of every volume in bytes: where reads are compared, so little that they often meet what
-/// was written.
+/// Size of each volume in bytes: small in verifying runs, so that reads often hit written blocks.
 pub(super) fn bytes(situation: &Situation) -> u64 {
     if situation.verify > 0 { 4 << 20 } else { 64 << 20 }
 }
 
-/// One I/O as the volume saw it.
+/// An I/O as the volume saw it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) op: Op,
     pub(super) len: u32,
-    /// When the worker gave it to its way, taken or not.
+    /// When the worker submitted it, accepted or not.
     pub(super) given: u64,
-    /// When the worker got its answer, if it did, and what that was.
+    /// When the worker got the completion, if it did, and the result.
     pub(super) answer: Option<(u64, Result<(), Fault>)>,
-    /// The answer had other data than were written.
+    /// The completion had wrong data.
     pub(super) lied: bool,
     offset: u64,
-    /// The turn in which it was given.
+    /// The turn of its submission.
     turn: u64,
 }
 
-/// What all ways of a situation share.
+/// Shared by all lanes of a situation.
 pub(super) struct Medium {
     script: Script,
     situation: Situation,
     ways: Vec<Way>,
-    /// Answers to come: when, in which order they were asked for, and for whom.
+    /// Completions to come: time, order of submission, and lane.
     coming: BinaryHeap<Reverse<(u64, u64, usize)>>,
     asked: u64,
-    /// What volumes hold, where reads are compared.
+    /// Contents of the volumes in verifying runs.
     data: Vec<Data>,
     /// Calls of lanes so far.
     turns: u64,
 }
 
-/// One worker's way.
+/// A worker's lane.
 #[derive(Default)]
 struct Way {
     volume: usize,
     seen: Vec<Seen>,
-    /// By tag: which of those seen is in flight by that name.
+    /// By tag: index of the I/O in flight.
     by_tag: Vec<Option<usize>>,
-    /// I/Os with the volume, each under the number it was asked with.
+    /// I/Os on the volume, with their numbers.
     held: Vec<(u64, Io, Result<(), Fault>)>,
     ready: Vec<Done>,
     taken: usize,
@@ -89,12 +88,12 @@ impl Medium {
         &self.script
     }
 
-    /// The I/Os of each worker in the order in which it gave them away.
+    /// The I/Os of each worker, in order of submission.
     pub(super) fn seen(&self) -> Vec<&[Seen]> {
         self.ways.iter().map(|way| &way.seen[..]).collect()
     }
 
-    /// What became of a worker's connection by `at`.
+    /// Connection counters of a worker at `at`.
     pub(super) fn connection(&self, worker: usize, at: u64) -> Connection {
         self.script.connection(self.ways[worker].volume, at)
     }
@@ -146,7 +145,7 @@ impl Medium {
     }
 }
 
-/// The storage of a situation, as the loop of virtual time knows it.
+/// The storage of a situation, for the loop of virtual time.
 pub(super) struct Volumes(pub(super) Shared);
 
 impl Storage for Volumes {
@@ -194,7 +193,7 @@ impl Storage for Volumes {
     }
 }
 
-/// A worker's way to its volume.
+/// A worker's lane to its volume.
 pub(super) struct RigLane {
     pub(super) worker: usize,
     pub(super) medium: Shared,

@@ -1,15 +1,15 @@
-//! When and how the volumes of a situation answer: decided by its seed before anything runs.
+//! When and how volumes complete I/Os, decided by the seed before anything runs.
 
 use block::{Connection, Fault, Nanos, Rng};
 
 use super::situation::{Mishap, Situation};
 
-/// A stretch of time in nanoseconds, with whom it concerns.
+/// A time span in nanoseconds, for one volume or all.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The volume; all if there is none.
+    /// The volume; `None` for all.
     volume: Option<usize>,
 }
 
@@ -19,48 +19,48 @@ impl Stretch {
     }
 }
 
-/// What becomes of one I/O.
+/// Fate of an I/O.
 pub(super) struct Fate {
-    /// When it is answered, if ever.
+    /// When it completes, if ever.
     pub(super) at: Option<u64>,
     pub(super) result: Result<(), Fault>,
 }
 
-/// All that the seed decides of how volumes answer.
+/// All decisions of the seed on completions.
 #[derive(Debug)]
 pub(super) struct Script {
     situation: Situation,
-    /// The measured window as it is planned.
+    /// The measured window as planned.
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// Mean service time of a volume at its usual speed.
+    /// Mean service time at normal speed.
     pub(super) service: f64,
     slow: Vec<f64>,
     stalls: Vec<Stretch>,
     errors: Vec<Stretch>,
     reconnects: Vec<Stretch>,
-    /// From when on a volume answers nothing more.
+    /// A volume that completes nothing from this time on.
     dead: Option<(usize, u64)>,
     starved: Option<usize>,
     time_out: Option<(usize, u64)>,
     swap: Option<u64>,
     throttle: Option<(u64, u64)>,
     bunch: Option<u64>,
-    /// From when on reads are answered wrongly.
+    /// Reads return wrong data from this time on.
     lies_from: Option<u64>,
-    /// I/Os that a way takes at a time.
+    /// Queue depth of a lane.
     pub(super) narrow: usize,
-    /// Until when each unit of each volume works.
+    /// When each server of each volume is free.
     busy: Vec<Vec<u64>>,
     rng: Rng,
 }
 
-/// A time-out of an I/O, in nanoseconds.
+/// Time-out of an I/O, in nanoseconds.
 const TIME_OUT: u64 = 300_000_000;
-/// A stream of chance for each mishap, so that it happens alike when others are taken away.
+/// A random stream per mishap, so that removing others does not change it.
 const STREAMS: u64 = 100;
 
-/// As a job's seconds become time: a nanosecond is lost where seconds have no exact fraction.
+/// Converts like a job's seconds: inexact fractions lose a nanosecond.
 pub(super) fn nanos(ms: u64) -> u64 {
     (ms as f64 / 1e3 * 1e9) as u64
 }
@@ -81,7 +81,7 @@ impl Script {
         let mut script = Script {
             begin,
             end,
-            // No I/O takes longer than the window by itself, nor no time at all.
+            // Service takes neither longer than the window nor no time at all.
             service: service.clamp(2000.0, (window / 2).max(2000) as f64),
             slow: vec![1.0; volumes],
             stalls: Vec::new(),
@@ -105,12 +105,12 @@ impl Script {
         script
     }
 
-    /// I/Os per second that a worker could have done in a world without mishaps.
+    /// IOPS of a worker without mishaps.
     pub(super) fn capacity(&self) -> f64 {
         self.situation.ios as f64 / (self.end as f64 / 1e9) / self.situation.workers as f64
     }
 
-    /// Decides when and whom a mishap strikes.
+    /// Decides when and where a mishap strikes.
     fn prepare(&mut self, mishap: Mishap) {
         let number = Mishap::ALL.iter().position(|(known, _)| *known == mishap).unwrap_or(0);
         let mut rng = Rng::new(self.situation.seed, STREAMS + number as u64);
@@ -156,7 +156,7 @@ impl Script {
         }
     }
 
-    /// A stretch across the begin or the end of the window, within it or anywhere.
+    /// A span across the start or end of the window, within it or anywhere.
     fn stretch(&self, rng: &mut Rng, volume: Option<usize>) -> Stretch {
         let (begin, end) = (self.begin, self.end);
         let window = end - begin;
@@ -167,12 +167,12 @@ impl Script {
             2 => begin + rng.below(window),
             _ => rng.below(end),
         };
-        // Not at the very beginning: a lane is open then.
+        // Not at time zero: a lane is open then.
         let from = from.max(1);
         Stretch { from, to: from + length, volume }
     }
 
-    /// What becomes of an I/O of a worker that comes to a volume at `now`.
+    /// The fate of an I/O submitted at `now`.
     pub(super) fn fate(&mut self, worker: usize, volume: usize, now: u64) -> Fate {
         let service = (self.draw() * self.slowness(volume, now)).max(1.0) as u64;
         let mut at = match self.busy[volume].iter_mut().min() {
@@ -194,7 +194,7 @@ impl Script {
         if let Some(bunch) = self.bunch {
             at = at.next_multiple_of(bunch);
         }
-        // One stretch may end in another.
+        // One span may end within another.
         let held = |at: u64| {
             let mut all = self.stalls.iter().chain(&self.reconnects);
             all.find(|stretch| stretch.holds(at, volume)).map(|stretch| stretch.to)
@@ -207,12 +207,12 @@ impl Script {
         Fate { at: Some(at), result: if fails { Err(Fault::Medium) } else { Ok(()) } }
     }
 
-    /// Whether a read that is answered at `now` is to return other data than it should.
+    /// Whether a read that completes at `now` may be corrupted.
     pub(super) fn lies(&self, now: u64) -> bool {
         self.lies_from.is_some_and(|from| now >= from)
     }
 
-    /// A service time at the usual speed.
+    /// A service time at normal speed.
     fn draw(&mut self) -> f64 {
         let part = match self.situation.service {
             0 => 1.0,
@@ -240,7 +240,7 @@ impl Script {
         slow
     }
 
-    /// What became of the connection of a volume by `now`.
+    /// Connection counters of a volume at `now`.
     pub(super) fn connection(&self, volume: usize, now: u64) -> Connection {
         let mut sum = Connection::default();
         let ours = |stretch: &&Stretch| stretch.volume == Some(volume) && stretch.from <= now;
@@ -253,7 +253,8 @@ impl Script {
         sum
     }
 
-    /// Whether a volume answered nothing in a whole third of `[begin, end)`, whatever it was asked.
+    /// Whether a volume completed nothing in a contiguous third of `[begin, end)`, whatever was
+    /// submitted.
     pub(super) fn was_dead_for_a_third(&self, volume: usize, begin: u64, end: u64) -> bool {
         let third = (end - begin) / 3;
         let long = |from: u64, to: u64| to.min(end).saturating_sub(from.max(begin)) > third;

@@ -1,112 +1,112 @@
-//! What a situation is made of: drawn from a seed, printed as one line, and read from it again.
+//! Parameters of a situation: drawn from a seed, printed as one line, and parsed from it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use block::Rng;
 
-/// The situation of a seed: workers on volumes that answer by a script.
+/// A situation: workers on volumes that follow a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Situation {
-    /// Decides everything that does not stand below.
+    /// Seed of all choices not listed below.
     pub seed: u64,
-    /// Volumes, 1 to 4; workers are dealt out to them in turn.
+    /// Volumes, 1 to 4; workers are assigned in turn.
     pub volumes: u64,
     /// Workers, 1 to 8.
     pub workers: u64,
-    /// Most I/Os that a worker has in flight, 1 to 64.
+    /// Queue depth of a worker, 1 to 64.
     pub depth: u64,
-    /// I/Os of the whole run, roughly.
+    /// Approximate I/Os of the run.
     pub ios: u64,
     /// Length of the measured window in milliseconds, 1 and more.
     pub window: u64,
-    /// Time before it in milliseconds.
+    /// Ramp time in milliseconds.
     pub ramp: u64,
-    /// I/Os that a volume works on at a time; 0: all that it has.
+    /// Parallel servers of a volume; 0: unlimited.
     pub units: u64,
-    /// How service times are spread: an index into [`SERVICES`].
+    /// Distribution of service times: an index into [`SERVICES`].
     pub service: u64,
-    /// When I/Os begin: an index into [`PACES`].
+    /// Pacing: an index into [`PACES`].
     pub pace: u64,
-    /// Of an open loop the planned share of what the volumes could do, in percent.
+    /// Planned load of an open loop, in percent of the volumes' capacity.
     pub load: u64,
     /// Share of reads in percent.
     pub reads: u64,
-    /// Sizes that are mixed, 1 to 3.
+    /// Mixed I/O sizes, 1 to 3.
     pub sizes: u64,
-    /// I/Os after which the first worker ends; 0 for no limit.
+    /// I/Os after which the first worker ends; 0 for none.
     pub limit: u64,
-    /// Seconds after which the run is interrupted, the ramp's among them; 0 for never.
+    /// Seconds after which the run is interrupted, ramp included; 0 for never.
     pub stop: u64,
-    /// Depth of every second worker, as a part of that of the others: 1 is all of it, 4 a quarter.
+    /// Divisor of every second worker's queue depth.
     pub skew: u64,
-    /// Milliseconds after which the last worker begins, how long it goes on (0: to the end), and
-    /// how much of that is not measured.
+    /// Milliseconds after which the last worker starts, its duration (0: to the end), and how much
+    /// of that is not measured.
     pub delay: u64,
     /// See `delay`.
     pub length: u64,
     /// See `delay`.
     pub warm: u64,
-    /// Of a closed loop: a flush after so many writes; 0 for none.
+    /// Closed loop: a flush after this many writes; 0 for none.
     pub flush: u64,
-    /// Of a closed loop: no I/O begins while more than so many are in flight; 0 for no such rule.
+    /// Closed loop: low watermark of the queue depth; 0 for none.
     pub refill: u64,
-    /// Of a closed loop: microseconds between bursts of three I/Os; 0 for none.
+    /// Closed loop: microseconds between bursts of three I/Os; 0 for none.
     pub pause: u64,
-    /// 1: reads are compared with what was written.
+    /// 1: reads are verified.
     pub verify: u64,
-    /// What happens, and nothing else.
+    /// Mishaps that happen.
     pub mishaps: Vec<Mishap>,
 }
 
-/// How service times are spread around their mean.
+/// Distributions of service times.
 pub const SERVICES: [&str; 5] = ["fixed", "uniform", "exponential", "two-peaks", "long-tail"];
-/// When I/Os begin.
+/// Pacing.
 pub const PACES: [&str; 4] = ["closed", "rate", "poisson", "bytes"];
 
-/// What happens to the volumes or to the ways there.
+/// A mishap of volumes or lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
-    /// No volume answers for a while.
+    /// All volumes stall for a while.
     StallAll,
-    /// One volume does not answer for a while.
+    /// One volume stalls for a while.
     StallOne,
-    /// One volume does not answer for more than a third of the window.
+    /// One volume stalls for more than a third of the window.
     DeadThird,
-    /// One volume answers nothing from some time in the window on.
+    /// One volume stalls from some time in the window on, for good.
     DeadEnd,
-    /// A worker gets no answer, from its first I/O on.
+    /// A worker gets no completions at all.
     Starve,
-    /// A few I/Os are never answered.
+    /// A few I/Os never complete.
     Silent,
-    /// One I/O is given up by a time-out, and the way with it.
+    /// One I/O times out, and its lane is lost.
     TimeOut,
     /// I/Os fail for a while.
     Errors,
-    /// The same in the ramp only.
+    /// I/Os fail in the ramp only.
     RampErrors,
     /// I/Os fail in the whole window.
     WindowErrors,
-    /// Service takes longer and longer.
+    /// Service times grow.
     Drift,
-    /// Two volumes swap their speeds, one of which is slow.
+    /// A fast and a slow volume swap speeds.
     Swap,
-    /// Service is slow for a while, again and again.
+    /// Service is slow again and again.
     Throttle,
-    /// What is done is told in bunches.
+    /// Completions come in bursts.
     Bunch,
-    /// The connections of a volume break and are made again.
+    /// Connections of a volume break and are reopened.
     Reconnect,
-    /// Ways take a few I/Os at a time.
+    /// Lanes accept few I/Os at once.
     Narrow,
-    /// What is done together is told in reverse.
+    /// Simultaneous completions come in reverse order.
     Reverse,
-    /// From some time on reads return other data than were written, now and then.
+    /// From some time on reads occasionally return wrong data.
     Lie,
 }
 
 impl Mishap {
-    /// All of them, with the words for them.
+    /// All mishaps with their words.
     pub const ALL: [(Mishap, &str); 18] = [
         (Mishap::StallAll, "stall-all"),
         (Mishap::StallOne, "stall-one"),
@@ -130,8 +130,8 @@ impl Mishap {
 }
 
 impl Situation {
-    /// Draws a situation. Each seed has few kinds of mishaps, so that rare ones meet; a quarter of
-    /// all have none.
+    /// Draws a situation. Each seed has only few kinds of mishaps, so that rare ones combine; a
+    /// quarter of all has none.
     pub fn of_seed(seed: u64) -> Situation {
         let mut rng = Rng::new(seed, 1);
         let mut draw = |least: u64, most: u64| least + rng.below(most - least + 1);
@@ -180,7 +180,7 @@ impl Situation {
         if self.pace > 0 {
             (self.flush, self.refill, self.pause) = (0, 0, 0);
         }
-        // A ramp is that of all or of one.
+        // A ramp is either of the run or of one worker.
         self.warm = if self.ramp > 0 { 0 } else { self.warm };
         let mut once = Vec::new();
         for mishap in self.mishaps.drain(..) {
@@ -189,7 +189,7 @@ impl Situation {
             }
         }
         self.mishaps = once;
-        // A lie that nobody looks for is none.
+        // A lie needs verification.
         self.verify |= u64::from(self.has(Mishap::Lie));
         self
     }
@@ -199,18 +199,17 @@ impl Situation {
         self.mishaps.contains(&mishap)
     }
 
-    /// Most I/Os that a worker has in flight.
+    /// Queue depth of a worker.
     pub(crate) fn depth_of(&self, worker: usize) -> u64 {
         (self.depth / if worker % 2 == 1 { self.skew } else { 1 }).max(1)
     }
 
-    /// After how many I/Os a worker ends, if it does. Flushes do not count.
+    /// I/Os after which a worker ends, if limited. Flushes do not count.
     pub(crate) fn limit_of(&self, worker: usize) -> Option<u64> {
         (worker == 0 && self.limit > 0).then_some(self.limit)
     }
 
-    /// When a worker begins, how much of its time is not measured, and how long it goes on, if not
-    /// to the end, in milliseconds.
+    /// A worker's start, unmeasured time, and duration if limited, in milliseconds.
     pub(crate) fn times_of(&self, worker: usize) -> (u64, u64, Option<u64>) {
         match worker + 1 == self.workers as usize {
             true => (self.delay, self.warm, (self.length > 0).then_some(self.length)),
@@ -223,7 +222,7 @@ impl Situation {
         worker % self.volumes as usize
     }
 
-    /// The numbers, with their names and ranges, in the order in which they are printed.
+    /// The numbers with their names and ranges, in printing order.
     fn numbers(&mut self) -> [(&'static str, &mut u64, u64, u64); 23] {
         [
             ("seed", &mut self.seed, 0, u64::MAX),
@@ -252,7 +251,7 @@ impl Situation {
         ]
     }
 
-    /// Situations that are a little smaller, the boldest first.
+    /// Slightly smaller situations, the largest reductions first.
     pub(crate) fn smaller(&self) -> Vec<Situation> {
         let mut all = Vec::new();
         for at in 0..self.mishaps.len() {
@@ -278,7 +277,7 @@ impl Situation {
     }
 }
 
-/// The names of the choices that a number stands for, if it stands for any.
+/// The names of a number's values, if it is a choice.
 fn words(name: &str) -> Option<&'static [&'static str]> {
     match name {
         "service" => Some(&SERVICES),

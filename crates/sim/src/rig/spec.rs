@@ -1,4 +1,4 @@
-//! The job of a situation, in the words of `job`.
+//! The job of a situation.
 
 use job::spec::{
     Access, Arrivals, Line, Pacing, RunSpec, Shift, Verify, When, WorkerSpec, Workload,
@@ -10,16 +10,16 @@ use super::medium;
 use super::script::Script;
 use super::situation::{PACES, Situation};
 
-/// Sizes that are mixed, in bytes, and how often each is drawn.
+/// Mixed sizes in bytes, with their weights.
 const SIZES: [&[(u32, f64)]; 3] =
     [&[(4096, 100.0)], &[(512, 75.0), (16_384, 25.0)], &[(4096, 50.0), (8192, 30.0), (512, 20.0)]];
 
-/// I/Os per second that are planned for each worker of an open loop.
+/// Planned IOPS of each worker in an open loop.
 pub(super) fn rate(situation: &Situation, capacity: f64) -> f64 {
     (capacity * situation.load as f64 / 100.0).max(0.1)
 }
 
-/// Mean length of the I/Os, in bytes.
+/// Mean I/O size in bytes.
 pub(super) fn mean_bytes(situation: &Situation) -> f64 {
     let sizes = SIZES[situation.sizes as usize - 1];
     sizes.iter().map(|(bytes, share)| f64::from(*bytes) * share / 100.0).sum()

@@ -1,6 +1,6 @@
-//! What really happened in a situation: from the I/Os that the volumes saw, by sorting and adding.
+//! The truth of a situation: computed from the I/Os that the volumes saw, by sorting and adding.
 //!
-//! Nothing here knows histograms, intervals or collectors, or takes a number from them.
+//! Nothing here uses histograms, intervals or collectors.
 
 use std::ops::Range;
 
@@ -11,67 +11,67 @@ use super::script::nanos;
 use super::situation::{PACES, Situation};
 use super::spec;
 
-/// How long I/Os that are never answered are waited for when the window has ended: as long as the
-/// kernel gives a device, and a little longer.
+/// How long the run waits for I/Os after the window: the kernel's time-out of a device, and a
+/// little longer.
 const PATIENCE: u64 = 31_000_000_000;
-/// For how long I/Os that were planned in a worker's time are begun after it.
+/// How long workers start planned I/Os after their time.
 const CATCH_UP: u64 = 1_000_000_000;
 
-/// One I/O as a user would count it.
+/// An I/O as a user counts it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fact {
     pub(super) op: Op,
     pub(super) len: u32,
-    /// What its latency counts from: in an open loop the planned start.
+    /// Start of its latency: in an open loop the planned start.
     pub(super) start: u64,
-    /// When the worker gave it away; never, if it was planned only.
+    /// When the worker submitted it; `None` if only planned.
     pub(super) given: Option<u64>,
-    /// When nobody waited for it any more, and why.
+    /// When it was over, and how.
     pub(super) end: u64,
     pub(super) fate: Fate,
-    /// It was due while all that may be outstanding were.
+    /// It was due while the queue was full.
     pub(super) held_back: bool,
-    /// It was answered with other data than were written.
+    /// It returned wrong data.
     lied: bool,
 }
 
-/// What became of an I/O.
+/// How an I/O ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Done,
     Failed,
-    /// It was given up by its way, which is lost with it.
+    /// Its lane gave up on it, and is lost.
     Lost,
-    /// It was not answered when the run gave it up.
+    /// It had not completed when the run ended.
     Silent,
-    /// It was planned and never begun.
+    /// Planned and never submitted.
     Backlog,
 }
 
-/// Everything that is true of a run.
+/// The truth of a run.
 pub(super) struct Truth {
     /// The I/Os of each worker.
     pub(super) facts: Vec<Vec<Fact>>,
     /// The measured window.
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// Its seconds, each from and to.
+    /// Its seconds, from and to.
     pub(super) seconds: Vec<(u64, u64)>,
-    /// When each worker begins to be measured, where that is not with the run; else 0.
+    /// When each worker's measurement starts, if later than the run's; else 0.
     pub(super) opens: Vec<u64>,
-    /// When each worker had done all that it was to do.
+    /// When each worker ended.
     pub(super) ended: Vec<Option<u64>>,
-    /// When a way was lost first, or a lie was told.
+    /// When a lane was first lost, or data was wrong.
     pub(super) lost: Option<u64>,
-    /// When a read was answered with other data than were written.
+    /// When a read returned wrong data.
     pub(super) lied: Option<u64>,
     pub(super) stopped: bool,
-    /// When nobody waited any more for what came late.
+    /// When the run stopped waiting for late completions.
     pub(super) given_up: u64,
-    /// Something was planned and not begun of which only the worker knows what it was to be.
+    /// Some planned I/Os were not submitted, and only the worker knows their kind.
     pub(super) unsure: bool,
-    /// Of so many I/Os that wait to begin workers know when they were due; of more they estimate
-    /// it, and of all where it depends on sizes that are not drawn yet.
+    /// Workers know the due times of this many waiting I/Os, and estimate those of more, or of all
+    /// if they depend on sizes not drawn yet.
     known: u64,
 }
 
@@ -118,7 +118,7 @@ impl Truth {
         truth
     }
 
-    /// When a worker begins to be measured. Who lost the way in its own ramp never is.
+    /// When a worker's measurement starts. Never if its lane was lost in its own ramp.
     fn opens(&self, situation: &Situation, worker: usize) -> u64 {
         let (delay, warm, _) = situation.times_of(worker);
         let opens = nanos(delay) + nanos(warm);
@@ -126,8 +126,8 @@ impl Truth {
         if self.facts[worker].iter().any(lost) { u64::MAX } else { opens }
     }
 
-    /// When a worker had done all that it was to do: everything is back, and it had begun as many
-    /// as it may, or its time is over. Who lost the way or met a lie does not end by itself.
+    /// When a worker ended: all I/Os are complete, and its limit or its time is reached. A worker
+    /// with a lost lane or wrong data does not end by itself.
     fn ended(&self, situation: &Situation, worker: usize, plan: Option<&Planned>) -> Option<u64> {
         let facts = &self.facts[worker];
         let is_trouble = |fact: &Fact| fact.lied || matches!(fact.fate, Fate::Lost | Fate::Silent);
@@ -138,22 +138,21 @@ impl Truth {
         if self.is_spent(situation, worker) {
             return Some(last);
         }
-        // Who begins nothing before its time is over has ended then; a last answer may come later,
-        // and what was planned may not begin at all.
+        // A worker that starts nothing before its time is over ends then; a last completion may
+        // come later, and planned I/Os may never start.
         let over = over(situation, worker)?;
         let waits = plan.is_some_and(|plan| plan.due() <= over);
         Some(over.max(last).max(if waits { over + CATCH_UP } else { 0 }))
     }
 
-    /// Whether a worker has begun as many I/Os as it may.
+    /// Whether a worker reached its I/O limit.
     fn is_spent(&self, situation: &Situation, worker: usize) -> bool {
         let counted = self.facts[worker].iter().filter(|fact| fact.op != Op::Flush).count() as u64;
         situation.limit_of(worker).is_some_and(|limit| counted >= limit)
     }
 
-    /// Where the seconds end: each after a whole one, and a rest shorter than half a one belongs to
-    /// the last. The run ends with the second in which it was told to, in which a way was lost, or
-    /// in which the last worker ended.
+    /// Ends of the seconds: a remainder below half a second belongs to the last. The run ends with
+    /// the second in which it was interrupted, a lane was lost, or the last worker ended.
     fn lay_out(&mut self, situation: &Situation, ramp: u64) {
         let window = nanos(situation.window);
         let (mut now, mut ticks, mut lost) = (0, 0, false);
@@ -179,8 +178,8 @@ impl Truth {
         }
     }
 
-    /// The window is over: what was planned in it and never began is known now, and what is never
-    /// answered is given up.
+    /// The window is over: planned I/Os that never started are known now, and those without a
+    /// completion are given up.
     fn close(&mut self, situation: &Situation, plans: Vec<Option<Planned>>) {
         let (mut without_way, mut plans_on) = (Vec::new(), false);
         for (worker, plan) in plans.into_iter().enumerate() {
@@ -195,7 +194,7 @@ impl Truth {
             if nanos(situation.times_of(worker).0) >= until {
                 continue;
             }
-            // The mix of a worker is its own: only where all are alike is it known what these are.
+            // Each worker draws its own mix: the kinds are known only if all are alike.
             let known = situation.reads == 100 && (situation.sizes == 1 || !plan.per_byte);
             self.unsure |= plan.due() <= until && !known;
             let left = situation.limit_of(worker).map(|limit| limit as usize - facts.len());
@@ -224,8 +223,8 @@ impl Truth {
         }
     }
 
-    /// When nobody waits any more: a whole number of seconds after the end, when all has come back
-    /// that can, or when the patience with those is over that do not answer.
+    /// When the run stops waiting: a whole number of seconds after the end, once all that can
+    /// complete has, or at the time limit.
     fn given_up(&self, without_way: &[usize], plans_on: bool) -> u64 {
         let all = self.facts.iter().enumerate();
         let all = all.flat_map(|(worker, facts)| facts.iter().map(move |fact| (worker, fact)));
@@ -240,7 +239,7 @@ impl Truth {
         }
     }
 
-    /// From when to when a worker worked within a stretch, and was measured; if at all.
+    /// When a worker was measured within a span, if at all.
     pub(super) fn worked(&self, worker: usize, from: u64, to: u64) -> Option<(u64, u64)> {
         let from = from.max(self.opens[worker]);
         match self.ended[worker] {
@@ -251,7 +250,7 @@ impl Truth {
         }
     }
 
-    /// Whole seconds in which a worker that was there finished nothing, while another one did.
+    /// Whole seconds in which an active worker completed nothing while another one did.
     pub(super) fn idle_seconds(&self, worker: usize) -> u32 {
         let done =
             |worker: usize, stretch| self.figures(worker..worker + 1, stretch, |_| true).0.ios;
@@ -259,7 +258,7 @@ impl Truth {
             let (from, to) = **stretch;
             let there = self.worked(worker, from, to).map_or(0, |(from, to)| to - from);
             let others = 0..self.facts.len();
-            // The rest of a window is no second; who was there for less than half of it had no
+            // A window's remainder is no second; a worker active for less than half of it had no
             // chance.
             to - from >= 900_000_000
                 && there * 2 >= to - from
@@ -269,13 +268,13 @@ impl Truth {
         self.seconds.iter().filter(is_idle).count() as u32
     }
 
-    /// Whether nothing of what a worker did before `to` counts.
+    /// Whether nothing that a worker did before `to` counts.
     fn is_unmeasured(&self, worker: usize, to: u64) -> bool {
         self.opens[worker] > 0 && self.opens[worker] >= to
     }
 
-    /// What became of the connections of some workers within a stretch; if it is the last, until
-    /// nobody waited any more.
+    /// Connection counters of some workers within a span; of the last span, until the run stopped
+    /// waiting.
     pub(super) fn connections(
         &self,
         workers: Range<usize>,
@@ -291,8 +290,8 @@ impl Truth {
         })
     }
 
-    /// What some workers' I/Os that `belongs` names come to within a stretch, and the time in which
-    /// any of the workers worked, in seconds.
+    /// Totals of the workers' I/Os that `belongs` selects within a span, and the time in seconds in
+    /// which any worker was active.
     pub(super) fn figures(
         &self,
         workers: Range<usize>,
@@ -312,7 +311,7 @@ impl Truth {
             let opens = self.opens[worker];
             for fact in self.facts[worker].iter().filter(|fact| belongs(fact)) {
                 if self.begin == self.end {
-                    // Of a run that ended in its ramp only this is told.
+                    // A run that ended in its ramp reports only this.
                     figures.errors += u64::from(fact.fate == Fate::Silent);
                     continue;
                 }
@@ -327,14 +326,14 @@ impl Truth {
     }
 }
 
-/// When a worker's time is over, if that is not with the run.
+/// When a worker's time is over, if before the run's end.
 fn over(situation: &Situation, worker: usize) -> Option<u64> {
     let (delay, warm, length) = situation.times_of(worker);
     let all = situation.ramp as f64 / 1e3 + warm as f64 / 1e3 + length? as f64 / 1e3;
     Some(nanos(delay) + (all * 1e9) as u64)
 }
 
-/// Facts out of what a volume saw. The planned starts of an open loop are computed anew.
+/// The facts of a volume's record. Planned starts of an open loop are recomputed.
 fn facts(seen: &[Seen], plan: &mut Option<Planned>) -> Vec<Fact> {
     let mut fact = |seen: &Seen| Fact {
         op: seen.op,
@@ -354,7 +353,7 @@ fn facts(seen: &[Seen], plan: &mut Option<Planned>) -> Vec<Fact> {
     seen.iter().map(&mut fact).collect()
 }
 
-/// Marks who was due before an answer that came while `depth` I/Os were in flight.
+/// Marks I/Os due before a completion that came while `depth` I/Os were in flight.
 fn hold_back(facts: &mut [Fact], depth: u64) {
     let mut ends: Vec<u64> = facts.iter().map(|fact| fact.end).collect();
     ends.sort_unstable();
@@ -371,7 +370,7 @@ fn hold_back(facts: &mut [Fact], depth: u64) {
     }
 }
 
-/// Planned starts, in whole nanoseconds and parts of 2³² of one.
+/// Planned starts, in nanoseconds with a fraction of 32 bits.
 struct Planned {
     next: u128,
     step: f64,
@@ -393,12 +392,12 @@ impl Planned {
         (pace != "closed").then_some(Planned { next, step, per_byte, poisson, rng })
     }
 
-    /// When the next one is due.
+    /// When the next I/O is due.
     fn due(&self) -> u64 {
         (self.next >> 32) as u64
     }
 
-    /// The same, and it has so many bytes.
+    /// The same, for an I/O of this length.
     fn next(&mut self, len: u32) -> u64 {
         let due = self.due();
         let mut step = self.step * if self.per_byte { f64::from(len) } else { 1.0 };
@@ -410,49 +409,49 @@ impl Planned {
     }
 }
 
-/// Times in nanoseconds, sorted when all are there.
+/// Times in nanoseconds, sorted once complete.
 #[derive(Debug, Default)]
 pub(super) struct Times(pub(super) Vec<u64>);
 
-/// What a set of I/Os comes to in a stretch of time.
+/// Totals of I/Os in a span.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) ios: u64,
     pub(super) errors: u64,
-    /// Of the errors those that came to light when the window had ended.
+    /// Errors found after the window.
     pub(super) late_errors: u64,
     pub(super) bytes: u64,
-    /// How long those took that were done, and how long those waited that have no answer; sorted.
+    /// Latencies of completed I/Os, and waiting times of those without a completion; sorted.
     pub(super) latencies: Times,
-    /// How long those took from when they really began, and how much later than planned that was.
+    /// Times from the actual starts, and delays from the planned ones.
     pub(super) service: Times,
     pub(super) lag: Times,
-    /// Of those that began so many were due while all that may be outstanding were.
+    /// I/Os that were due while the queue was full.
     pub(super) held_back: u64,
-    /// The least of those that are no shorter, and may be longer.
+    /// The least latency that is only a lower bound.
     pub(super) bounded: Option<u64>,
-    /// I/Os that were given up, and those that never began, each with the age of the oldest.
+    /// I/Os given up, and I/Os never started, each with the age of the oldest.
     pub(super) waiting: (u64, u64),
     pub(super) backlog: (u64, u64),
-    /// Age of the oldest that had no answer at the end of the stretch.
+    /// Age of the oldest I/O in flight at the end of the span.
     pub(super) oldest: Option<u64>,
-    /// I/Os in flight, added up over nanoseconds.
+    /// I/Os in flight, summed over nanoseconds.
     pub(super) under_way: u128,
-    /// I/Os that began later than it was planned, or never.
+    /// I/Os started late, or never.
     pub(super) begun_late: u64,
-    /// When these were due is known to the workers, not estimated.
+    /// The due times are known to the workers, not estimated.
     pub(super) exact: bool,
 }
 
 impl Figures {
-    /// Adds what of an I/O lies in `[from, to)`, and, of the last stretch, what came of it `late`.
-    /// What a worker did until it `opens` does not count.
+    /// Adds an I/O's part in `[from, to)` and, in the last span, its `late` end. Nothing counts
+    /// before the worker's measurement `opens`.
     fn add(&mut self, fact: &Fact, (from, to): (u64, u64), opens: u64, (late, known): (bool, u64)) {
         let (end, age) = (fact.end, fact.end - fact.start);
         self.begun_late += u64::from(fact.given != Some(fact.start));
         self.exact &= self.begun_late <= known;
         self.under_way += u128::from(end.min(to).saturating_sub(fact.start.max(from)));
-        // Who begins late by more than the rest of the window begins when that is over.
+        // An I/O later than the rest of the window starts after its end.
         if let Some(given) = fact.given.filter(|given| *given >= from && (late || *given < to)) {
             self.lag.0.push(given - fact.start);
             self.held_back += u64::from(fact.held_back);
@@ -501,7 +500,7 @@ impl Times {
         (!self.0.is_empty()).then(|| sum as f64 / self.0.len() as f64)
     }
 
-    /// The percentile of a share in parts of 10,000, where 100 samples lie above it.
+    /// The percentile of a share in units of 1/10,000, if 100 samples lie above it.
     pub(super) fn percentile(&self, share: u64) -> Option<u64> {
         let count = self.count();
         let rank = (count * share).div_ceil(10_000).max(1);

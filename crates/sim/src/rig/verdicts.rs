@@ -1,4 +1,4 @@
-//! What the checks of a result must say, where the truth leaves no doubt.
+//! The verdicts that the checks of a result must give, where the truth is certain.
 
 use stats::{Class, RunResult, Verdict};
 
@@ -7,15 +7,15 @@ use super::script::Script;
 use super::situation::{PACES, SERVICES, Situation};
 use super::truth::{Fact, Fate, Truth};
 
-/// So many samples are enough to show p99.
+/// Enough samples for p99.
 const SAMPLES: u64 = 10_000;
-/// A run as long as this, in nanoseconds, has what the check of a steady state needs.
+/// Length in nanoseconds that the steady-state check needs.
 const STEADY_NS: u64 = 5_000_000_000;
 
-/// Of I/Os that are no longer than this many nanoseconds, many end in each second.
+/// I/Os below this many nanoseconds complete many times a second.
 const SHORT: f64 = 20e6;
 
-/// Holds the verdicts and the class of a result against the truth.
+/// Checks the verdicts and the class of a result against the truth.
 pub(super) fn judge(
     situation: &Situation,
     script: &Script,
@@ -33,7 +33,7 @@ pub(super) fn judge(
     let (figures, _) = truth.figures(all, (truth.begin, truth.end), |_| true);
     let ended = figures.ios + figures.errors;
     never("H11", Verdict::Fail, "I/Os are counted for as long as they are in flight");
-    // What came late, or never, has a latency as well.
+    // Late I/Os, and those without a completion, have latencies, too.
     if figures.latencies.count() < SAMPLES {
         never("H12", Verdict::Pass, "there are too few samples for p99");
     }
@@ -68,7 +68,7 @@ pub(super) fn judge(
     }
 }
 
-/// Of workers that do the same all the time none finishes nothing in silence, while another works.
+/// Among workers with the same load, a starved one must be reported.
 fn starved(situation: &Situation, truth: &Truth, told: &RunResult, found: &mut Differences) {
     let own_plans = (situation.limit, situation.delay, situation.length, situation.pause);
     let equal = own_plans == (0, 0, 0, 0) && (situation.warm, situation.skew) == (0, 1);
@@ -85,8 +85,8 @@ fn starved(situation: &Situation, truth: &Truth, told: &RunResult, found: &mut D
     }
 }
 
-/// The class follows from the verdicts. Virtual time has no host and no ceiling to be checked, so
-/// nothing of it can be published.
+/// The class follows from the verdicts. Virtual time has no host and no ceiling to check, so
+/// nothing is publishable.
 fn class(truth: &Truth, told: &RunResult, found: &mut Differences) {
     let failed = told.checks.iter().any(|check| check.verdict == Verdict::Fail);
     let class = if failed { Class::Invalid } else { Class::Indicative };
@@ -96,7 +96,7 @@ fn class(truth: &Truth, told: &RunResult, found: &mut Differences) {
     found.equal("that it is not the whole run", told.partial.is_some(), partial);
 }
 
-/// No result in which a volume was dead for a third of the time passes every check.
+/// No result with a volume dead for a third of the time passes every check.
 fn dead_lanes(
     situation: &Situation,
     script: &Script,
@@ -113,7 +113,7 @@ fn dead_lanes(
     }
 }
 
-/// Whether no I/O of anybody ended in a third of the window, in one piece.
+/// Whether no I/O completed in a contiguous third of the window.
 fn silent_for_a_third(truth: &Truth) -> bool {
     let (begin, end) = (truth.begin, truth.end);
     let ends = truth.facts.iter().flatten().map(|fact| fact.end);
@@ -123,7 +123,7 @@ fn silent_for_a_third(truth: &Truth) -> bool {
     ends.windows(2).any(|pair| pair[1] - pair[0] > (end - begin) / 3)
 }
 
-/// Whether half of the I/Os that were done had waited for as long as they took, before they began.
+/// Whether half of the completed I/Os had queued for as long as they took.
 fn overloaded(truth: &Truth) -> bool {
     let (begin, end) = (truth.begin, truth.end);
     let done = truth
@@ -137,18 +137,18 @@ fn overloaded(truth: &Truth) -> bool {
     done.clone().filter(late).count() * 2 > done.count()
 }
 
-/// Nothing happens, and every I/O takes as long as every other.
+/// No mishaps, and all I/Os take the same time.
 fn is_plain(situation: &Situation) -> bool {
     situation.mishaps.is_empty()
         && SERVICES[situation.service as usize] == "fixed"
         && PACES[situation.pace as usize] == "closed"
         && (situation.limit, situation.stop, situation.delay, situation.length) == (0, 0, 0, 0)
         && (situation.warm, situation.refill, situation.pause, situation.skew) == (0, 0, 0, 1)
-        // A worker of a busy volume may have fewer turns than another, but not a tenth fewer.
+        // A worker of a busy volume may get fewer turns than another, but not a tenth fewer.
         && situation.ios >= 1500
 }
 
-/// An honest result raises no alarm beside that there are few samples, or that it was short.
+/// An honest result raises no alarms except for few samples, or a short run.
 fn no_alarm(told: &RunResult, found: &mut Differences) {
     let alarms = told.checks.iter().filter(|check| {
         let few = check.code == "H12" && told.totals.latency_ns.samples < SAMPLES;

@@ -1,4 +1,4 @@
-//! When clients and cores want to do something, so that not all are asked at each step.
+//! When clients and cores have something to do, so that not all are asked at each step.
 
 use block::Nanos;
 use serve::Portal;
@@ -7,23 +7,23 @@ use crate::client::Client;
 use crate::core::SimCore;
 use crate::net::Net;
 
-/// What is known of the clients and cores of a world.
+/// Known times of a world's clients and cores.
 #[derive(Default)]
 pub(super) struct Agenda {
-    /// When each client wants to do something without news.
+    /// When each client has something to do without an event.
     clients: Vec<Nanos>,
-    /// Which clients have news.
+    /// Which clients have events.
     news: Vec<bool>,
-    /// When each core wants to do something without news.
+    /// When each core has something to do without an event.
     cores: Vec<Nanos>,
-    /// Something was done to them from outside: all are to be asked again.
+    /// An outside change: all must be asked again.
     pub(super) is_stale: bool,
 }
 
 const NEVER: Nanos = Nanos(u64::MAX);
 
 impl Agenda {
-    /// Learns what has come for clients, and asks everybody if that is needed.
+    /// Notes events of clients, and asks everyone if necessary.
     pub(super) fn learn(&mut self, clients: &[Client], portals: &[Portal<SimCore>], net: &mut Net) {
         if std::mem::take(&mut self.is_stale) || self.clients.len() < clients.len() {
             self.clients.resize(clients.len(), NEVER);
@@ -40,13 +40,13 @@ impl Agenda {
         self.news[index] || self.clients[index] <= now
     }
 
-    /// A client was asked, and has done what it wanted to.
+    /// A client was asked and has acted.
     pub(super) fn asked(&mut self, index: usize, client: &Client, net: &Net) {
         self.news[index] = client.is_due(net);
         self.note_client(index, client, net);
     }
 
-    /// Who stands still sees news only later.
+    /// A stopped client sees events only later.
     fn note_client(&mut self, index: usize, client: &Client, net: &Net) {
         let later = client.stopped > net.now;
         let wake = client.wake().unwrap_or(NEVER);
@@ -58,12 +58,12 @@ impl Agenda {
         self.cores[index] = portal.wake().unwrap_or(NEVER);
     }
 
-    /// When a core wants to do something without news.
+    /// When a core has something to do without an event.
     pub(super) fn core(&self, index: usize) -> Nanos {
         self.cores[index]
     }
 
-    /// When the first client wants to do something without news.
+    /// When the first client has something to do without an event.
     pub(super) fn first_client(&self) -> Nanos {
         self.clients.iter().copied().min().unwrap_or(NEVER)
     }

@@ -1,17 +1,17 @@
-//! What must hold in a world.
+//! The invariants of a world.
 
 use super::*;
 
-/// Who may ask for equal shares: whether over iSCSI, whether of memory, and which core.
+/// Groups with equal shares: iSCSI or not, memory or not, and core.
 type Kind = (bool, bool, usize);
 
-/// How long it is measured at least.
+/// Shortest measurement.
 const FIRST_SLICE: Nanos = Nanos::from_millis(1);
-/// Whoever waits longer is looked at for longer.
+/// Longer latencies extend the measurement.
 const QUICK: Nanos = Nanos::from_millis(4);
 
 impl World {
-    /// Every good client is let in, whatever has happened before.
+    /// Every good client gets in, whatever happened before.
     pub(super) fn check_served(&mut self) -> Result<(), String> {
         for client in self.good() {
             if !client.is_ready() {
@@ -25,7 +25,7 @@ impl World {
         Ok(())
     }
 
-    /// All clients go as fast as they can: each has its share, and nobody waits for long.
+    /// All clients run at full speed: each has its share, and none waits long.
     pub(super) fn measure(&mut self) -> Result<(), String> {
         let is_roomy = self.plan.memory >= ROOMY;
         let longest = Nanos::from_millis(120 / self.plan.depth.clamp(1, 6));
@@ -34,7 +34,7 @@ impl World {
         let begin = self.now() + Nanos::from_millis(2);
         self.run_until(begin)?;
         self.clients.iter_mut().for_each(Client::reset);
-        // It ends as soon as all is well, so that it is short where nothing is wrong.
+        // It ends as soon as all is well, so that it is short without violations.
         let mut slice = FIRST_SLICE;
         loop {
             let end = (self.now() + slice).min(begin + span);
@@ -52,13 +52,13 @@ impl World {
         }
     }
 
-    /// Nobody waits for long, so there is no need to look for longer.
+    /// No client waits long, so there is no need to measure for longer.
     fn is_quick(&self) -> bool {
         let now = self.now();
         self.good().all(|client| client.longest.max(client.oldest(now)) < QUICK)
     }
 
-    /// Nobody has lost a connection, and nobody has waited for long.
+    /// No client has lost a connection or waited long.
     fn check_waits(&self, span: Nanos) -> Result<(), String> {
         for client in self.good() {
             if client.lost > 0 {
@@ -74,7 +74,7 @@ impl World {
         Ok(())
     }
 
-    /// Who shares a core has equal shares of it, and each has at least so many I/Os.
+    /// Clients of a core have equal shares of it, with at least `enough` I/Os each.
     fn judge(&self, enough: u64) -> Result<(), String> {
         let mut groups: BTreeMap<Kind, Vec<(u64, &str)>> = BTreeMap::new();
         let memories = self.plan.disks as usize;
@@ -96,7 +96,7 @@ impl World {
         Ok(())
     }
 
-    /// Each has had some I/Os.
+    /// Every client has completed some I/Os.
     fn all_get_on(&self) -> Result<(), String> {
         let left = self.good().find(|client| client.completed < 2);
         left.map_or(Ok(()), |client| {
@@ -116,7 +116,7 @@ impl World {
         Ok(())
     }
 
-    /// What is held is within the budget, and what is mapped is held.
+    /// Held memory is within the budget, and mapped memory is held.
     pub(super) fn check_memory(&self) -> Result<(), String> {
         let budget = self.shared.budget();
         let (held, limit) = (budget.held_bytes(), budget.limit_bytes());
@@ -127,7 +127,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing that could not be opened was tried again at once.
+    /// No failed opening was retried at once.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         for (unit, disk) in self.disks.iter().enumerate() {
             let disk = disk.borrow();

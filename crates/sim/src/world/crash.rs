@@ -1,10 +1,10 @@
-//! A server that is killed, and started again.
+//! Crash and restart of the server.
 
 use super::*;
 
 impl World {
-    /// The server ends where it stands: its sockets are closed, its I/Os forgotten. What units
-    /// acknowledged they keep, also those in memory, which belongs to no process here.
+    /// The server is killed: its sockets are closed and its I/Os forgotten. Units keep acknowledged
+    /// data, memory included, which belongs to no process here.
     pub(super) fn crash(&mut self) -> Result<(), String> {
         self.check_attempts()?;
         self.dialer.listeners.clear();
@@ -30,7 +30,7 @@ impl World {
         Ok(())
     }
 
-    /// A server with the same settings and disks starts.
+    /// Starts a server with the same settings and disks.
     pub(super) fn start(&mut self) -> Result<(), String> {
         self.shared = shared(&self.plan, self.geometry, &self.disks, self.say);
         (0..self.plan.cores as usize).for_each(|core| self.add_core(core));

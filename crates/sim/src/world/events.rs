@@ -1,21 +1,21 @@
-//! What happens to a world, and when.
+//! The faults of a world, and their times.
 
 use super::*;
 
-/// What happens while nobody has an I/O in flight tells little: it waits for one, in steps of this
-/// length and at most so many of them.
+/// A fault without I/Os in flight tests little: it waits for one, in steps of this length and at
+/// most this many.
 const WAIT: (Nanos, u32) = (Nanos(400_000), 500);
 
-/// Something that is to happen.
+/// A fault to come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
     pub(super) at: Nanos,
     event: Event,
-    /// So many steps it may wait for an I/O that it meets.
+    /// Steps that it may still wait for an I/O in flight.
     waits: u32,
 }
 
-/// What happens.
+/// The fault.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Reset(usize),
@@ -66,7 +66,7 @@ impl World {
                 let asks = matches!(fault, Fault::Refuse | Fault::SlowOpen);
                 let waits = if asks || rng.below(4) == 0 { 0 } else { WAIT.1 };
                 self.events.push(Due { at, event, waits });
-                // What refuses or opens slowly is asked to open.
+                // Volumes that refuse or open slowly must be opened.
                 if asks {
                     self.events.push(Due { at: at + Nanos(1), event: Event::Break, waits: 0 });
                 }
@@ -75,7 +75,7 @@ impl World {
         self.events.sort_by_key(|due| std::cmp::Reverse(due.at));
     }
 
-    /// Has happen what is due, unless it waits for somebody to have an I/O in flight.
+    /// Applies a fault that is due, unless it waits for an I/O in flight.
     pub(super) fn happen(&mut self, due: Due) -> Result<(), String> {
         if due.waits > 0 && !self.meets_an_io(due.event) {
             let at = self.now() + Nanos(1 + self.rng.below(WAIT.0.0));
@@ -91,7 +91,7 @@ impl World {
         self.events.insert(place, due);
     }
 
-    /// Whether there is an I/O in flight that an event would meet.
+    /// Whether the fault meets an I/O in flight.
     fn meets_an_io(&self, event: Event) -> bool {
         match event {
             Event::Reset(client) | Event::Vanish(client) | Event::Stop(client, _) => {

@@ -1,4 +1,4 @@
-//! The end of a story: all is made equal, read and compared.
+//! The end of a story: everything is resynced, read and compared.
 
 use block::{Nanos, Op};
 use volume::array::DATA_OFFSET;
@@ -7,8 +7,8 @@ use super::super::disk::{Content, PAGE};
 use super::{PLACES, QUIET, Run};
 
 impl Run {
-    /// All legs come back. They are made equal, all reads back, from each of them, and again after
-    /// a crash.
+    /// All legs return and are resynced; all data is read from each of them, and again after a
+    /// crash.
     pub(super) fn end(&mut self) -> Result<(), String> {
         (0..self.legs).for_each(|leg| self.bring_back(leg));
         self.rest()?;
@@ -36,7 +36,7 @@ impl Run {
         self.rest()
     }
 
-    /// All legs that are in hold the same, and it is what may be.
+    /// Checks that all legs that are in hold the same allowed data.
     fn compare(&mut self) -> Result<(), String> {
         let process = self.process.as_ref().expect("it is open");
         let in_it = process.array.in_it();

@@ -1,4 +1,4 @@
-//! Arrays that grow: legs with room for it, the writes of it, and the blocks that come.
+//! Growing arrays: legs with room, the writes of a growth, and the new blocks.
 
 use block::Rng;
 use volume::array::{
@@ -13,7 +13,7 @@ use super::super::story::{BLOCKS, Step, Story};
 use super::{ARRAY, BYTES, GRANULE, PLACES, Run};
 
 impl Run {
-    /// What the maps of legs say, by leg and page.
+    /// The maps on the legs, by leg and page.
     pub(super) fn maps(&self, legs: u32) -> Vec<Vec<Option<Page>>> {
         let (world, regions) = (self.world.borrow(), region_bytes(self.bytes));
         let map = |leg: usize| -> Vec<Option<Page>> {
@@ -25,7 +25,7 @@ impl Run {
         (0..self.legs).filter(|leg| legs & 1 << leg != 0).map(map).collect()
     }
 
-    /// The array has its old size, or the one that it was to grow to; then there are more blocks.
+    /// Notes the size of the opened array: the old or the new one.
     pub(super) fn sized(&mut self, bytes: u64) -> Result<(), String> {
         if bytes != self.bytes && bytes != self.grows_to {
             return Err(format!(
@@ -41,12 +41,12 @@ impl Run {
         Ok(())
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(super) fn blocks(&self) -> usize {
         PLACES.iter().filter(|place| **place + PAGE <= self.bytes).count()
     }
 
-    /// The process is gone, and who has the legs makes the array larger, with so many writes.
+    /// The process is gone, and the array is grown offline, with at most this many writes.
     pub(super) fn grow(&mut self, writes: u32) -> Result<(), String> {
         self.kill();
         let (assembly, found) = self.assemble()?;
@@ -78,13 +78,13 @@ impl Run {
         Ok(())
     }
 
-    /// A block that there is.
+    /// An existing block.
     pub(super) fn here(&self, block: usize) -> usize {
         if block < self.blocks() { block } else { block % BLOCKS }
     }
 }
 
-/// Bytes of each leg. Where the array grows, most have room for it; the smallest decides.
+/// Sizes of the legs. In a story with growth most have room; the smallest decides.
 pub(super) fn sizes(story: &Story) -> Vec<u64> {
     let grows = story.steps.iter().any(|step| matches!(step, Step::Grow(_)));
     let mut rng = Rng::new(story.seed, 34);
