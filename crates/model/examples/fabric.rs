@@ -1,4 +1,5 @@
-//! A fabric of 80 appliances with 900 disks and 10,000 clients in one run, on one thread and more.
+//! Simulates a fabric of 80 appliances with 900 disks and 10,000 clients, on one thread and on
+//! several.
 //!
 //! `cargo run --release -p drumfire-model --example fabric [requests]`
 
@@ -7,7 +8,7 @@ use std::time::Instant;
 
 use model::{Apart, Class, Network, Run, Service, Simulated, Station};
 
-/// Appliances, and disks and clients of all.
+/// Appliances, and total disks and clients.
 const APPLIANCES: u32 = 80;
 const DISKS: u32 = 900;
 const CLIENTS: u32 = 10_000;
@@ -47,7 +48,7 @@ fn main() {
     }
 }
 
-/// Runs the parts on so many threads, each the next that nobody has begun.
+/// Runs the parts on this many threads, each of which takes the next part.
 fn on_threads(network: &Network, run: Run, threads: usize) -> Simulated {
     let apart = Apart::new(network, run).expect("plain stations");
     let next = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! How many simulated I/Os a second of host time yields: processors, a device, a link.
+//! Simulated I/Os per second of host time: CPUs, a device, a link.
 //!
 //! `cargo run --release -p drumfire-model --example sim_speed [requests]`
 

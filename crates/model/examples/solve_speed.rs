@@ -1,5 +1,5 @@
-//! How long a solution takes, and how far the approximate ones are from exact: 28 drives behind
-//! five adapters and eight cores, as 28 classes; then small networks by chance.
+//! Time of a solution, and error of the approximate methods: 28 drives behind five adapters and
+//! eight cores, as 28 classes; then small random networks.
 //!
 //! `cargo run --release -p drumfire-model --example solve_speed`
 
@@ -39,8 +39,8 @@ fn main() {
     }
 }
 
-/// Drives of 35 000 a second in groups of 8, 8, 4, 4 and 4 behind adapters of 300 000, and 6.6 us
-/// of one of eight cores per request.
+/// Drives of 35,000 IOPS in groups of 8, 8, 4, 4 and 4 behind adapters of 300,000, and 6.6 us of
+/// one of eight cores per request.
 fn drives() -> Network {
     let mut network = Network::default();
     let cores = network.add_station(Station::servers("cores", 8));
@@ -59,7 +59,7 @@ fn drives() -> Network {
     network
 }
 
-/// The largest relative error of a throughput in a network of two classes by chance.
+/// The largest relative error of a throughput in a random network of two classes.
 fn error(seed: u64, servers: u32, method: Method) -> f64 {
     let mut rng = Rng::new(seed, 1);
     let mut network = Network::default();

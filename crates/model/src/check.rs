@@ -1,4 +1,4 @@
-//! What a network must be to be solved or simulated, and the demands that follow from it.
+//! Checks a network before it is solved or simulated, and computes its demands.
 
 use std::collections::HashSet;
 
@@ -7,34 +7,34 @@ use crate::{
     Step, Visit,
 };
 
-/// Most stations of a network.
+/// Maximum number of stations.
 const STATIONS_MAX: usize = 8192;
-/// Most classes of a network.
+/// Maximum number of classes.
 const CLASSES_MAX: usize = 4096;
-/// Most classes times stations, because books are kept for each pair.
+/// Maximum of classes times stations, as statistics are kept for each pair.
 const CELLS_MAX: usize = 1 << 23;
-/// Most steps of a route, inner ones included.
+/// Maximum number of steps of a route, inner ones included.
 const STEPS_MAX: usize = 4096;
-/// How deep steps stand within steps.
+/// Maximum depth of nested steps.
 const DEPTH_MAX: usize = 16;
-/// How many stations a request holds at once.
+/// Maximum number of stations that a request holds at once.
 pub(crate) const HELD_MAX: usize = 4;
-/// Most requests of a closed class.
+/// Maximum population of a closed class.
 pub(crate) const POPULATION_MAX: u32 = 1 << 20;
-/// Most servers of a station, and most entries of its rates.
+/// Maximum number of servers of a station, and of entries of its rates.
 const SERVERS_MAX: u32 = 65_536;
-/// Most units of a reserve, and units per second.
+/// Maximum capacity of a reserve, and of its refill per second.
 const UNITS_MAX: f64 = 1e18;
-/// Least and highest relative rate of a station.
+/// Range of a station's relative rates.
 const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
-/// Highest factor by which a reserve slows its station.
+/// Maximum slowdown of a reserve.
 const SLOWDOWN_MAX: f64 = 1000.0;
-/// Shortest round of a closed request, and gap of an open one, in seconds: a picosecond, the unit
+/// Shortest cycle of a closed request, and gap of an open one, in seconds: a picosecond, the unit
 /// of simulated time.
 const ROUND_S_MIN: f64 = 1e-12;
 
 impl Network {
-    /// Checks every value. [`crate::solve`] and [`crate::simulate`] do it themselves.
+    /// Checks every value. [`crate::solve`] and [`crate::simulate`] call it themselves.
     ///
     /// # Errors
     ///
@@ -57,21 +57,21 @@ impl Network {
         Ok(())
     }
 
-    /// Checks the class that was added last, when the others are known to be right. Its name is
-    /// not held against theirs, and there may be as many as books can be kept for.
+    /// Checks the class added last, if the others are valid. Its name need not be unique, and there
+    /// may be more classes, within the limit of pairs.
     pub(crate) fn check_added(&self, id: ClassId) -> Result<(), ModelError> {
         let cells = self.classes.len() * self.stations.len();
         between("network", "classes times stations", cells, 1, CELLS_MAX)?;
         self.check_class(&self.classes[id.0 as usize])
     }
 
-    /// Mean work of one request of `class` at `station` over its whole way, in seconds of one
-    /// server: visits times service, the demand of the literature. What a request holds a station
-    /// for beyond its own service is not in it.
+    /// Mean work of a `class` request at `station` over its whole route, in seconds of one server:
+    /// visits times service time, the service demand of the literature. Without the time for which
+    /// a request holds a station beyond its own service.
     ///
     /// # Panics
     ///
-    /// When the network has no such class.
+    /// Panics if the class does not exist.
     pub fn demand_s(&self, class: ClassId, station: StationId) -> f64 {
         let mut sum = 0.0;
         visits(&self.classes[class.0 as usize].route, 1.0, &mut |visit, chance| {
@@ -128,7 +128,7 @@ impl Network {
                 }
                 Step::Fork(branches) => {
                     between(place, "branches of a fork", branches.len(), 1, STEPS_MAX)?;
-                    // A branch holds stations of its own.
+                    // A branch holds its own stations.
                     let branch = Nesting { held: 0, ..inside };
                     for route in branches {
                         self.check_route(route, place, branch, steps)?;
@@ -168,20 +168,20 @@ impl Network {
         visit.service.check(|| format!("{place}, service at '{at}'"))
     }
 
-    /// The name of a station that is there.
+    /// The name of an existing station.
     pub(crate) fn name(&self, station: StationId) -> &str {
         &self.stations[station.0 as usize].name
     }
 }
 
-/// How deep a route stands within others.
+/// Nesting of a route.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     depth: usize,
     held: usize,
 }
 
-/// Calls `each` for every visit of a route, with how often it is made on average.
+/// Calls `each` for every visit of a route, with its mean number of times.
 pub(crate) fn visits<'a>(route: &'a [Step], chance: f64, each: &mut impl FnMut(&'a Visit, f64)) {
     for step in route {
         match step {
@@ -198,8 +198,8 @@ pub(crate) fn visits<'a>(route: &'a [Step], chance: f64, each: &mut impl FnMut(&
     }
 }
 
-/// Least mean time of a route, without any waiting: a fork takes at least the mean of its longest
-/// branch, and stations go as fast for a request as they ever do.
+/// Least mean time of a route without queueing: a fork takes at least the mean of its longest
+/// branch, and stations work at their highest speed for one request.
 pub(crate) fn unloaded_s(network: &Network, route: &[Step]) -> f64 {
     let visit_s = |visit: &Visit| {
         let speed = |at: &StationId| network.stations[at.0 as usize].servers.speed_each();
@@ -219,7 +219,7 @@ pub(crate) fn unloaded_s(network: &Network, route: &[Step]) -> f64 {
     route.iter().map(step_s).sum()
 }
 
-/// Whether a route only visits and chooses.
+/// Whether a route has visits and choices only.
 pub(crate) fn is_product_form(route: &[Step]) -> bool {
     route.iter().all(|step| match step {
         Step::Visit(_) => true,
@@ -301,7 +301,7 @@ fn unique<'a>(names: &mut HashSet<&'a str>, name: &'a str, what: &str) -> Result
 }
 
 impl Service {
-    /// Whether queueing theory is exact for it at a first-come-first-served station.
+    /// Whether queueing theory is exact for it at an FCFS station.
     pub(crate) fn is_exponential(&self) -> bool {
         self.mean_s == 0.0 || self.shape == crate::Shape::Exponential
     }

@@ -1,17 +1,17 @@
-//! How long a service takes: a mean and a shape.
+//! Service times: a mean and a distribution.
 
 use block::Rng;
 
 use crate::ModelError;
 use crate::time::{PER_S, Picos};
 
-/// Longest mean that a service may have, in seconds: what longer means is a mistake in units.
+/// Longest mean service time, in seconds: more is a mistake in units.
 const MEAN_S_MAX: f64 = 1e6;
-/// Most stages of an Erlang distribution; with more it is as good as fixed.
+/// Maximum number of Erlang stages; with more it is as good as fixed.
 const STAGES_MAX: u32 = 1000;
-/// Highest squared coefficient of variation: beyond, no simulation of sensible length settles.
+/// Highest squared coefficient of variation: beyond, no simulation of sensible length converges.
 const SCV_MAX: f64 = 1000.0;
-/// Most values of an empirical distribution.
+/// Maximum number of values of an empirical distribution.
 const VALUES_MAX: usize = 1_000_000;
 
 /// A service time: its mean, and how it scatters around it.
@@ -30,7 +30,7 @@ pub enum Shape {
     Deterministic,
     /// Sum of this many exponential stages, 1 to 1000: 1 / stages.
     Erlang(u32),
-    /// Without memory: 1. What queueing theory is exact for.
+    /// Memoryless: 1. The case that queueing theory is exact for.
     Exponential,
     /// Two exponentials with balanced means, of this squared coefficient of variation, 1 to 1000.
     Hyperexponential(f64),
@@ -54,7 +54,7 @@ impl Service {
         Service { mean_s, shape: Shape::Erlang(stages) }
     }
 
-    /// Refuses what is no service time; `place` says where it stands.
+    /// Checks a service time; `place` names it in an error.
     pub(crate) fn check(&self, place: impl Fn() -> String) -> Result<(), ModelError> {
         if !(0.0..=MEAN_S_MAX).contains(&self.mean_s) {
             let problem = format!("a mean of {} s; 0 to {MEAN_S_MAX} is possible", self.mean_s);
@@ -63,7 +63,7 @@ impl Service {
         self.shape.check(place)
     }
 
-    /// The same, ready to draw from.
+    /// A sampler of it.
     pub(crate) fn sampler(&self) -> Sampler {
         let mean_ps = self.mean_s * PER_S;
         match &self.shape {
@@ -128,19 +128,19 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// A service time ready to draw from, in picoseconds.
+/// A sampler of service times, in picoseconds.
 #[derive(Clone, Debug)]
 pub(crate) enum Sampler {
     Fixed(Picos),
     Exponential(f64),
     Erlang(u32, f64),
-    /// Probability of the first branch, and both means.
+    /// Probability of the first branch, and the mean of each.
     Hyperexponential(f64, [f64; 2]),
     Empirical(Vec<Picos>),
 }
 
 impl Sampler {
-    /// A time by chance.
+    /// Draws a time.
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Rng) -> Picos {
         match self {

@@ -1,17 +1,17 @@
-//! What can be wrong with a network, or with what was asked of it.
+//! Errors of networks, solvers and simulations.
 
-/// Why a network was refused or could not be solved. The message names the place and the remedy.
+/// Why a network is refused or not solved. The message names the place and the remedy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
     /// A value outside its range.
     #[error("{place}: {problem}")]
     Invalid {
-        /// Which station, class, step or key.
+        /// The station, class, step or key.
         place: String,
         /// What is wrong with it, and what would be right.
         problem: String,
     },
-    /// Open classes ask more of a station than it can do.
+    /// Open classes overload a station.
     #[error("station '{station}' is asked for {utilisation:.3} of what it can do: lower the rate")]
     Overload {
         /// Name of the station.
@@ -19,15 +19,15 @@ pub enum ModelError {
         /// Offered work over capacity, at least 1.
         utilisation: f64,
     },
-    /// Queueing theory has no answer for a route that holds or forks.
+    /// A route that holds or forks has no product form.
     #[error("class '{class}' {what}: simulate it, or take its bounds")]
     NotProductForm {
         /// Name of the class.
         class: String,
-        /// The part of the route or of the station that is beyond theory.
+        /// The step or station that has none.
         what: &'static str,
     },
-    /// More work or memory than a solver allows itself.
+    /// Beyond a solver's limit of work or memory.
     #[error("{what} exceeds the limit of {limit}: {remedy}")]
     TooLarge {
         /// What is too large.
@@ -37,15 +37,15 @@ pub enum ModelError {
         /// What to do instead.
         remedy: &'static str,
     },
-    /// An iteration did not settle.
+    /// An iteration did not converge.
     #[error("{what} did not converge within {iterations} iterations")]
     Diverged {
-        /// Which iteration.
+        /// The iteration.
         what: &'static str,
-        /// How many were tried.
+        /// Its number of steps.
         iterations: u32,
     },
-    /// A profile that is no TOML, or has a key that is unknown or wrong.
+    /// Invalid TOML, or an unknown or wrong key.
     #[error("profile: {0}")]
     Profile(String),
 }

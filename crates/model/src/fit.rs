@@ -1,22 +1,22 @@
-//! Bounded least squares: finds the parameters of a model from what was measured.
+//! Bounded least squares: fits the parameters of a model to measurements.
 
 use crate::ModelError;
 use crate::usl::student;
 
-/// Steps after which a fit is given up.
+/// Maximum number of steps.
 const ITERATIONS_MAX: u32 = 500;
-/// Most parameters; beyond, measurements never suffice.
+/// Maximum number of parameters; more are never identifiable.
 const PARAMETERS_MAX: usize = 64;
-/// Step of the differences, as a share of the range of a parameter: the cube root of the precision
-/// of a double, where central differences are best.
+/// Step of the central differences, as a share of a parameter's range: the cube root of the
+/// double's precision, where they are most accurate.
 const STEP: f64 = 6e-6;
-/// A step that gains less than this share of the sum of squares is the last: along a valley that
-/// the data leave flat, gains go on for ever and mean nothing.
+/// The fit ends when a step gains less than this share of the sum of squares: in a flat valley,
+/// gains go on for ever and mean nothing.
 const GAIN_MIN: f64 = 1e-8;
-/// So is one that moves less than this share of the range.
+/// It also ends when a step moves less than this share of the range.
 const SETTLED: f64 = 1e-12;
 
-/// Shares of a residual that the fit leaves, below which a point decides alone.
+/// Share of a residual left by the fit, below which a point determines it alone.
 const ALONE: f64 = 1e-9;
 
 /// A parameter to be fitted.
@@ -30,7 +30,7 @@ pub struct Parameter {
     pub low: f64,
     /// Highest value allowed.
     pub high: f64,
-    /// What was known before: mean and standard deviation, in the units of the parameter.
+    /// Prior knowledge: mean and standard deviation, in the units of the parameter.
     pub prior: Option<(f64, f64)>,
 }
 
@@ -39,10 +39,10 @@ pub struct Parameter {
 pub struct Fit {
     /// The parameters, in the order given.
     pub values: Vec<f64>,
-    /// Their standard errors; infinite for a parameter that the data say nothing about. Of one
-    /// that stands at a bound, the error as if it were free to go on.
+    /// Their standard errors; infinite for a parameter that the data do not determine. At a bound,
+    /// the error as if the parameter were free.
     pub errors: Vec<f64>,
-    /// Their 95 % intervals, within the bounds; all between them for what the data do not tell.
+    /// Their 95 % intervals, within the bounds; the whole range for undetermined parameters.
     pub intervals: Vec<(f64, f64)>,
     /// Root mean square of the residuals of the data (without the priors).
     pub rms: f64,
@@ -72,7 +72,7 @@ pub fn least_squares(
         return Err(ModelError::invalid("fit", problem));
     }
     let mut problem = Problem { parameters, residuals: &mut residuals, points: 0 };
-    // Parameters are handled as shares of their range.
+    // Parameters are scaled to their range.
     let mut at: Vec<f64> =
         parameters.iter().map(|p| (p.start - p.low) / (p.high - p.low)).collect();
     let mut rows = problem.evaluate(&at)?;
@@ -166,7 +166,7 @@ impl<F: FnMut(&[f64], &mut Vec<f64>)> Problem<'_, F> {
 
     fn finish(&mut self, at: &[f64], rows: &[f64], iterations: u32) -> Result<Fit, ModelError> {
         let slopes = self.slopes(at)?;
-        // A bound says where a parameter cannot be, not that it is known.
+        // A bound limits a parameter, but does not determine it.
         let mut normal = Normal::new(rows, &slopes, at);
         normal.free.fill(true);
         let data = &rows[..self.points];
@@ -176,8 +176,8 @@ impl<F: FnMut(&[f64], &mut Vec<f64>)> Problem<'_, F> {
             freedom => squares(data) / freedom as f64,
         };
         let priors = self.parameters.iter().any(|p| p.prior.is_some());
-        // Error and width of the interval in errors, as shares of the range. With priors it is said
-        // beforehand what a point may be off; without, the points say so, each for itself.
+        // Standard error and interval width, scaled to the range. With priors the expected error of
+        // a point is given; without, each point's residual shows it.
         let told: Vec<(f64, f64)> = (0..at.len())
             .map(|index| match (priors, freedom) {
                 (true, 0) => (normal.error(index, 1.0), 1.96),
@@ -213,14 +213,14 @@ impl Normal {
     fn new(rows: &[f64], slopes: &[Vec<f64>], at: &[f64]) -> Normal {
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let gradient: Vec<f64> = slopes.iter().map(|slope| dot(slope, rows)).collect();
-        // A parameter at a bound is not free if it would gain beyond.
+        // A parameter at a bound is fixed if it would gain beyond.
         let stuck = |(at, g): (&f64, &f64)| (*at <= 0.0 && *g > 0.0) || (*at >= 1.0 && *g < 0.0);
         let free: Vec<bool> = at.iter().zip(&gradient).map(|pair| !stuck(pair)).collect();
         let matrix = slopes.iter().map(|a| slopes.iter().map(|b| dot(a, b)).collect()).collect();
         Normal { free, gradient, matrix }
     }
 
-    /// The next point; the more damping, the closer and the more downhill.
+    /// The next point; more damping makes it closer and steeper downhill.
     fn step(&self, at: &[f64], damping: f64) -> Vec<f64> {
         let damped = |i: usize| self.matrix[i][i] * (1.0 + damping) + 1e-300;
         let down: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
@@ -228,25 +228,24 @@ impl Normal {
         at.iter().zip(step).map(|(at, step)| (at + step).clamp(0.0, 1.0)).collect()
     }
 
-    /// A column of the inverse; zeroes when there is no inverse.
+    /// A column of the inverse; zeroes if there is none.
     fn inverse(&self, index: usize) -> Vec<f64> {
         let mut unit = vec![0.0; self.gradient.len()];
         unit[index] = 1.0;
         self.solve(&|i| self.matrix[i][i], &unit)
     }
 
-    /// The standard error of a parameter, if all residuals have this variance.
+    /// The standard error of a parameter if all residuals have this variance.
     fn error(&self, index: usize, variance: f64) -> f64 {
         let inverse = self.inverse(index)[index];
         if inverse > 0.0 { (variance * inverse).sqrt() } else { f64::INFINITY }
     }
 
-    /// The standard error of a parameter when some points are less certain than others: each
-    /// residual stands for itself, divided by the share that the fit left of it. A few points that
-    /// decide a parameter say little about its error, so that Student's t is that of the degrees of
-    /// freedom which they have. Both as Imbens and Kolesár, "Robust Standard Errors in Small
-    /// Samples", 2016, advise (HC2; degrees of freedom by Bell and McCaffrey). Where points are
-    /// alike, as for a mean, it is the textbook's.
+    /// The standard error of a parameter with unequally certain points: each residual counts,
+    /// divided by the share that the fit left of it (HC2). If few points determine a parameter, its
+    /// error is uncertain, so Student's t uses the degrees of freedom of Bell and McCaffrey. Both
+    /// as in Imbens and Kolesár, "Robust Standard Errors in Small Samples", 2016. For equal points,
+    /// as for a mean, it is the textbook formula.
     fn unequal_error(
         &self,
         index: usize,
@@ -268,7 +267,7 @@ impl Normal {
         for (i, residual) in residuals.iter().enumerate() {
             let weight = dot(&rows[i], &inverse).powi(2);
             let left = 1.0 - dot(&rows[i], &solved[i]);
-            // A point that the fit goes through has its error from the others.
+            // A point that the fit passes through takes its error from the others.
             let own = left > ALONE;
             variance += weight * if own { residual * residual / left } else { scatter };
             weights.push(if own { weight / left } else { 0.0 });
@@ -285,8 +284,8 @@ impl Normal {
         (variance.sqrt(), student(own.clamp(1, freedom)))
     }
 
-    /// Solves the equations of the free parameters by Cholesky's decomposition, with another
-    /// diagonal. Parameters without influence get 0.
+    /// Solves the equations of the free parameters by Cholesky decomposition, with this diagonal.
+    /// Parameters without influence get 0.
     fn solve(&self, diagonal: &dyn Fn(usize) -> f64, right: &[f64]) -> Vec<f64> {
         let n = right.len();
         let mut lower = vec![vec![0.0; n]; n];

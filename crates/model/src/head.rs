@@ -1,8 +1,8 @@
-//! A disk: an arm that seeks and platters that turn.
+//! A disk: a seeking arm and rotating platters.
 //!
-//! What an access takes depends on where the last one ended and on the angle at that moment. Data
-//! lie along one spiral, all tracks of one length: an access that goes on where the last one ended
-//! costs no seek and no turn, and reaches the media rate.
+//! The time of an access depends on where the last one ended and on the angle at that moment. Data
+//! lies along one spiral of equal tracks: a sequential access needs neither seek nor rotation, and
+//! reaches the media rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,63 +10,62 @@ use crate::ModelError;
 use crate::time::{PER_S, Picos};
 use block::Rng;
 
-/// Shortest and longest turn, in revolutions per minute.
+/// Range of the rotation speed, in revolutions per minute.
 const RPM: std::ops::RangeInclusive<f64> = 60.0..=1e6;
-/// Lowest and highest media rate, in bytes per second.
+/// Range of the media rate, in bytes per second.
 const RATE: std::ops::RangeInclusive<f64> = 1e3..=1e12;
 /// Longest seek, in seconds.
 const SEEK_S_MAX: f64 = 10.0;
-/// What an arm is too late by and still does not wait a turn for, as a part of a turn: sums of
-/// rounded times are not exact, and a sector has a gap before it.
+/// Lateness, as a part of a turn, at which the arm still does not miss a turn: sums of rounded
+/// times are inexact, and sectors have gaps.
 const GAP: f64 = 1.0 / 4096.0;
-/// A request is passed over at most this many times per waiting one, then it is served.
+/// The oldest request is passed over at most this many times per waiting one.
 const PASSES: u32 = 4;
-/// Depths for which [`Head::speeds`] lets an arm run; between them it draws lines.
+/// Queue depths that [`Head::speeds`] simulates; it interpolates between them.
 const DEPTHS: [u32; 15] = [3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512];
 /// Accesses of each such run.
 const ACCESSES: u32 = 8_000;
 
-/// The figures of a disk's mechanics.
+/// Mechanical parameters of a disk.
 ///
-/// The whole volume is the whole disk: a seek over all of it takes `full_seek_s`.
+/// The volume spans the whole disk: its full seek takes `full_seek_s`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
     /// Turns per minute, 60 to 10⁶.
     pub rpm: f64,
-    /// Bytes that pass under the head in a second, 10³ to 10¹².
+    /// Media rate in bytes per second, 10³ to 10¹².
     pub bytes_per_s: f64,
-    /// Seek to the next track, in seconds.
+    /// Track-to-track seek, in seconds.
     pub settle_s: f64,
-    /// Seek between two places at random, in seconds.
+    /// Average seek between random offsets, in seconds.
     pub average_seek_s: f64,
-    /// Seek from one end to the other, in seconds.
+    /// Full-stroke seek, in seconds.
     pub full_seek_s: f64,
-    /// What a seek before a write takes longer, in seconds.
+    /// Additional settle time of a seek before a write, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub write_settle_s: f64,
-    /// How far an idle head reads on into its buffer behind a read, in bytes; 0 for a disk without.
+    /// Read-ahead of an idle head into the buffer, in bytes; 0 for none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ahead_bytes: f64,
 }
 
-/// Where on a disk an access is.
+/// The extent of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// First byte.
+    /// Offset.
     pub offset: u64,
-    /// Bytes that it reads or writes; with 0 the arm stays where it is.
+    /// Length; with 0 the arm stays.
     pub bytes: u32,
     /// Bytes of the disk.
     pub within: u64,
-    /// It writes.
+    /// Whether it writes.
     pub write: bool,
 }
 
 impl Head {
-    /// Checks every value. The seek of distance x, a part of the disk, takes
-    /// settle + b √x + c x: both ends and the mean over two random places are as given, and it must
-    /// never get shorter with the distance.
+    /// Checks every value. A seek over distance x, as a part of the disk, takes settle + b √x + c
+    /// x: both ends and the average are as given, and it must never decrease with the distance.
     ///
     /// # Errors
     ///
@@ -90,7 +89,7 @@ impl Head {
         let (root, linear) = self.curve();
         if root < 0.0 || root / 2.0 + linear < 0.0 {
             let (settle, full) = (self.settle_s, self.full_seek_s);
-            // The two bounds of the mean: a straight line, and one that is flat at its end.
+            // The two bounds of the average: a straight line, and a curve that is flat at its end.
             let (least, most) = (settle + (full - settle) / 3.0, settle + (full - settle) * 0.6);
             return refuse(format!(
                 "average_seek_s = {}: with these settle_s and full_seek_s {least:.6} to {most:.6}",
@@ -100,7 +99,7 @@ impl Head {
         Ok(())
     }
 
-    /// b and c of the seek's curve. Over two random places the mean of √x is 8/15, that of x 1/3.
+    /// b and c of the seek curve. Over random distances the mean of √x is 8/15, that of x 1/3.
     fn curve(&self) -> (f64, f64) {
         let (average, full) =
             (self.average_seek_s - self.settle_s, self.full_seek_s - self.settle_s);
@@ -108,26 +107,24 @@ impl Head {
         (root, full - root)
     }
 
-    /// Seconds of a turn.
+    /// Seconds of a revolution.
     pub fn turn_s(&self) -> f64 {
         60.0 / self.rpm
     }
 
-    /// Mean seconds of an access at random to a disk that does one at a time: seek, half a turn,
-    /// and the bytes.
+    /// Mean seconds of a random access at queue depth 1: seek, half a revolution, and the transfer.
     pub fn random_s(&self, bytes: u32, write: bool) -> f64 {
         let settle_s = if write { self.write_settle_s } else { 0.0 };
         let transfer_s = f64::from(bytes) / self.bytes_per_s;
         self.average_seek_s + settle_s + self.turn_s() / 2.0 + transfer_s
     }
 
-    /// How many times faster than one at a time it does accesses at random with 1, 2, … `depth`
-    /// waiting, each of which takes `besides_s` that does not depend on the arm. By the arm itself,
-    /// from a fixed seed.
+    /// Speedup over queue depth 1 of random accesses at depths 1, 2, … `depth`, each of which takes
+    /// `besides_s` beside the arm. Simulated with a fixed seed.
     pub fn speeds(&self, bytes: u32, write_share: f64, besides_s: f64, depth: u32) -> Vec<f64> {
         let of = |write| self.random_s(bytes, write) + besides_s;
         let alone_s = write_share * of(true) + (1.0 - write_share) * of(false);
-        // What is done makes room for another only when the next one was chosen already.
+        // A completion makes room only after the next access was chosen.
         let mut known: Vec<(u32, f64)> = vec![(1, 1.0), (2, 1.0)];
         for present in DEPTHS {
             if known.last().is_some_and(|(last, _)| *last >= depth) {
@@ -140,14 +137,14 @@ impl Head {
             let at = known.partition_point(|(known, _)| *known < present);
             let Some((above, high)) = known.get(at) else { return known[known.len() - 1].1 };
             let Some((below, low)) = at.checked_sub(1).map(|at| known[at]) else { return *high };
-            // By the logarithm of the depth they are nearly straight.
+            // Over the logarithm of the depth they are nearly straight.
             let [present, above, below] = [present, *above, below].map(|n| f64::from(n).ln());
             low + (high - low) * (present - below) / (above - below)
         };
         (1..=depth).map(between).collect()
     }
 
-    /// Mean seconds of an access of so many at random places, 2 or more.
+    /// Mean seconds of a random access at queue depth `present`, 2 or more.
     fn mean_s(&self, bytes: u32, write_share: f64, besides_s: f64, present: u32) -> f64 {
         let within = 1_u64 << 40;
         let (mut rng, mut now) = (Rng::new(15_000, u64::from(present)), Picos(0));
@@ -168,35 +165,35 @@ impl Head {
     }
 }
 
-/// A disk in motion.
+/// State of a disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Arm {
     head: Head,
     root: f64,
     linear: f64,
-    /// Picoseconds of a turn, and of a byte.
+    /// Picoseconds of a revolution, and of a byte.
     turn: f64,
     byte: f64,
     track_bytes: f64,
-    /// The head was at this byte at this time, and goes on from there if it reads on.
+    /// The head was at this byte at this time, and goes on from there when reading ahead.
     at: f64,
     since: Picos,
     reads_on: bool,
-    /// What it has read since it was here is in the buffer, and here it stops.
+    /// Data read since here is in the buffer, which ends here.
     low: f64,
     limit: f64,
-    /// How often the one that waits longest was passed over.
+    /// How often the oldest request was passed over.
     passed: u32,
 }
 
-/// How an access would go, in picoseconds.
+/// The course of an access, in picoseconds.
 #[derive(Clone, Copy)]
 struct Course {
-    /// Until its first byte.
+    /// Time until its first byte.
     wait: f64,
-    /// Until its last one.
+    /// Time until its last one.
     span: f64,
-    /// The head only reads on.
+    /// It needs only read-ahead.
     is_on_the_way: bool,
 }
 
@@ -222,8 +219,8 @@ impl Arm {
         }
     }
 
-    /// Which of those that wait is done next, the first in line first: the one that the head can
-    /// begin with soonest, unless the first one was passed over often enough.
+    /// The waiting access to serve next, the oldest being the first: the one that the head reaches
+    /// soonest, unless the oldest was passed over too often.
     pub(crate) fn choose(
         &mut self,
         now: Picos,
@@ -246,7 +243,7 @@ impl Arm {
         best.1
     }
 
-    /// Moves to an extent and over it: how long that takes.
+    /// Time of an access, which moves the head.
     pub(crate) fn access(&mut self, now: Picos, extent: Extent) -> Picos {
         if extent.bytes == 0 {
             return Picos(0);
@@ -262,7 +259,7 @@ impl Arm {
         Picos::round(course.span)
     }
 
-    /// A head that reads on stops when its buffer is full.
+    /// Read-ahead stops when the buffer is full.
     fn stop(&mut self, now: Picos) {
         if self.reads_on && self.position(now) >= self.limit {
             (self.at, self.since) = (self.at.max(self.limit), now);
@@ -281,7 +278,7 @@ impl Arm {
         let angle = offset % self.track_bytes / self.track_bytes * self.turn;
         let mut turn = (angle - (now.0 as f64 + seek) % self.turn).rem_euclid(self.turn);
         if turn > self.turn * (1.0 - GAP) {
-            // It ends on time all the same, or many small delays would add up to a turn.
+            // It still counts as in time, or many small delays would add up to a revolution.
             turn -= self.turn;
         }
         let span = (seek + turn + transfer).max(0.0);
@@ -300,7 +297,7 @@ impl Arm {
         }
     }
 
-    /// Seconds of a seek; none within a track, and none to where the head is.
+    /// Seconds of a seek; none within a track, and none to the head's position.
     fn seek(&self, from: f64, extent: &Extent) -> f64 {
         let to = extent.offset as f64;
         let track = |byte: f64| (byte / self.track_bytes).floor();
@@ -337,7 +334,7 @@ mod test {
         Extent { offset, bytes: 4096, within: 73_000_000_000, write }
     }
 
-    /// Mean seconds of accesses of 4 KiB one after the other, `gap` apart.
+    /// Mean seconds of sequential accesses of 4 KiB, `gap` apart.
     fn mean_s(arm: &mut Arm, count: u64, gap: Picos, mut place: impl FnMut(u64) -> Extent) -> f64 {
         let mut now = Picos(1_000_000);
         let begun = now;
@@ -367,11 +364,12 @@ mod test {
             let place = |number: u64| extent(number * 4096, write);
             let found = mean_s(&mut Arm::new(head()), 100_000, Picos(0), place);
             assert!((found / each_s - 1.0).abs() < 0.001, "{found}");
-            // 50 us too late for the next block: a whole turn.
+            // 50 us too late for the next block: a whole revolution.
             let gap = Picos(50_000_000);
             let found = mean_s(&mut Arm::new(head()), 10_000, gap, place);
             assert!((found / (4e-3 + each_s) - 1.0).abs() < 0.02, "{found}");
-            // What was read on is in the buffer: the wire sets the pace, and with 10 us the disk.
+            // Read-ahead has the data in the buffer: the gap sets the pace, and with 10 us the
+            // disk.
             let ahead = Head { ahead_bytes: 1e6, ..head() };
             for (gap_us, read_s) in [(50, 50e-6), (10, each_s)] {
                 let gap = Picos(gap_us * 1_000_000);
@@ -386,7 +384,7 @@ mod test {
     fn a_buffer_holds_no_more_than_it_has_room_for() {
         let mut arm = Arm::new(Head { ahead_bytes: 16384.0, ..head() });
         arm.access(Picos(0), extent(0, false));
-        // After a second four blocks are there, and the fifth is on its way.
+        // After a second four blocks are buffered, and the fifth is being read.
         let mut now = Picos(1_000_000_000_000);
         let times: Vec<u64> = (1..8)
             .map(|block| {
@@ -403,9 +401,9 @@ mod test {
         let speeds = head().speeds(4096, 0.0, 0.0, 256);
         assert_eq!((speeds.len(), speeds[0]), (256, 1.0));
         assert!(speeds.windows(2).all(|pair| pair[1] > pair[0] * 0.995), "{speeds:?}");
-        // 8 at once are nearly half as fast again, 64 more than twice as fast.
+        // Depth 8 is nearly half as fast again, 64 more than twice as fast.
         assert!(speeds[7] > 1.3 && speeds[63] > 2.2 && speeds[63] < 6.0, "{speeds:?}");
-        // One far away among many that are near.
+        // One far request among many near ones.
         let mut arm = Arm::new(head());
         let mut waiting = vec![extent(72_000_000_000, false)];
         waiting.extend((0..7).map(|block| extent(block * 4096, false)));
@@ -426,7 +424,7 @@ mod test {
         assert!(says(Head { rpm: 0.0, ..head() }).contains("rpm"));
         assert!(says(Head { bytes_per_s: f64::NAN, ..head() }).contains("bytes_per_s"));
         assert!(says(Head { full_seek_s: -1.0, ..head() }).contains("a seek of -1"));
-        // Faster on average than any arm that ends there.
+        // A faster average than any arm with these ends.
         for average_seek_s in [1e-3, 5e-3] {
             let error = says(Head { average_seek_s, ..head() });
             assert!(error.contains("0.002133 to 0.003680"), "{error}");

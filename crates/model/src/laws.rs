@@ -1,4 +1,4 @@
-//! Laws that hold for every system, and the bounds that follow from them.
+//! Operational laws that hold for every system, and the bounds that follow.
 
 mod program;
 
@@ -21,16 +21,15 @@ pub fn throughput_per_s(population: f64, response_s: f64) -> f64 {
     population / response_s
 }
 
-/// Requests per second of a device of banks, each request at a bank by chance, with `n` in flight:
-/// of K banks so many work on average, K (1 − (1 − 1/K)^n). K is the rate of all banks at work
-/// times what a lone request takes.
+/// Requests per second of a device of K banks with `n` random requests in flight: K (1 − (1 −
+/// 1/K)^n) banks work on average. K is the rate of all banks times the time of a lone request.
 pub fn banks_per_s(rate_per_s: f64, alone_s: f64, n: u32) -> f64 {
     let banks = (rate_per_s * alone_s).max(1.0);
     rate_per_s * (1.0 - (1.0 - 1.0 / banks).powi(n.min(i32::MAX as u32) as i32))
 }
 
-/// The delay in seconds beside one server of `server_s` with which `n` requests come to
-/// `throughput_per_s`; 0 if they do less without any, and at most what Little's law allows.
+/// The delay in seconds beside one server of `server_s` with which `n` requests reach
+/// `throughput_per_s`; 0 if they are slower without any, and at most what Little's law allows.
 pub fn delay_s(server_s: f64, n: u32, throughput_per_s: f64) -> f64 {
     let (mut low, mut high) = (0.0, f64::from(n) / throughput_per_s);
     let does = |delay_s: f64| {
@@ -52,36 +51,36 @@ pub fn delay_s(server_s: f64, n: u32, throughput_per_s: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// What the classes can reach at most, whatever the distributions.
+/// Upper bounds of the classes, whatever the distributions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// Per class, in the order of [`Network::classes`].
     pub classes: Vec<ClassBounds>,
-    /// Most requests per second that all classes together can reach, in whatever mix: the optimum
-    /// of a linear program over the stations; beyond 256 classes the sum of their own bounds.
+    /// Upper bound on the total requests per second in any mix: the optimum of a linear program
+    /// over the stations; beyond 256 classes the sum of their own bounds.
     pub throughput_per_s_high: f64,
 }
 
 /// Bounds of one class, as if it were alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassBounds {
-    /// Asymptotic upper bound on requests per second: what the slowest station can do, and for a
-    /// closed class what its requests can do without waiting.
+    /// Asymptotic upper bound on requests per second: the rate of the slowest station, and for a
+    /// closed class its requests without queueing.
     pub throughput_per_s_high: f64,
     /// Balanced job lower bound on requests per second, for exponential service; 0 for open classes
     /// and for routes that hold or fork.
     pub throughput_per_s_low: f64,
-    /// Response without any waiting, in seconds.
+    /// Response without queueing, in seconds.
     pub response_s_low: f64,
-    /// The station that limits many requests; `None` when there are only delays.
+    /// The bottleneck station; `None` if there are only delays.
     pub bottleneck: Option<StationId>,
-    /// Population from which on requests must wait for each other: (response + think) times what
-    /// the slowest station can do. Infinite when there are only delays.
+    /// Population from which on requests must queue: (response + think time) times the rate of the
+    /// slowest station. Infinite if there are only delays.
     pub knee_population: f64,
 }
 
-/// Asymptotic and balanced job bounds (Lazowska et al. 1984, chapter 5). A station that is held is
-/// occupied for what happens meanwhile, too.
+/// Asymptotic and balanced job bounds (Lazowska et al. 1984, chapter 5). A held station counts as
+/// busy during the inner steps.
 ///
 /// # Errors
 ///
@@ -133,7 +132,7 @@ fn class_bounds(network: &Network, class: &Class, occupied_s: &[f64]) -> ClassBo
         bounds.throughput_per_s_high = capacity_per_s.min(population / round_s);
         bounds.knee_population = round_s * capacity_per_s;
         if is_product_form(&class.route) {
-            // Others that are met: all but those that think, if all stood in the worst place.
+            // Requests met: all others that do not think, in the worst case at one station.
             let met = match think_s {
                 0.0 => population - 1.0,
                 _ => (population - 1.0) / (1.0 + think_s / (population * worst_s)),
@@ -144,8 +143,7 @@ fn class_bounds(network: &Network, class: &Class, occupied_s: &[f64]) -> ClassBo
     bounds
 }
 
-/// A straight line that n / speed(n), the slowing of service by company, nowhere exceeds:
-/// first + each · (n − 1).
+/// A line above n / speed(n), the slowdown of service by further requests: first + each · (n − 1).
 struct Line {
     first: f64,
     each: f64,
@@ -169,7 +167,7 @@ impl Line {
     }
 }
 
-/// Time for which a request occupies each station over its whole way, in seconds of one server.
+/// Time for which a request occupies each station over its whole route, in seconds of one server.
 fn occupied_s(network: &Network, class: &Class) -> Vec<f64> {
     let mut occupied = vec![0.0; network.stations.len()];
     occupy(network, &class.route, 1.0, &mut occupied);
@@ -210,7 +208,7 @@ mod test {
         assert!((banks_per_s(2.0, 1.0, 1) - 1.0).abs() < 1e-12);
         assert!((banks_per_s(2.0, 1.0, 2) - 1.5).abs() < 1e-12);
         assert!((banks_per_s(2.0, 1.0, 64) - 2.0).abs() < 1e-12);
-        // A device that does one at a time is one bank, whatever it is said to take.
+        // A serial device is one bank, whatever its latency.
         assert_eq!(banks_per_s(10.0, 0.01, 5), 10.0);
         for n in [1, 2, 7, 32, 300] {
             let wanted = banks_per_s(500e3, 80e-6, n);

@@ -1,10 +1,10 @@
-//! Queues: what a system of devices can do, and how long its users wait.
+//! Queueing models: the throughput and latency of systems of devices.
 //!
-//! A [`Network`] is stations (servers with a queue) and classes (who goes where, for how long). One
-//! description has several uses: [`bounds`](laws::bounds) in no time, [`solve`] for means by
-//! queueing theory, and [`simulate`] event by event for what theory cannot say: percentiles,
-//! stations held while others work, forks, state. An [`Emulation`] is that simulation in the
-//! caller's own time. Nothing here knows hardware, does I/O or reads a clock.
+//! A [`Network`] has stations (servers with a queue) and classes (routes with service times). One
+//! description serves several methods: [`bounds`](laws::bounds) at once, [`solve`] for means by
+//! queueing theory, and discrete-event [`simulate`] for what theory cannot give: percentiles,
+//! stations held while others work, forks, state. An [`Emulation`] is that simulation in its
+//! caller's time. Nothing here knows hardware, does I/O or reads a clock.
 //!
 //! The model in two pages, with its limits: `docs/model.md`.
 //!

@@ -1,14 +1,14 @@
-//! What is modelled: stations, and classes of requests that visit them.
+//! Queueing networks: stations, and classes of requests that visit them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Head, Service};
 
-/// Names a station: its place in [`Network::stations`].
+/// A station: its index in [`Network::stations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StationId(pub u32);
 
-/// Names a class: its place in [`Network::classes`].
+/// A class: its index in [`Network::classes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
@@ -21,113 +21,113 @@ pub struct Network {
     pub classes: Vec<Class>,
 }
 
-/// Servers behind one first-come-first-served queue.
+/// Servers behind one FCFS queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Station {
     /// Unique within the network.
     pub name: String,
-    /// How many requests it serves at once, and how fast.
+    /// Number and speed of its servers.
     pub servers: Servers,
-    /// Something that requests use up and that the station makes anew, at the cost of its speed.
+    /// A stock that requests consume and the station refills at a lower speed.
     pub reserve: Option<Reserve>,
-    /// It is a disk: what a request takes beyond its service depends on where it is. Only requests
-    /// with an [`Extent`](crate::Extent) move it, those of an [`Emulation`](crate::Emulation).
+    /// A disk: the time of a request beyond its service depends on its extent. Only requests with
+    /// an [`Extent`](crate::Extent) move the arm, those of an [`Emulation`](crate::Emulation).
     pub head: Option<Head>,
 }
 
-/// How much a station does at once.
+/// Parallelism of a station.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Servers {
     /// This many equal servers, 1 to 65536.
     Count(u32),
     /// A server for each request: a pure delay.
     Infinite,
-    /// Rates with 1, 2, 3 … requests present, relative to the service time: with `n` present the
-    /// station works off `rates[n - 1] / mean_s` requests a second; beyond the list the last one
-    /// holds. `[1, 2, 3]` works as three servers do.
+    /// Load-dependent rates with 1, 2, 3 … requests present, relative to the service time: with `n`
+    /// present the station completes `rates[n - 1] / mean_s` requests a second; beyond the list the
+    /// last one holds. `[1, 2, 3]` equals three servers.
     Rates(Vec<f64>),
 }
 
-/// A stock that visits draw from. Below `low` the station refills it, slowed down, until `high`; at
-/// nought a visit that draws waits. This is how flash collects garbage: a fresh drive writes fast
-/// until its erased blocks run out. Only simulation sees it.
+/// A stock that visits consume. Below `low` the station refills it, slowed down, until `high`; a
+/// visit that finds it empty waits. This models garbage collection of flash: a fresh drive writes
+/// fast until its erased blocks run out. Only simulation supports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
-    /// Units in a full stock, with which a simulation starts.
+    /// Units of a full stock, the initial state of a simulation.
     pub capacity: f64,
     /// Refilling starts below this level, in units.
     pub low: f64,
     /// Refilling ends at this level, in units.
     pub high: f64,
-    /// Units made per second while refilling.
+    /// Units refilled per second.
     pub refill_per_s: f64,
-    /// Service times are multiplied by this while refilling, 1 to 1000.
+    /// Factor of service times during a refill, 1 to 1000.
     pub slowdown: f64,
 }
 
-/// A kind of request: where it comes from, and its way through the stations.
+/// A class of requests: their source, and their route.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// Unique within the network.
     pub name: String,
-    /// Where its requests come from.
+    /// The source of its requests.
     pub source: Source,
-    /// Its way, step by step.
+    /// Its route, step by step.
     pub route: Vec<Step>,
 }
 
-/// Where requests come from.
+/// The source of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// So many requests, each issued anew as soon as it is done and has thought.
+    /// A fixed number of requests, each reissued after its completion and think time.
     Closed {
         /// Requests outstanding or thinking, 1 to 2²⁰.
         population: u32,
-        /// Between done and issued again; not part of the response.
+        /// Think time between completion and reissue; not part of the response.
         think: Service,
     },
-    /// Requests arrive whatever the state of the network; gaps are exponential in theory, and of
-    /// the given shape in a simulation.
+    /// Requests arrive independently of the network's state; gaps are exponential in theory, and of
+    /// this distribution in a simulation.
     Open {
         /// Gap between two arrivals: its mean is one over the rate.
         gap: Service,
     },
 }
 
-/// One step on the way of a request.
+/// A step of a route.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Queue at a station, be served, leave.
     Visit(Visit),
-    /// Be served at a station, and keep the server while the inner steps are done: an engine that
+    /// Be served at a station, and keep the server during the inner steps, like an engine that
     /// waits for its transfer. At counted servers only, at most four at once.
     Hold(Visit, Vec<Step>),
-    /// Do all branches at once and go on when the last is done: the writes of a mirror.
+    /// Run all branches at once, and go on when the last is done: the writes of a mirror.
     Fork(Vec<Vec<Step>>),
-    /// Do one branch, chosen with these probabilities, which add up to 1.
+    /// Run one branch, chosen with these probabilities, which add up to 1.
     Choose(Vec<(f64, Vec<Step>)>),
 }
 
 /// A service at a station.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
-    /// The station; of several, one at random for each request.
+    /// The station, or several, of which each request takes a random one.
     pub at: Vec<StationId>,
-    /// How long the service takes.
+    /// The service time.
     pub service: Service,
-    /// Units taken from the station's [`Reserve`].
+    /// Units consumed of the station's [`Reserve`].
     pub draws: f64,
 }
 
 impl Network {
-    /// Adds a station and says its name in this network.
+    /// Adds a station and returns its id.
     pub fn add_station(&mut self, station: Station) -> StationId {
         self.stations.push(station);
         StationId(self.stations.len() as u32 - 1)
     }
 
-    /// Adds a class and says its name in this network.
+    /// Adds a class and returns its id.
     pub fn add_class(&mut self, class: Class) -> ClassId {
         self.classes.push(class);
         ClassId(self.classes.len() as u32 - 1)
@@ -135,7 +135,7 @@ impl Network {
 }
 
 impl Servers {
-    /// How many times faster than one server it works with `present` requests.
+    /// Speedup over one server with `present` requests.
     pub(crate) fn speed(&self, present: u32) -> f64 {
         match self {
             Servers::Count(count) => f64::from(present.min(*count)),
@@ -144,7 +144,7 @@ impl Servers {
         }
     }
 
-    /// How many times faster than one server it works at best; infinite for a delay.
+    /// Highest speedup over one server; infinite for a delay.
     pub(crate) fn speed_max(&self) -> f64 {
         match self {
             Servers::Count(count) => f64::from(*count),
@@ -153,7 +153,7 @@ impl Servers {
         }
     }
 
-    /// How many times faster than one server it works for each of its requests, at best.
+    /// Highest speedup over one server for each single request.
     pub(crate) fn speed_each(&self) -> f64 {
         match self {
             Servers::Count(_) | Servers::Infinite => 1.0,
@@ -177,19 +177,19 @@ impl Station {
 }
 
 impl Class {
-    /// `population` requests that are issued anew at once; an empty way.
+    /// `population` requests that are reissued at once; an empty route.
     pub fn closed(name: impl Into<String>, population: u32) -> Class {
         let think = Service::fixed(0.0);
         Class { name: name.into(), source: Source::Closed { population, think }, route: Vec::new() }
     }
 
-    /// Requests that arrive `rate_per_s` times a second on average, at random; an empty way.
+    /// Poisson arrivals of `rate_per_s` on average; an empty route.
     pub fn open(name: impl Into<String>, rate_per_s: f64) -> Class {
         let gap = Service::exponential(1.0 / rate_per_s);
         Class { name: name.into(), source: Source::Open { gap }, route: Vec::new() }
     }
 
-    /// With this time to think between two requests. Open classes do not think.
+    /// Sets the think time. Open classes have none.
     pub fn think(mut self, service: Service) -> Class {
         if let Source::Closed { think, .. } = &mut self.source {
             *think = service;
@@ -197,12 +197,12 @@ impl Class {
         self
     }
 
-    /// With a visit to `station` at the end of its way.
+    /// Appends a visit to `station` to its route.
     pub fn visit(self, station: StationId, service: Service) -> Class {
         self.visit_any([station], service)
     }
 
-    /// With a visit to one of `stations`, at random, at the end of its way.
+    /// Appends a visit to a random one of `stations` to its route.
     pub fn visit_any(
         self,
         stations: impl IntoIterator<Item = StationId>,
@@ -212,7 +212,7 @@ impl Class {
         self.step(Step::Visit(Visit { at, service, draws: 0.0 }))
     }
 
-    /// With this step at the end of its way.
+    /// Appends this step to its route.
     pub fn step(mut self, step: Step) -> Class {
         self.route.push(step);
         self

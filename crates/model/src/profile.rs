@@ -23,10 +23,10 @@
 //! ]
 //! ```
 //!
-//! Other steps: `{ hold = "engine", mean_s = 1e-6, route = [ … ] }`, and
-//! `{ fork = [[ … ], [ … ]] }`; `visit` may name several stations, of which chance takes one.
-//! Shapes are `"fixed"`, `"exponential"` (which holds when none is given), `{ erlang = stages }`,
-//! `{ hyperexponential = scv }` and `{ empirical = [values] }`.
+//! Other steps: `{ hold = "engine", mean_s = 1e-6, route = [ … ] }`, and `{ fork = [[ … ], [ … ]]
+//! }`; `visit` may list several stations, of which each request takes a random one. Shapes are
+//! `"fixed"`, `"exponential"` (the default), `{ erlang = stages }`, `{ hyperexponential = scv }`
+//! and `{ empirical = [values] }`.
 
 use std::collections::HashMap;
 
@@ -37,11 +37,10 @@ use crate::{
     Step, Visit,
 };
 
-/// Longest text that is read, in bytes.
+/// Maximum length, in bytes.
 const TEXT_MAX: usize = 1 << 20;
 
-/// Reads a network. Unknown keys, values that are no numbers, negative and absurd ones are refused,
-/// with the key and its line.
+/// Parses a network. Unknown keys, and values out of range, are refused with the key and its line.
 ///
 /// # Errors
 ///
@@ -65,7 +64,7 @@ pub fn parse(text: &str) -> Result<Network, ModelError> {
     Ok(network)
 }
 
-/// Writes a network so that [`parse`] reads the same one.
+/// Prints a network so that [`parse`] reads the same one.
 ///
 /// # Errors
 ///

@@ -44,7 +44,7 @@ pub fn mg1(rate_per_s: f64, service_s: f64, scv: f64) -> Result<Means, ModelErro
 }
 
 /// Machine repairman: `population` machines that run for `think_s`, one repairman that takes
-/// `service_s`; the throughput in repairs per second.
+/// `service_s`; returns the throughput in repairs per second.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub fn repairman(population: u32, think_s: f64, service_s: f64) -> Result<f64, M
         let problem = "a population from 1, service from 1e-12 s, thinking from 0 s are needed";
         return Err(ModelError::invalid("machine repairman", problem));
     }
-    // That all machines run has the probability of Erlang's loss formula for think / service.
+    // The probability that all machines run is Erlang's loss formula for think / service.
     let ratio = service_s / think_s;
     if !ratio.is_finite() {
         return Ok(1.0 / service_s);
@@ -86,7 +86,7 @@ fn utilisation(
     Ok(utilisation)
 }
 
-/// Erlang's C formula: probability that all servers are busy at a share `used` of what they can do.
+/// Erlang's C formula: the probability that all servers are busy at utilisation `used`.
 pub(crate) fn erlang_c(servers: u32, used: f64) -> f64 {
     let offered = used * f64::from(servers);
     let mut lost = 1.0;
@@ -96,17 +96,17 @@ pub(crate) fn erlang_c(servers: u32, used: f64) -> f64 {
     lost / (1.0 - used * (1.0 - lost))
 }
 
-/// An open station in the long run.
+/// Steady state of an open station.
 pub(crate) struct Stationary {
     /// Mean number present.
     pub present: f64,
-    /// Probability that as many are present as add speed, or more.
+    /// Probability that all servers are busy, or that more requests add no speed.
     pub waits: f64,
 }
 
-/// An open station with `offered` work, in servers, below its last speed.
+/// An open station with `offered` work, in servers, below its highest speed.
 ///
-/// Probabilities relative to the one before them, summed up to the last speed, geometric beyond.
+/// Relative probabilities, summed up to the last speed, geometric beyond.
 pub(crate) fn birth_death(servers: &Servers, offered: f64) -> Stationary {
     let last = match servers {
         Servers::Count(count) => *count,
@@ -123,7 +123,7 @@ pub(crate) fn birth_death(servers: &Servers, offered: f64) -> Stationary {
             (chance, sum, present) = (chance * scale, 1.0, present * scale);
         }
     }
-    // From `last` on: a geometric row of ratio r.
+    // From `last` on: a geometric series of ratio r.
     let r = offered / servers.speed(last);
     let first = chance * r;
     let tail = first / (1.0 - r);

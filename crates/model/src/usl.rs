@@ -1,15 +1,15 @@
-//! The universal scalability law (Gunther 1993): what n workers, ports or devices reach together.
+//! The universal scalability law (Gunther 1993): throughput of n workers, ports or devices.
 
 use block::Rng;
 
 use crate::ModelError;
 
-/// Fewest points for which coherence is fitted: with fewer, it follows the noise, and extrapolates
-/// far worse than a law without it.
+/// Fewest points to fit coherence: with fewer it follows the noise, and extrapolates far worse than
+/// a law without it.
 const POINTS_FOR_COHERENCE: usize = 5;
-/// Most points.
+/// Maximum number of points.
 const POINTS_MAX: usize = 10_000;
-/// Draws of the bootstrap: the ends of a 95 % interval are then the 25th and the 975th.
+/// Bootstrap samples: the ends of a 95 % interval are the 25th and the 975th.
 const DRAWS: usize = 999;
 
 /// X(n) = γ n / (1 + σ (n − 1) + κ n (n − 1)).
@@ -19,7 +19,7 @@ pub struct Scalability {
     pub single_per_s: f64,
     /// σ: share of the work that is serial, at least 0.
     pub contention: f64,
-    /// κ: cost of agreeing with each other, at least 0.
+    /// κ: cost of coherence, at least 0.
     pub coherence: f64,
 }
 
@@ -30,12 +30,12 @@ pub struct ScalabilityFit {
     pub law: Scalability,
     /// Lower ends of the 95 % intervals, parameter by parameter.
     pub low: Scalability,
-    /// Upper ends of the 95 % intervals, parameter by parameter; infinite when there are no more
-    /// points than parameters.
+    /// Upper ends of the 95 % intervals, parameter by parameter; infinite without more points than
+    /// parameters.
     pub high: Scalability,
     /// Root mean square of the relative errors at the points of the fit.
     pub rms: f64,
-    /// Whether `coherence` was fitted; with fewer than five points it is held at 0.
+    /// Whether `coherence` was fitted; with fewer than five points it is 0.
     pub coherence_fitted: bool,
     draws: Vec<Scalability>,
 }
@@ -46,7 +46,7 @@ impl Scalability {
         self.single_per_s * n / (1.0 + self.contention * (n - 1.0) + self.coherence * n * (n - 1.0))
     }
 
-    /// The `n` with the highest throughput; `None` when more always helps.
+    /// The `n` with the highest throughput; `None` if more always helps.
     pub fn peak(&self) -> Option<f64> {
         (self.coherence > 0.0)
             .then(|| ((1.0 - self.contention).max(0.0) / self.coherence).sqrt().max(1.0))
@@ -54,8 +54,8 @@ impl Scalability {
 }
 
 impl ScalabilityFit {
-    /// The 95 % interval of the throughput of `n` together, per second; from 0 to infinity when
-    /// there are no more points than parameters.
+    /// The 95 % interval of the throughput of `n` together, per second; from 0 to infinity without
+    /// more points than parameters.
     pub fn interval_per_s(&self, n: f64) -> (f64, f64) {
         interval(&self.draws, |law| law.throughput_per_s(n))
     }
@@ -78,7 +78,7 @@ pub fn fit(points: &[(f64, f64)], seed: u64) -> Result<ScalabilityFit, ModelErro
     let freedom = points.len().saturating_sub(2 + usize::from(coherence_fitted));
     let mut draws = Vec::new();
     if freedom > 0 {
-        // Residuals are smaller than errors by the parameters that they were fitted with.
+        // Residuals are smaller than errors by the degrees of freedom used.
         let widen = (points.len() as f64 / freedom as f64).sqrt() * student(freedom) / 1.96;
         let mut rng = Rng::new(seed, 0);
         for _ in 0..DRAWS {
@@ -125,8 +125,8 @@ fn check(points: &[(f64, f64)]) -> Result<(), ModelError> {
 
 /// The law with the least squares of (measured / law − 1).
 ///
-/// n / X = (1 + σ (n − 1) + κ n (n − 1)) / γ is a sum of three terms with factors that must not be
-/// negative, so the best one is found among few: with and without each.
+/// n / X = (1 + σ (n − 1) + κ n (n − 1)) / γ is a sum of three terms with non-negative factors, so
+/// the best is found among few: with and without each.
 fn best(points: &[(f64, f64)], with_coherence: bool) -> Scalability {
     let terms = |(n, y): &(f64, f64)| [1.0, n - 1.0, n * (n - 1.0)].map(|term| term * y / n);
     let rows: Vec<[f64; 3]> = points.iter().map(terms).collect();
@@ -140,7 +140,7 @@ fn best(points: &[(f64, f64)], with_coherence: bool) -> Scalability {
             (law - 1.0) * (law - 1.0)
         };
         let sum: f64 = rows.iter().map(off).sum();
-        // More terms must earn their place beyond rounding.
+        // Further terms must improve beyond rounding.
         if sum < least.0 * (1.0 - 1e-9) {
             least = (sum, factors);
         }
@@ -151,7 +151,7 @@ fn best(points: &[(f64, f64)], with_coherence: bool) -> Scalability {
 
 /// Factors of the chosen terms that bring the rows closest to 1; `None` if one is not positive.
 fn regress(rows: &[[f64; 3]], choice: &[usize]) -> Option<[f64; 3]> {
-    // Gram–Schmidt, which keeps its digits where normal equations lose them.
+    // Gram–Schmidt, which keeps digits that normal equations lose.
     let mut basis: Vec<Vec<f64>> = Vec::new();
     let mut upper = [[0.0; 3]; 3];
     let mut right = [0.0; 3];

@@ -50,7 +50,7 @@ fn open_analysis_is_erlangs_formula() {
 
 #[test]
 fn exact_analysis_keeps_its_digits_near_saturation() {
-    // Servers as counted and as rates are one model; think time zero, population far beyond.
+    // Servers and rates are one model; think time zero, population far beyond saturation.
     for (servers, population) in [(2, 64), (8, 896), (64, 3000), (500, 4000)] {
         let mut network = Network::default();
         let cores = network.add_station(Station::servers("cores", servers));
@@ -99,8 +99,8 @@ fn rates_that_copy_servers_are_servers() {
     }
 }
 
-/// `groups` of drives that do 35 000 a second, each with requests of its own, behind adapters of
-/// 300 000, and cores that all share.
+/// `groups` of drives of 35,000 IOPS with their own requests, behind adapters of 300,000, and
+/// shared cores.
 fn drives(groups: &[u32], outstanding: u32, cores: u32, core_s: f64) -> Network {
     let mut network = Network::default();
     let cores = network.add_station(Station::servers("cores", cores));
@@ -122,9 +122,9 @@ fn drives(groups: &[u32], outstanding: u32, cores: u32, core_s: f64) -> Network 
 fn linearizer_is_near_the_simulation() {
     let run = Run { seed: 1, warmup: 20_000, requests: 150_000 };
     for (groups, outstanding, cores, core_s, allowed) in [
-        // 28 drives of which the adapters of eight are nearly full.
+        // 28 drives; the adapters of eight are nearly saturated.
         (&[8, 8, 4, 4, 4][..], 32, 8, 6.6e-6, 0.003),
-        // Cores as scarce as drives, and few requests, which is the hardest.
+        // Cores as scarce as drives, and few requests: the hardest case.
         (&[8, 8, 4, 4, 4], 4, 8, 8.0e-6, 0.01),
         (&[4, 4], 2, 4, 14.0e-6, 0.02),
         (&[1, 1, 1], 1, 2, 20.0e-6, 0.03),
@@ -139,7 +139,7 @@ fn linearizer_is_near_the_simulation() {
 
 #[test]
 fn classes_of_unequal_service_wait_in_one_line() {
-    // Short and long services, first come, first served: what product form has wrong by far.
+    // Short and long services in an FCFS queue, where product form is far off.
     let run = Run { seed: 1, warmup: 20_000, requests: 150_000 };
     for (short_s, long_s) in [(28e-6, 70e-6), (80e-6, 20e-6), (10e-6, 300e-6)] {
         let mut network = Network::default();
@@ -160,7 +160,8 @@ fn classes_of_unequal_service_wait_in_one_line() {
 
 #[test]
 fn a_station_that_chokes_is_solved_to_the_last_digit() {
-    // One station and thinking: the chances of n present are a product, p(n) ~ Π (N − n) S / (Z α).
+    // One station and think time: the probability of n present is a product, p(n) ~ Π (N − n) S /
+    // (Z α).
     let (population, think_s, service_s) = (30_u32, 1e-3, 1e-4);
     let rates = vec![1.0, 50.0, 1e-3, 1e-5];
     let mut network = repairman(population, think_s, service_s);

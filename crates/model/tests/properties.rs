@@ -1,4 +1,4 @@
-//! What holds for every network.
+//! Properties of every network.
 
 use model::{
     Class, Method, Network, Run, Servers, Service, Shape, Solution, Source, Station, StationId,
@@ -56,13 +56,13 @@ fn closed() -> impl Strategy<Value = Network> {
     })
 }
 
-/// A number over all magnitudes that are allowed, and nought.
+/// A number over all valid magnitudes, and zero.
 fn magnitude(low: i32, high: i32) -> impl Strategy<Value = f64> {
     let number = (low..high, 1.0..10.0_f64).prop_map(|(e, m)| m * 10_f64.powi(e));
     prop_oneof![1 => Just(0.0), 9 => number]
 }
 
-/// Networks whose every value is allowed, however absurd.
+/// Networks of valid values, however absurd.
 fn extreme() -> impl Strategy<Value = Network> {
     let servers = prop_oneof![
         (0..17_u32).prop_map(|e| Servers::Count(1 << e)),
@@ -145,7 +145,7 @@ proptest! {
         let bounds = laws::bounds(&network).unwrap();
         for method in [Method::Auto, Method::Exact, Method::Linearizer, Method::Schweitzer] {
             let Ok(solution) = solve(&network, method) else {
-                // Only exact analysis has a limit that such networks can meet.
+                // Only exact analysis has a limit that such networks can reach.
                 assert!(method == Method::Exact, "{method:?}: {:?}", solve(&network, method));
                 continue;
             };
@@ -184,8 +184,8 @@ proptest! {
             let Source::Closed { population, .. } = &class.source else { continue };
             let population = f64::from(*population);
             prop_assert!(found.outstanding <= population * (1.0 + 1e-9), "{found:?}");
-            // Little's law inside the run: the time that all spent within it, and the time spent by
-            // those done, differ by what lies across its two ends.
+            // Little's law inside the run: the total time within it and the time of completed
+            // requests differ by what crosses its two ends.
             let inside = found.outstanding * span_s;
             let of_done = found.response_s * *done as f64;
             let across = 3.0 * population * longest_s[index];
@@ -226,7 +226,7 @@ proptest! {
 
     #[test]
     fn a_faster_station_never_harms(network in closed(), at in any::<prop::sample::Index>()) {
-        // One class, in which theory is monotone; of several, one may gain at another's cost.
+        // One class, where theory is monotone; of several, one may gain at another's cost.
         let mut network = network;
         network.classes.truncate(1);
         let station = at.index(network.stations.len()) as u32;

@@ -1,4 +1,4 @@
-//! The simulation against exact theory, seed after seed, and what theory does not reach.
+//! The simulation against exact theory over many seeds, and cases beyond theory.
 
 use block::Rng;
 use model::{
@@ -8,8 +8,8 @@ use model::{
 
 const RUN: Run = Run { seed: 1, warmup: 5_000, requests: 40_000 };
 
-/// A network of one to three closed classes at one to four stations, by chance, exponential, and
-/// with equal services where requests queue.
+/// A random network of one to three closed classes at one to four stations, exponential, with equal
+/// service times at queues.
 fn any_network(seed: u64) -> Network {
     let mut rng = Rng::new(seed, 0);
     let mut network = Network::default();
@@ -47,11 +47,11 @@ fn simulation_is_exact_theory_in_99_of_100_seeds() {
         } else {
             (simulated.response_s[class], theory.classes[class].response_s)
         };
-        // A class that only thinks has a response of nought, without any scatter.
+        // A class that only thinks has a response of zero without variance.
         if !estimate.holds(exact) && (estimate.mean - exact).abs() > 1e-12 * exact {
             missed.push((seed, estimate, exact));
         }
-        // An interval that holds everything would say nothing.
+        // An interval that holds everything would prove nothing.
         widths.push(estimate.half_width / exact.max(1e-300));
     }
     widths.sort_by(f64::total_cmp);
@@ -82,7 +82,7 @@ fn open_simulation_is_erlangs_and_pollaczeks_formula() {
         let theory = solve(&network, Method::Auto).unwrap();
         assert!((theory.response_s() / expected.response_s - 1.0).abs() < 1e-12, "{shape:?}");
         assert_eq!(theory.caveats, []);
-        // Behind another station arrivals are not random any more, and theory says so.
+        // Behind another station arrivals are not Poisson any more, and theory says so.
         let behind = network.add_station(Station::servers("behind", 1));
         let service = Service { mean_s: 1e-6, shape: shape.clone() };
         network.classes[0] = network.classes[0].clone().visit(behind, service);
@@ -97,8 +97,8 @@ fn visit(at: &[StationId], service: Service) -> Visit {
 
 #[test]
 fn an_engine_that_waits_for_its_transfer_is_the_machine_repairman() {
-    // 24 engines of 4 requests each: while an engine holds, its other requests wait, so that the
-    // fabric sees 24 customers whose thinking is the engine's own time.
+    // 24 engines of 4 requests each: an engine's other requests wait while it holds, so the fabric
+    // sees 24 customers whose think time is the engine's own time.
     let mut network = Network::default();
     let fabric = network.add_station(Station::servers("fabric", 1));
     let (own_s, fabric_s) = (8.75e-6, 0.41e-6);
@@ -156,8 +156,8 @@ fn chance_takes_branches_as_often_as_it_should() {
 
 #[test]
 fn writes_slow_down_when_the_reserve_is_gone() {
-    // A fresh device writes at 100 000 a second. Erased units are made at 40 000 a second, at the
-    // price of half the speed: in the long run it writes 40 000.
+    // A fresh device writes at 100,000 a second. Erased units are made at 40,000 a second, at half
+    // the speed: in the long run it writes 40,000.
     let mut network = Network::default();
     let mut device = Station::servers("device", 1);
     device.reserve = Some(Reserve {
@@ -181,7 +181,7 @@ fn writes_slow_down_when_the_reserve_is_gone() {
 
 #[test]
 fn what_cannot_go_on_is_an_error() {
-    // Two classes hold one of two stations each and wait for the other one.
+    // Two classes hold one of two stations each and wait for the other: a deadlock.
     let mut network = Network::default();
     let a = network.add_station(Station::servers("a", 1));
     let b = network.add_station(Station::servers("b", 1));

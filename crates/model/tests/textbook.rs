@@ -1,4 +1,4 @@
-//! Networks of the literature with published answers, within 0.1 % or half of the last digit given.
+//! Networks of the literature with published results, within 0.1 % or half of the last digit given.
 
 use model::{Class, Method, Network, Servers, Service, Shape, Solution, Source, Station, solve};
 

@@ -1,4 +1,4 @@
-//! What a profile may say.
+//! Checks a profile.
 
 use block::Op;
 
@@ -6,13 +6,13 @@ use super::stage::TIME_S_MAX;
 use super::{Profile, Scatter, Stage, Width};
 use crate::Class;
 
-/// Most stages.
+/// Maximum number of stages.
 const STAGES_MAX: usize = 16;
-/// Most servers of a stage.
+/// Maximum number of servers of a stage.
 const SERVERS_MAX: u32 = 4096;
-/// Most I/Os in a drive at once.
+/// Maximum queue depth of a drive.
 const DEPTH_MAX: u32 = 65_536;
-/// Least time of an I/O over all stages: without any, a simulation would not get on.
+/// Least total time of an I/O: with none, simulated time would stand still.
 pub(super) const TOTAL_S_MIN: f64 = 1e-9;
 
 impl Profile {
@@ -20,7 +20,7 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// Key and range.
+    /// The key and its range.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=STAGES_MAX).contains(&self.stages.len()) {
             return Err(format!("{} stages: 1 to {STAGES_MAX}", self.stages.len()));
@@ -30,7 +30,7 @@ impl Profile {
         }
         let names = self.stages.iter().map(|stage| &stage.name).chain([&self.name]);
         if names.into_iter().any(|name| name.chars().any(char::is_control)) {
-            return Err("a name with letters that steer a terminal: name it in words".to_owned());
+            return Err("a name with control characters: use letters".to_owned());
         }
         for (index, stage) in self.stages.iter().enumerate() {
             stage.check().map_err(|reason| format!("stage '{}': {reason}", stage.name))?;
@@ -42,7 +42,9 @@ impl Profile {
             let total: f64 = self.stages.iter().map(|stage| stage.random_s(op, 512)).sum();
             if total < TOTAL_S_MIN {
                 let word = if op == Op::Read { "read" } else { "write" };
-                return Err(format!("a {word} takes {total} s: {TOTAL_S_MIN} is the least"));
+                return Err(format!(
+                    "a {word} takes {total} s: at least {TOTAL_S_MIN} s is needed"
+                ));
             }
         }
         let first = Class::closed("a write", 1);
@@ -74,7 +76,7 @@ impl Stage {
             && (self.contention, self.coherence) == (0.0, 0.0)
             && !self.shared;
         if self.head.is_some() && !is_alone {
-            return Err("head: with servers = 1, not shared, no contention".to_owned());
+            return Err("head: needs servers = 1, not shared, without contention".to_owned());
         }
         match self.shape {
             Scatter::Erlang(stages) if !(1..=1000).contains(&stages) => {

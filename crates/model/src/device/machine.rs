@@ -1,4 +1,4 @@
-//! A modelled system that lanes share: each I/O that a lane begins is done when the model says so.
+//! A modelled system shared by lanes: the model says when each I/O completes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,57 +8,57 @@ use block::{Nanos, Op};
 
 use crate::{Class, ClassId, Emulation, Extent, ModelError, Network, Service, StationId, Step};
 
-/// Different lengths of each drive and operation that have ways of their own; any further length
-/// takes that of the next power of two.
+/// Different I/O lengths of each drive and operation; any further length counts as the next power
+/// of two.
 const LENGTHS_MAX: usize = 256;
 
 /// An I/O as the model sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
-    /// Which drive of the system.
+    /// The drive.
     pub drive: u32,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// Length in bytes.
     pub len_bytes: u32,
 }
 
-/// Says through which stations an I/O goes, and how long it takes there.
+/// The route of an I/O through the stations, with its service times.
 pub type Ways = Box<dyn FnMut(Way) -> Result<Vec<Step>, ModelError> + Send>;
 
-/// A modelled system in somebody's time, real or virtual.
+/// A modelled system in its caller's time, real or virtual.
 ///
-/// Its lanes share one queueing network, as the drives of a host share its links. They take turns
-/// by a lock, once for each batch; there is no other way for several cores to share one queue.
+/// Its lanes share one queueing network, as the drives of a host share its links, under a lock
+/// taken once per batch.
 pub struct Machine {
     inside: Mutex<Inside>,
-    /// Most I/Os of a lane in a drive at once.
+    /// Queue depth of a lane's drive.
     depth: AtomicU32,
     seed: u64,
 }
 
 struct Inside {
     emulation: Emulation,
-    /// What was replaced and has I/Os in flight.
+    /// Replaced networks with I/Os in flight.
     ending: Vec<Emulation>,
     ways: Ways,
     known: HashMap<Way, ClassId>,
-    /// How many lengths each drive and operation has.
+    /// Number of lengths of each drive and operation.
     lengths: HashMap<(u32, Op), usize>,
-    /// I/Os that are due, for each lane.
+    /// I/Os that are due, by lane.
     mail: Vec<Vec<u32>>,
-    /// Lanes that got mail since the last [`Machine::advance`].
+    /// Lanes with due I/Os since the last [`Machine::advance`].
     news: Vec<usize>,
     told: Vec<bool>,
     keys: Vec<u64>,
 }
 
 impl Machine {
-    /// `stations` is a network of which the classes do not matter; `seed` is that of its chance.
+    /// `stations` is a network whose classes are ignored; `seed` is its random seed.
     ///
     /// # Errors
     ///
-    /// What `model` refuses about the stations.
+    /// The stations are invalid.
     pub fn new(stations: Network, ways: Ways, seed: u64) -> Result<Machine, ModelError> {
         let emulation = emulation(stations, seed)?;
         let inside = Inside {
@@ -75,11 +75,11 @@ impl Machine {
         Ok(Machine { inside: Mutex::new(inside), depth: AtomicU32::new(u32::MAX), seed })
     }
 
-    /// Lets I/Os go another way from now on. Those in flight end as they began.
+    /// Applies other stations and routes from now on. I/Os in flight keep theirs.
     ///
     /// # Errors
     ///
-    /// What `model` refuses about the stations; nothing is changed then.
+    /// The stations are invalid; nothing is changed then.
     pub fn replace(&self, stations: Network, ways: Ways) -> Result<(), ModelError> {
         let emulation = emulation(stations, self.seed)?;
         let inside = &mut *self.lock();
@@ -93,23 +93,23 @@ impl Machine {
         Ok(())
     }
 
-    /// Most I/Os of each lane in its drive from now on.
+    /// Sets the queue depth of each lane's drive.
     pub fn set_depth(&self, depth: u32) {
         self.depth.store(depth, Ordering::Relaxed);
     }
 
-    /// Most I/Os of each lane in its drive.
+    /// Queue depth of each lane's drive.
     pub fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// When something happens next by itself; `None` while nothing is in flight.
+    /// Time of the next event; `None` without I/Os in flight.
     pub fn next(&self) -> Option<Nanos> {
         self.lock().wake()
     }
 
-    /// Lets everything happen up to `now`, and appends the numbers of the lanes whose I/Os are due,
-    /// in the order of their making. For those who step lanes only when there is a reason.
+    /// Advances to `now`, and appends the numbers of lanes with due I/Os, in order of their
+    /// creation. For callers that step lanes only when needed.
     pub fn advance(&self, now: Nanos, lanes: &mut Vec<usize>) {
         let inside = &mut *self.lock();
         inside.advance(now);
@@ -119,7 +119,7 @@ impl Machine {
         }
     }
 
-    /// The number of a new lane.
+    /// Number of a new lane.
     pub fn join(&self) -> usize {
         let inside = &mut *self.lock();
         inside.mail.push(Vec::new());
@@ -127,7 +127,7 @@ impl Machine {
         inside.mail.len() - 1
     }
 
-    /// Begins I/Os of a lane, each with the number of its slot there and its place on the drive.
+    /// Submits I/Os of a lane, each with its slot there and its extent on the drive.
     pub fn begin(
         &self,
         now: Nanos,
@@ -143,32 +143,32 @@ impl Machine {
         Ok(())
     }
 
-    /// Appends the slots of a lane whose I/Os are due.
+    /// Appends the slots of a lane's due I/Os.
     pub fn due(&self, now: Nanos, lane: usize, slots: &mut Vec<u32>) {
         let inside = &mut *self.lock();
         inside.advance(now);
         slots.append(&mut inside.mail[lane]);
     }
 
-    /// When a lane should look again: a time that has passed, if it has mail.
+    /// When to poll a lane: a past time if it has due I/Os.
     pub fn wake(&self, lane: usize) -> Option<Nanos> {
         let inside = &mut *self.lock();
         if inside.mail[lane].is_empty() { inside.wake() } else { Some(Nanos(0)) }
     }
 
-    /// How many ways there are.
+    /// Number of routes.
     pub fn ways(&self) -> usize {
         self.lock().known.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Whoever panicked meanwhile has said so; the books are whole between any two calls.
+        // A thread that panicked has reported it; state is consistent between two calls.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inside {
-    /// When something happens next.
+    /// Time of the next event.
     fn wake(&mut self) -> Option<Nanos> {
         let now = self.emulation.wake();
         self.ending.iter_mut().filter_map(Emulation::wake).chain(now).min()
@@ -208,7 +208,7 @@ impl Inside {
 
 fn emulation(stations: Network, seed: u64) -> Result<Emulation, ModelError> {
     let mut network = Network { classes: Vec::new(), ..stations };
-    // A network has a class; those of I/Os come when they are first seen.
+    // A network needs a class; those of I/Os are added when first seen.
     network.add_class(Class::closed("none", 1).visit(StationId(0), Service::fixed(1.0)));
     Emulation::new(&network, seed)
 }

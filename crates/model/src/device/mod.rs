@@ -1,5 +1,5 @@
-//! A drive: what it takes for an I/O, stage by stage, as a [`Profile`] in TOML, and as a
-//! [`Machine`] in the time of its caller.
+//! Drives: the service times of an I/O, stage by stage, as a [`Profile`] in TOML, and as a
+//! [`Machine`] in its caller's time.
 //!
 //! ```toml
 //! name = "a drive on a shared link"
@@ -20,17 +20,17 @@
 //! write = { per_byte_s = 4e-9 }
 //! ```
 //!
-//! A stage may charge for a flush (`flush = { each_s = 2e-3 }`; otherwise it takes as long as a
-//! write of no bytes), and have a reserve of bytes that writes use up: fresh flash is fast until
-//! its erased blocks run out, and slow while it makes new ones.
+//! A stage may have a time for flushes (`flush = { each_s = 2e-3 }`; by default that of a write of
+//! no bytes), and a reserve of bytes that writes consume: fresh flash is fast until its erased
+//! blocks run out, and slow during garbage collection.
 //!
 //! ```toml
 //! reserve = { capacity = 8e9, low = 1e9, high = 2e9, refill_per_s = 50e6, slowdown = 3 }
 //! ```
 //!
-//! A stage with one server may be a disk. What it takes for a read or a write depends then on where
-//! the last one ended, beside what the stage charges anyway, and of several that wait the one comes
-//! first that the head can begin with soonest. The whole volume is the whole disk.
+//! A stage with one server may be a disk. The time of a read or write then also depends on where
+//! the last one ended, and the head serves waiting I/Os by shortest access time first. The volume
+//! spans the whole disk.
 //!
 //! ```toml
 //! [stage.head]
@@ -43,9 +43,9 @@
 //! ahead_bytes = 8e6                # what an idle head reads on into its buffer
 //! ```
 //!
-//! A stage may lose by the universal scalability law: `contention = 0.02, coherence = 0.0`. The
-//! table `[calibration]` stands in profiles that were fitted to measurements and says to which.
-//! Percentiles mean something with `scatter = true` in it, and nothing without.
+//! A stage may follow the universal scalability law: `contention = 0.02, coherence = 0.0`. Fitted
+//! profiles have a table `[calibration]` that names the measurements. Their percentiles are valid
+//! only with `scatter = true` in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,75 +57,75 @@ mod stage;
 pub use machine::{Machine, Way, Ways};
 pub use stage::{Cost, Infinite, Scatter, Stage, Width};
 
-/// Profiles that come along, by name.
+/// Shipped profiles, by name.
 const SHIPPED: [(&str, &str); 3] = [
     ("x25-m", include_str!("../../profiles/x25-m.toml")),
     ("sas-15k", include_str!("../../profiles/sas-15k.toml")),
     ("disk-15k", include_str!("../../profiles/disk-15k.toml")),
 ];
 
-/// The names of the profiles that come along.
+/// Names of the shipped profiles.
 pub fn shipped_names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// What a drive takes for an I/O.
+/// Service times of a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where its figures come from, in words.
+    /// Source of its figures.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Most I/Os in the drive at once, 1 to 65536; further ones wait in front.
+    /// Maximum number of I/Os in the drive, 1 to 65536; further ones wait in front.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
-    /// What it was fitted to; absent in what nobody has measured.
+    /// How it was fitted; `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// The way of an I/O, 1 to 16.
+    /// Stages in the order of an I/O's path, 1 to 16.
     #[serde(rename = "stage")]
     pub stages: Vec<Stage>,
 }
 
-/// Median error on held-out runs beyond which a fit predicts nothing, in percent.
+/// Median error on held-out runs, in percent, beyond which a fit is unusable.
 pub const HELD_OUT_ERROR_PERCENT_MAX: f64 = 15.0;
 
 /// How a profile was fitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// The runs.
+    /// The measured runs.
     pub source: String,
-    /// Points that it was fitted to.
+    /// Number of points fitted.
     pub fitted: u32,
     /// Their median error, in percent.
     pub fit_error_percent: f64,
-    /// Points that were held out.
+    /// Number of points held out.
     pub held_out: u32,
     /// Their median error, in percent.
     pub held_out_error_percent: f64,
-    /// How times scatter was measured too, and percentiles mean something.
+    /// The scatter of times was measured, too: percentiles are valid.
     pub scatter: bool,
 }
 
 impl Profile {
-    /// The profile that comes along under this name; `None` if there is none.
+    /// The shipped profile of this name, if there is one.
     ///
     /// # Panics
     ///
-    /// If it does not load, which a test of this crate rules out.
+    /// If it is invalid, which a test of this crate rules out.
     pub fn shipped(name: &str) -> Option<Profile> {
         let (_, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == name)?;
         Some(Profile::parse(text).expect("a test has read it"))
     }
 
-    /// Whether a fit is good enough to answer with: its own held-out runs say.
+    /// Whether the fit is good enough, by its held-out runs.
     ///
     /// # Errors
     ///
-    /// Why not, beyond [`HELD_OUT_ERROR_PERCENT_MAX`].
+    /// Beyond [`HELD_OUT_ERROR_PERCENT_MAX`].
     pub fn usable(&self) -> Result<(), String> {
         match &self.calibration {
             Some(fitted) if fitted.held_out_error_percent > HELD_OUT_ERROR_PERCENT_MAX => {
@@ -140,12 +140,12 @@ impl Profile {
         }
     }
 
-    /// What its percentiles rest on; `None` if on nothing that was measured.
+    /// The source of its percentiles; `None` if not measured.
     pub fn scatter_is_known(&self) -> Option<&str> {
         self.calibration.as_ref().filter(|fitted| fitted.scatter).map(|fitted| &*fitted.source)
     }
 
-    /// Reads a profile.
+    /// Parses a profile.
     ///
     /// # Errors
     ///
@@ -156,11 +156,11 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Writes it so that [`parse`](Self::parse) reads the same one.
+    /// Prints it so that [`parse`](Self::parse) reads the same one.
     ///
     /// # Errors
     ///
-    /// The reason, when [`check`](Self::check) refuses it.
+    /// [`check`](Self::check) refuses it.
     pub fn print(&self) -> Result<String, String> {
         self.check()?;
         toml::to_string(self).map_err(|error| error.to_string())

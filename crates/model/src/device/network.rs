@@ -28,8 +28,8 @@ impl Profile {
         network
     }
 
-    /// The way of an I/O of one of `drives` drives through the stations of their
-    /// [`network`](Self::network). What moves no data takes as long as a write of no bytes.
+    /// The route of an I/O of one of `drives` drives through the stations of their
+    /// [`network`](Self::network). I/Os without data take as long as a write of no bytes.
     pub fn route(&self, drives: u32, drive: u32, op: Op, len_bytes: u32) -> Vec<Step> {
         let mut first = 0;
         let mut route = Vec::new();
@@ -39,7 +39,7 @@ impl Profile {
             let len_bytes = if matches!(op, Op::Read | Op::Write) { len_bytes } else { 0 };
             let moves = stage.head.is_some() && len_bytes > 0;
             let own_s = stage.cost(op).seconds(len_bytes);
-            // The arm adds its part when it knows where it is.
+            // The arm adds its access time at run time.
             let mean_s = if moves { own_s.max(TOTAL_S_MIN) } else { own_s };
             if mean_s > 0.0 {
                 let service = Service { mean_s, shape: stage.shape.shape() };
@@ -48,16 +48,15 @@ impl Profile {
             }
         }
         if route.is_empty() {
-            // What takes no time goes through all the same.
+            // A stage without service time is still visited.
             let service = Service { mean_s: TOTAL_S_MIN, shape: Shape::Deterministic };
             route.push(Step::Visit(Visit { at: vec![StationId(0)], service, draws: 0.0 }));
         }
         route
     }
 
-    /// The network of `drives` drives with so many I/Os outstanding on each, `read_share` of them
-    /// reads, all of one length. A disk serves them at random places, as fast as its arm does with
-    /// so many to choose from.
+    /// The network of `drives` drives with `outstanding` I/Os on each, `read_share` of them reads,
+    /// all of one length. A disk serves random offsets, as fast as its arm at this queue depth.
     pub fn closed(
         &self,
         drives: u32,

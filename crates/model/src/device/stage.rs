@@ -1,4 +1,4 @@
-//! A stage of a drive: how many I/Os it serves at once, and what each takes there.
+//! A stage of a drive: its servers and service times.
 
 use block::Op;
 use serde::{Deserialize, Serialize};
@@ -6,86 +6,86 @@ use serde::{Deserialize, Serialize};
 use crate::usl::Scalability;
 use crate::{Head, Reserve, Servers, Shape};
 
-/// Depth beyond which an arm is taken to gain nothing more.
+/// Queue depth beyond which an arm gains nothing.
 const ARM_DEPTH_MAX: u32 = 512;
-/// Longest time that a command or a byte takes: what longer takes is a mistake in units.
+/// Longest time of a command or byte: more is a mistake in units.
 pub(super) const TIME_S_MAX: f64 = 1000.0;
 
-/// A station on the way.
+/// A station on the path of I/Os.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
     /// Unique within the profile.
     pub name: String,
-    /// I/Os that it serves at once.
+    /// Number of servers.
     pub servers: Width,
-    /// One for all drives; otherwise each has its own.
+    /// Shared by all drives; otherwise each has its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shared: bool,
-    /// Share of its work that its servers do one after the other, 0 to 1.
+    /// Serial share of its work, 0 to 1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub contention: f64,
-    /// What each server costs each other one, 0 to 1.
+    /// Cost of coherence between servers, 0 to 1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub coherence: f64,
-    /// What a read takes.
+    /// Time of a read.
     #[serde(default)]
     pub read: Cost,
-    /// What a write takes.
+    /// Time of a write.
     #[serde(default)]
     pub write: Cost,
-    /// What a flush takes; without it, as much as a write of no bytes.
+    /// Time of a flush; by default that of a write of no bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush: Option<Cost>,
-    /// How times scatter around their mean.
+    /// Distribution of times around their mean.
     #[serde(default)]
     pub shape: Scatter,
-    /// Bytes that writes use up and that the stage makes anew, at the cost of its speed. Theory
-    /// does not see it: `plan` is of the fresh drive.
+    /// Bytes that writes consume and that the stage reclaims at a lower speed. Theory ignores it:
+    /// `plan` is for a fresh drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve: Option<Reserve>,
-    /// It is a disk with an arm. Theory sees accesses at random.
+    /// A disk with an arm. Theory assumes random accesses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
 }
 
-/// How many I/Os a stage serves at once.
+/// Number of servers of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a number of servers, or \"infinite\"")]
 pub enum Width {
-    /// So many, 1 to 4096.
+    /// This many, 1 to 4096.
     Count(u32),
-    /// All.
+    /// Unlimited.
     Word(Infinite),
 }
 
-/// The word for a stage without a queue.
+/// A stage without a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Infinite {
-    /// Nobody waits.
+    /// No I/O waits.
     Infinite,
 }
 
-/// Time of an I/O at a stage: a part for the command, and one for each byte.
+/// Time of an I/O at a stage: per command, and per byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
-    /// Seconds, whatever the length.
+    /// Seconds per command.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub each_s: f64,
-    /// Seconds for each byte.
+    /// Seconds per byte.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub per_byte_s: f64,
 }
 
-/// A distribution by its name.
+/// A distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scatter {
     /// Always the mean.
     Fixed,
-    /// Without memory.
+    /// Exponential (memoryless).
     #[default]
     Exponential,
     /// Sum of this many exponential phases, 1 to 1000.
@@ -93,7 +93,7 @@ pub enum Scatter {
 }
 
 impl Stage {
-    /// What an operation takes; trims and zeroing are paid for as a write.
+    /// Time of an operation; trims and zeroing count as writes.
     pub fn cost(&self, op: Op) -> Cost {
         match op {
             Op::Read => self.read,
@@ -102,7 +102,7 @@ impl Stage {
         }
     }
 
-    /// Mean seconds of an I/O of this length, at a random place of a disk.
+    /// Mean seconds of an I/O of this length at a random offset.
     pub(super) fn random_s(&self, op: Op, len_bytes: u32) -> f64 {
         let arm_s = match (&self.head, op) {
             (Some(head), Op::Read | Op::Write) => head.random_s(len_bytes, op == Op::Write),
@@ -111,7 +111,7 @@ impl Stage {
         self.cost(op).seconds(len_bytes) + arm_s
     }
 
-    /// The same stage for I/Os of one length at random places, without an arm.
+    /// The same stage without an arm, for I/Os of one length at random offsets.
     pub(super) fn still(&self, len_bytes: u32) -> Stage {
         if self.head.is_none() {
             return self.clone();
@@ -121,7 +121,7 @@ impl Stage {
         Stage { read, write, flush, head: None, ..self.clone() }
     }
 
-    /// How much faster a disk is with 1, 2, … `outstanding` I/Os to choose from.
+    /// Speedup of a disk with 1, 2, … `outstanding` I/Os to choose from.
     pub(super) fn speeds(
         &self,
         outstanding: u32,
@@ -135,7 +135,7 @@ impl Stage {
         Some(head.speeds(len_bytes, 1.0 - read_share, besides_s, depth))
     }
 
-    /// Bytes of its reserve that an I/O uses up: at most all.
+    /// Bytes of its reserve that an I/O consumes, at most all.
     pub(super) fn draws(&self, op: Op, len_bytes: u32) -> f64 {
         match &self.reserve {
             Some(reserve) if op == Op::Write => f64::from(len_bytes).min(reserve.capacity),
@@ -155,7 +155,7 @@ impl Stage {
 }
 
 impl Cost {
-    /// Mean time of an I/O of this length, at most what a service may take.
+    /// Mean time of an I/O of this length, at most the maximum of a service.
     pub fn seconds(&self, len_bytes: u32) -> f64 {
         (self.each_s + self.per_byte_s * f64::from(len_bytes)).min(TIME_S_MAX)
     }

@@ -32,7 +32,7 @@ fn drives_share_what_is_shared() {
     };
     assert_eq!((medium.at[0], link.at[0]), (StationId(2), StationId(3)));
     assert!((medium.service.mean_s - 24.096e-6).abs() < 1e-15);
-    // What moves no data waits for the command only, and not for the link.
+    // I/Os without data visit the command stage only, not the link.
     assert_eq!(profile.route(3, 0, Op::Trim, 1 << 30).len(), 1);
 }
 
@@ -45,7 +45,7 @@ fn nonsense_is_refused_with_its_key() {
     assert!(says("'link'", "'medium'").contains("two stages"));
     assert!(says("shared", "sharing").contains("sharing"));
     assert!(says("= 32", "= 0").contains("queue_depth"));
-    assert!(says("'link'", "\"a\\u001b\"").contains("steer a terminal"));
+    assert!(says("'link'", "\"a\\u001b\"").contains("control characters"));
     assert!(says("erlang = 4", "erlang = 0").contains("1 to 1000"));
     let nothing = "name = 'x'\n[[stage]]\nname = 'a'\nservers = 1\n";
     assert!(Profile::parse(nothing).unwrap_err().contains("a read takes 0 s"));

@@ -1,14 +1,14 @@
 //! The linear program behind the bound on all classes together.
 
-/// Most classes for which it is solved.
+/// Maximum number of classes.
 const CLASSES_MAX: usize = 256;
-/// Most pivots; the simplex method of this size takes a few times the number of rows.
+/// Maximum number of pivots; a program of this size takes a few times its number of rows.
 const PIVOTS_MAX: usize = 20_000;
 
 /// The largest sum of rates x with Σ x·cost ≤ limit at each station and x ≤ most for each class.
 ///
-/// `costs` has a row for each class. Beyond the limits of this file the sum of `most`, which is a
-/// bound as well.
+/// `costs` has a row per class. Beyond the limits of this file, the sum of `most`, which is a
+/// bound, too.
 pub(super) fn maximum(costs: &[Vec<f64>], limits: &[f64], most: &[f64]) -> f64 {
     let sum = most.iter().sum();
     if most.len() > CLASSES_MAX || f64::is_infinite(sum) {
@@ -23,16 +23,16 @@ pub(super) fn maximum(costs: &[Vec<f64>], limits: &[f64], most: &[f64]) -> f64 {
     sum
 }
 
-/// A simplex table whose rates are scaled by their own bounds: everything is about 1.
+/// A simplex tableau of rates scaled by their own bounds: all numbers are about 1.
 struct Table {
-    /// Constraints, and the gain last; the right side stands in the last column.
+    /// Constraints, with the objective last; the right-hand side is the last column.
     rows: Vec<Vec<f64>>,
-    /// Variables by their place: of the columns, then of the rows.
+    /// Variables by position: of the columns, then of the rows.
     columns: Vec<usize>,
     basis: Vec<usize>,
 }
 
-/// What counts as nought among numbers of about 1.
+/// Zero within rounding, among numbers of about 1.
 const TINY: f64 = 1e-11;
 
 impl Table {
@@ -42,7 +42,7 @@ impl Table {
         for (station, limit) in limits.iter().enumerate() {
             let share = |class: usize| costs[class][station] * most[class] / limit;
             let mut row: Vec<f64> = (0..classes).map(share).collect();
-            // What all together cannot fill limits nobody.
+            // A station that all classes together cannot saturate is no constraint.
             if row.iter().sum::<f64>() > 1.0 {
                 row.push(1.0);
                 rows.push(row);
@@ -66,7 +66,7 @@ impl Table {
         self.gain()[self.columns.len()]
     }
 
-    /// The column that gains, of the lowest variable (Bland's rule, which never circles).
+    /// The entering column of the lowest variable (Bland's rule, which never cycles).
     fn entering(&self) -> Option<usize> {
         let largest = self.gain().iter().fold(0.0_f64, |most, gain| most.max(gain.abs()));
         let gains = |column: &usize| self.gain()[*column] < -TINY * largest;

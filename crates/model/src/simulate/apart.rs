@@ -1,14 +1,14 @@
-//! What shares no station is simulated by itself, on as many cores as the caller has.
+//! Splits a network into parts that share no station, and simulates them on all cores.
 //!
-//! A part has its own time, its own chance and its own count of requests, so that it does not
-//! matter which thread runs it, or when: one thread or many, the same bits.
+//! Each part has its own time, random streams and request count, so the thread and order do not
+//! matter: one thread or many, the same bits.
 
 use super::{REQUESTS_MIN, Run, Simulated, simulate};
 use crate::{
     Class, ClassResult, Estimate, ModelError, Network, Picos, Solution, Source, StationResult, Step,
 };
 
-/// Classes and stations that belong together, by their places in the whole, in order.
+/// Classes and stations of a part, by their indices in the whole, in order.
 #[derive(Debug)]
 struct Part {
     classes: Vec<usize>,
@@ -24,8 +24,8 @@ pub struct Apart<'a> {
 }
 
 impl<'a> Apart<'a> {
-    /// Takes a network apart for a run. Each part counts as many of its requests as it has of all
-    /// that are in flight.
+    /// Splits a network for a run. Each part simulates its share of the requests, in proportion to
+    /// those in flight.
     ///
     /// # Errors
     ///
@@ -35,12 +35,12 @@ impl<'a> Apart<'a> {
         Ok(Apart { network, parts: parts(network), run })
     }
 
-    /// How many parts there are.
+    /// Number of parts.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// Runs one part, of [`Apart::parts`]: on any thread, in any order, to the same bits.
+    /// Runs one of [`Apart::parts`]: on any thread, in any order, to the same bits.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl<'a> Apart<'a> {
         let own = weight(network, &parts[at]);
         let share = |requests: u64| (requests as f64 * own / all).ceil() as u64;
         let own = Run {
-            // A seed of its own: parts that are alike are not the same.
+            // A seed of its own: equal parts differ.
             seed: run.seed.wrapping_add((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             warmup: share(run.warmup),
             requests: share(run.requests).max(REQUESTS_MIN),
@@ -59,15 +59,15 @@ impl<'a> Apart<'a> {
         simulate(&only(network, &parts[at]), own, |_| ())
     }
 
-    /// What was found of all parts, in their order, in the places of the whole. What a request
-    /// stays at each station is left out: a thousand classes at four thousand stations would be
-    /// most of the memory.
+    /// Combines the results of all parts, in order, at the indices of the whole. Residence times
+    /// are left out: for a thousand classes at four thousand stations they would take most of the
+    /// memory.
     pub fn whole(&self, found: &[Simulated]) -> Simulated {
         whole(self.network, &self.parts, found)
     }
 }
 
-/// Requests that a part has in flight; an open class counts as one.
+/// Requests in flight in a part; an open class counts as one.
 fn weight(network: &Network, part: &Part) -> f64 {
     let of = |class: &usize| match network.classes[*class].source {
         Source::Closed { population, .. } => f64::from(population),
@@ -78,7 +78,7 @@ fn weight(network: &Network, part: &Part) -> f64 {
 
 /// The parts, in the order of their first classes.
 fn parts(network: &Network) -> Vec<Part> {
-    // Of each station the station that stands for its part, found with halved ways.
+    // Union-find: the representative of each station's part, with path halving.
     let mut of: Vec<usize> = (0..network.stations.len()).collect();
     fn root(of: &mut [usize], mut at: usize) -> usize {
         while of[at] != at {
@@ -148,7 +148,7 @@ fn only(network: &Network, part: &Part) -> Network {
     Network { stations, classes: part.classes.iter().map(class).collect() }
 }
 
-/// Stations by their places in the part.
+/// Renumbers stations to their indices in the part.
 fn renamed(route: &mut [Step], stations: &[usize]) {
     let visit = |visit: &mut crate::Visit| {
         for at in &mut visit.at {
@@ -169,7 +169,7 @@ fn renamed(route: &mut [Step], stations: &[usize]) {
     }
 }
 
-/// What was found of the parts, in the places of the whole.
+/// The results of the parts, at the indices of the whole.
 fn whole(network: &Network, parts: &[Part], found: &[Simulated]) -> Simulated {
     let idle = |_: &crate::Station| StationResult {
         utilisation: 0.0,
@@ -212,7 +212,7 @@ mod test {
     use super::*;
     use crate::{Method, Service, Station, solve};
 
-    /// So many appliances of eleven disks behind a port each, and clients of each.
+    /// Appliances of eleven disks behind a port each, with their clients.
     fn fabric(appliances: u32, clients: u32) -> Network {
         let mut network = Network::default();
         for appliance in 0..appliances {
@@ -231,7 +231,7 @@ mod test {
         network
     }
 
-    /// On so many threads.
+    /// On this many threads.
     fn simulate_apart(network: &Network, run: Run, threads: usize) -> Simulated {
         let apart = Apart::new(network, run).unwrap();
         let mine = |first: usize| -> Vec<(usize, Simulated)> {
@@ -264,7 +264,7 @@ mod test {
         let other = simulate_apart(&network, Run { seed: 4, ..run }, 2);
         assert_ne!(other, one, "the seed decides");
         assert_eq!(one.requests.len(), 7);
-        // Appliances that are alike have their own chance.
+        // Equal appliances have different random streams.
         assert_ne!(one.throughput_per_s[0], one.throughput_per_s[3]);
     }
 
@@ -276,7 +276,7 @@ mod test {
             (simulate_apart(&network, run, 2), solve(&network, Method::Auto).unwrap());
         let (found, means) = (apart.solution.throughput_per_s(), theory.throughput_per_s());
         assert!((found / means - 1.0).abs() < 0.01, "{found} for {means}");
-        // What shares a station is one part: the answer is that of one run.
+        // Classes that share a station are one part: the result is that of one run.
         let mut shared = Network::default();
         let disk = shared.add_station(Station::servers("disk", 1));
         let unused = shared.add_station(Station::servers("unused", 1));

@@ -1,19 +1,19 @@
-//! The events to come, in the order of their time.
+//! The event queue, in order of time.
 
 use crate::Picos;
 
-/// An event: when, and which token goes on.
+/// An event: its time, and the token that continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub at: Picos,
-    /// Number of the event in its upper bits, so that events at one instant come in the order in
-    /// which they were planned; the token in the lower ones.
+    /// Event number in the upper bits, so that simultaneous events keep the order in which they
+    /// were planned; the token in the lower ones.
     ticket: u64,
 }
 
-/// Bits of a ticket that name the token; the others count 10¹² events.
+/// Bits of a ticket that hold the token; the others count 10¹² events.
 const TOKEN_BITS: u32 = 24;
-/// Most tokens that events can name.
+/// Maximum number of tokens.
 pub(super) const TOKENS_MAX: u32 = 1 << TOKEN_BITS;
 
 impl Event {
@@ -21,16 +21,17 @@ impl Event {
         self.ticket as u32 & (TOKENS_MAX - 1)
     }
 
-    /// Tells this event from all others of its token.
+    /// Identifies the event among those of its token.
     pub fn ticket(self) -> u64 {
         self.ticket
     }
 }
 
-/// A heap of four children per node: half the depth of two, and they share a cache line.
+/// A heap with four children per node: half the depth of a binary one, and siblings share a cache
+/// line.
 ///
-/// The event that was taken leaves a hole on top, which the next plan fills: most events plan
-/// exactly one other, so that the heap is gone through once, not twice.
+/// Taking an event leaves a hole on top, which the next plan fills: most events plan exactly one
+/// other, so one pass through the heap suffices.
 #[derive(Debug, Default)]
 pub(super) struct Calendar {
     heap: Vec<Event>,
@@ -39,7 +40,7 @@ pub(super) struct Calendar {
 }
 
 impl Calendar {
-    /// Plans `token` to go on at `at`; the answer is the event's ticket.
+    /// Plans `token` to continue at `at`; returns the event's ticket.
     #[inline]
     pub fn plan(&mut self, at: Picos, token: u32) -> u64 {
         self.planned += 1;
@@ -75,7 +76,7 @@ impl Calendar {
         self.heap.first().copied()
     }
 
-    /// Puts `event` where the top is, and down from there to its place.
+    /// Places `event` on top, and sifts it down.
     #[inline]
     fn sink(&mut self, event: Event) {
         let heap = self.heap.as_mut_slice();

@@ -1,30 +1,30 @@
-//! A network in the caller's time: it is told when requests begin, and says when they are done.
+//! A network in its caller's time: the caller submits requests and polls for completions.
 
 use super::check_stop;
 use super::engine::Engine;
 use crate::{Class, ClassId, Extent, ModelError, Network, Picos, Service, Source};
 use block::Nanos;
 
-/// A network whose requests come from outside, for instance from a lane that holds each answer back
-/// until the model says that it is due.
+/// A network with requests from outside, such as a lane that holds each completion back until it is
+/// due.
 ///
-/// The classes say ways, not sources: how many requests there are, and when, is the caller's part.
-/// Time counts from the first request, for 213 days; calls come in the order of time.
+/// Classes define routes; their sources are ignored. Time counts from the first request, for 213
+/// days; calls come in order of time.
 #[derive(Debug)]
 pub struct Emulation {
     engine: Engine,
-    /// The network with all its classes, to check new ones by.
+    /// The network with all its classes, to check new ones.
     network: Network,
     seed: u64,
     origin: Option<Nanos>,
     /// Keys of the requests in flight, by token.
     keys: Vec<u64>,
-    /// Keys of those that are done, and not fetched yet.
+    /// Keys of completed requests, not polled yet.
     done: Vec<u64>,
 }
 
 impl Emulation {
-    /// An idle network; `seed` is that of its chance.
+    /// An idle network; `seed` is its random seed.
     ///
     /// # Errors
     ///
@@ -39,12 +39,12 @@ impl Emulation {
         Ok(Emulation { engine, network, seed, origin: None, keys, done })
     }
 
-    /// Adds a class while others are in flight: a way that nobody could foresee, such as that of an
-    /// I/O of unusual length. Its chance depends on the order in which classes were added.
+    /// Adds a class at run time, such as for I/Os of a new length. Its random streams depend on the
+    /// order in which classes were added.
     ///
     /// # Errors
     ///
-    /// What [`Network::check`] says of it, and of how many there are.
+    /// [`Network::check`] refuses it, or there are too many.
     pub fn add_class(&mut self, class: Class) -> Result<ClassId, ModelError> {
         let mut class = class;
         only_a_way(&mut class);
@@ -58,7 +58,7 @@ impl Emulation {
         Ok(id)
     }
 
-    /// Begins a request; [`poll`](Self::poll) gives `key` back when it is done.
+    /// Submits a request; [`poll`](Self::poll) returns `key` once it completes.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Emulation {
         self.submit_at(now, class, key, None)
     }
 
-    /// The same for a request that goes to a place of the disks on its way.
+    /// The same for a request with an extent on the disks of its route.
     ///
     /// # Errors
     ///
@@ -95,13 +95,13 @@ impl Emulation {
         check_stop(&self.engine)
     }
 
-    /// Appends the keys of the requests that are done at `now`.
+    /// Appends the keys of requests completed by `now`.
     pub fn poll(&mut self, now: Nanos, done: &mut Vec<u64>) {
         self.advance(now);
         done.append(&mut self.done);
     }
 
-    /// When a poll may bring news; `None` while nothing is in flight.
+    /// When a poll may return keys; `None` without requests in flight.
     pub fn wake(&mut self) -> Option<Nanos> {
         let origin = self.origin?;
         if !self.done.is_empty() {
@@ -110,7 +110,7 @@ impl Emulation {
         self.engine.next().map(|at| Nanos(origin.0.saturating_add(at.0.div_ceil(1000))))
     }
 
-    /// Lets everything happen up to `now`, which is the answer in the time of the network.
+    /// Advances to `now`; returns it in the network's time.
     fn advance(&mut self, now: Nanos) -> Picos {
         let origin = *self.origin.get_or_insert(now);
         let now = Picos(now.since(origin).0.saturating_mul(1000)).max(self.engine.now);
@@ -122,7 +122,7 @@ impl Emulation {
     }
 }
 
-/// Takes the source of a class away: the caller is it.
+/// Removes the source of a class: the caller submits its requests.
 fn only_a_way(class: &mut Class) {
     class.source = Source::Closed { population: 1, think: Service::fixed(0.0) };
 }
@@ -156,7 +156,7 @@ mod test {
         emulation.poll(start + Nanos(10_000), &mut done);
         assert_eq!(done, [7]);
         assert_eq!(emulation.wake(), Some(start + Nanos(20_000)));
-        // A late poll changes nothing about when things happened.
+        // A late poll does not change the times of events.
         emulation.poll(start + Nanos(50_000), &mut done);
         assert_eq!(done, [7, 8]);
         assert_eq!(emulation.wake(), None);

@@ -1,4 +1,4 @@
-//! The event loop: tokens walk through programs and meet at places.
+//! The event loop: tokens walk through programs and queue at stations.
 
 use super::calendar::{Calendar, Event};
 use super::place::{Balance, LiveStation, NOBODY};
@@ -6,10 +6,10 @@ use super::program::{Op, Program, Timer};
 use crate::check::HELD_MAX;
 use crate::{Class, ClassId, Completion, Extent, Network, Picos, Source};
 
-/// Most requests and branches of requests in flight: 128 MiB of tokens.
+/// Maximum number of requests and branches in flight: 128 MiB of tokens.
 pub(super) const TOKENS_MAX: usize = 1 << 21;
 
-/// Why a simulation cannot go on.
+/// Why a simulation stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// More than [`TOKENS_MAX`] in flight.
@@ -18,32 +18,32 @@ pub(super) enum Stop {
     Time,
 }
 
-/// A request on its way, or a branch of one, or the source of a class.
+/// A request or a branch of one, or the source of a class.
 #[derive(Clone, Copy, Debug)]
 struct Token {
-    /// The one event that may wake it; others were planned before its service changed.
+    /// The event that may wake it; earlier ones were superseded.
     ticket: u64,
     issued: Picos,
-    /// Its place in the program; [`SOURCE`] for the source of an open class.
+    /// Program counter; [`SOURCE`] for the source of an open class.
     pc: u32,
     class: u32,
-    /// The station where it is.
+    /// Its station.
     at: u32,
-    /// Who waits behind it there.
+    /// The next token in that queue.
     next: u32,
-    /// Who forked it.
+    /// The token that forked it.
     parent: u32,
-    /// Branches that it waits for.
+    /// Outstanding branches.
     pending: u32,
-    /// Stations that it keeps, the last one last.
+    /// Stations held, the latest last.
     held: [u32; HELD_MAX],
     held_count: u32,
 }
 
-/// The place in the program of the source of an open class.
+/// Program counter of the source of an open class.
 const SOURCE: u32 = u32::MAX;
 
-/// What is counted for a class at a station.
+/// Statistics of a class at a station.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell {
     pub stayed: Balance,
@@ -51,21 +51,21 @@ pub(super) struct Cell {
     pub left: u64,
 }
 
-/// What is counted for a class.
+/// Statistics of a class.
 #[derive(Debug)]
 pub(super) struct Line {
     entry: u32,
-    /// Whether its requests begin anew when they are done.
+    /// Whether its requests are reissued.
     pub closed: bool,
     gap: Option<Timer>,
     pub outstanding: u32,
     pub stayed: Balance,
     pub done: u64,
-    /// Sum of the latencies of those done, in picoseconds.
+    /// Sum of the latencies of completed requests, in picoseconds.
     pub latency: u128,
 }
 
-/// A network on its way through time.
+/// A running simulation.
 #[derive(Debug)]
 pub(super) struct Engine {
     pub now: Picos,
@@ -74,20 +74,20 @@ pub(super) struct Engine {
     pub cells: Vec<Cell>,
     pub lines: Vec<Line>,
     pub stop: Option<Stop>,
-    /// Requests of all classes done.
+    /// Completed requests of all classes.
     pub done: u64,
     calendar: Calendar,
     ops: Vec<Op>,
     tokens: Vec<Token>,
     free: Vec<u32>,
-    /// Tokens that go on at this instant.
+    /// Tokens that continue at this instant.
     ready: Vec<u32>,
-    /// Where on a disk each token is going; empty in networks without disks.
+    /// Extent of each token; empty in networks without disks.
     extents: Vec<Option<Extent>>,
 }
 
 impl Engine {
-    /// A checked network at time 0, its requests about to begin.
+    /// A checked network at time 0, its requests about to start.
     pub fn new(network: &Network, seed: u64) -> Engine {
         let mut engine = Engine::empty(network, seed);
         for (index, class) in (0..).zip(&network.classes) {
@@ -124,8 +124,7 @@ impl Engine {
         }
     }
 
-    /// Begins a request of `class` now, which must not be before any event that is over; the
-    /// answer is its token.
+    /// Starts a request of `class` at `now`, not before the last event; returns its token.
     pub fn begin(&mut self, now: Picos, class: u32, extent: Option<Extent>) -> u32 {
         self.now = now;
         let token = self.spawn(class, self.lines[class as usize].entry);
@@ -152,7 +151,7 @@ impl Engine {
         if self.ready.is_empty() { self.calendar.peek().map(|e| e.at) } else { Some(self.now) }
     }
 
-    /// Lets all go on that can at this instant.
+    /// Runs everything that can continue at this instant.
     #[inline]
     pub fn settle(&mut self, done: &mut impl FnMut(u32, Completion)) {
         while let Some(token) = self.ready.pop() {
@@ -160,7 +159,7 @@ impl Engine {
         }
     }
 
-    /// Goes on to the next event; false when there is none.
+    /// Advances to the next event; false if there is none.
     #[inline]
     pub fn step(&mut self, done: &mut impl FnMut(u32, Completion)) -> bool {
         self.settle(done);
@@ -195,7 +194,7 @@ impl Engine {
         self.run(token, done);
     }
 
-    /// Follows the program of `token` until it has to wait.
+    /// Runs the program of `token` until it waits.
     fn run(&mut self, token: u32, done: &mut impl FnMut(u32, Completion)) {
         let t = token as usize;
         loop {
@@ -257,7 +256,7 @@ impl Engine {
         line.stayed.begin(self.now);
     }
 
-    /// A request is done: where it begins anew, if it does.
+    /// A request completed; returns where it starts again, if it does.
     fn finish(&mut self, token: u32, done: &mut impl FnMut(u32, Completion)) -> Option<u32> {
         let Token { class, issued, .. } = self.tokens[token as usize];
         let latency = Picos(self.now.0 - issued.0);
@@ -278,7 +277,7 @@ impl Engine {
     fn fork(&mut self, token: u32, branches: &[u32]) {
         let class = self.tokens[token as usize].class;
         self.tokens[token as usize].pending = branches.len() as u32;
-        // Backwards, because the last one that is ready goes first.
+        // Backwards, as the last ready one continues first.
         for pc in branches.iter().rev() {
             let child = self.spawn(class, *pc);
             self.tokens[child as usize].parent = token;
@@ -366,7 +365,7 @@ impl Engine {
         self.serve(next);
     }
 
-    /// Takes the one of those that wait at a disk which its arm chooses.
+    /// Takes the waiting token that the disk's arm chooses.
     fn pop_by_arm(&mut self, at: u32) -> u32 {
         let place = &mut self.places[at as usize];
         let Some(arm) = place.extra.as_mut().and_then(|extra| extra.arm.as_mut()) else {
@@ -390,7 +389,7 @@ impl Engine {
         token
     }
 
-    /// Takes the first of those that wait at `at`; somebody does.
+    /// Takes the first token waiting at `at`, which has one.
     #[inline]
     fn pop(&mut self, at: u32) -> u32 {
         let place = &mut self.places[at as usize];
@@ -402,7 +401,7 @@ impl Engine {
         first
     }
 
-    /// A request has come to a station whose speed depends on who is present.
+    /// A request arrives at a station with load-dependent rates.
     fn arrive_speed(&mut self, at: u32) {
         let place = &mut self.places[at as usize];
         if place.busy == 0 {
@@ -413,7 +412,7 @@ impl Engine {
         self.hurry(at, before);
     }
 
-    /// The one in service leaves a station whose speed depends on who is present.
+    /// The one in service leaves a station with load-dependent rates.
     fn leave_speed(&mut self, at: u32) {
         self.pop(at);
         let place = &mut self.places[at as usize];
@@ -425,8 +424,8 @@ impl Engine {
         self.hurry(at, 0);
     }
 
-    /// Plans the end of the first service anew, after `before` requests were present; 0 when it
-    /// has just begun.
+    /// Replans the end of the service in progress after `before` requests were present; 0 if it has
+    /// just begun.
     fn hurry(&mut self, at: u32, before: u32) {
         let now = self.now;
         let place = &mut self.places[at as usize];
@@ -485,7 +484,7 @@ fn line(program: &mut Program, class: &Class) -> Line {
         Source::Open { gap } => Some(program.timer(gap)),
     };
     let closed = gap.is_none();
-    // The program of an open class begins behind a place that gives its source a stream of chance.
+    // The program of an open class starts behind a slot that gives its source a random stream.
     if gap.is_some() {
         program.ops.push(Op::Join);
     }

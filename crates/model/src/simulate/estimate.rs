@@ -1,17 +1,17 @@
-//! How far a simulated mean may be off.
+//! Confidence intervals of simulated means.
 
-/// Into how many stretches a run is cut. They must be long against the memory of the queues, and
-/// enough for a spread: 32 is common practice (Law 2015, section 9.5.3).
+/// Batches of a run. They must be long compared with the memory of the queues, and enough for a
+/// variance: 32 is common practice (Law 2015, section 9.5.3).
 pub(super) const BATCHES: u64 = 32;
 /// Student's t for 31 degrees of freedom, 0.5 % on either side.
 const T_99: f64 = 2.744;
 
-/// A mean and the half width of its 99 % confidence interval, by batch means.
+/// A mean with the half width of its 99 % confidence interval, by batch means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// The interval is `mean` ± this; infinite when parts of the run saw no request.
+    /// The interval is `mean` ± this; infinite if a batch saw no request.
     pub half_width: f64,
 }
 
@@ -24,8 +24,8 @@ impl Estimate {
 
 /// The ratio of two sums over a run, from the sums at the ends of its batches.
 ///
-/// The spread is that of `above − mean · below` over the batches (ratio estimator), which is right
-/// also when batches differ in length.
+/// Ratio estimator: the variance is that of `above − mean · below` over the batches, valid for
+/// batches of different length.
 pub(super) fn batch_means<T>(
     marks: &[T],
     above: impl Fn(&T) -> f64,

@@ -1,4 +1,4 @@
-//! Event by event: what theory cannot say.
+//! Discrete-event simulation, for what theory cannot give.
 
 mod apart;
 mod calendar;
@@ -17,39 +17,39 @@ use engine::{Engine, Stop, TOKENS_MAX};
 pub use estimate::Estimate;
 use estimate::{BATCHES, batch_means};
 
-/// Fewest requests that say anything about an interval.
+/// Fewest requests that allow a confidence interval.
 const REQUESTS_MIN: u64 = 100;
 
-/// How long a simulation runs, and its chance.
+/// Length and seed of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Same seed, same network: same bits, on every machine.
     pub seed: u64,
-    /// Requests done before anything counts.
+    /// Requests completed before the measurement.
     pub warmup: u64,
-    /// Requests done while it counts, at least 100.
+    /// Requests completed in the measurement, at least 100.
     pub requests: u64,
 }
 
-/// A request that is done, for a histogram or a trace.
+/// A completed request, for a histogram or a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Its class.
     pub class: ClassId,
-    /// When it was done.
+    /// Time of its completion.
     pub at: Picos,
-    /// From issue to done.
+    /// Time from issue to completion.
     pub latency: Picos,
 }
 
-/// What a simulation found.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulated {
     /// The means.
     pub solution: Solution,
-    /// Simulated time that counted.
+    /// Simulated time of the measurement.
     pub span: Picos,
-    /// Requests done while it counted, per class.
+    /// Requests completed in the measurement, per class.
     pub requests: Vec<u64>,
     /// Requests done per second with their interval, per class.
     pub throughput_per_s: Vec<Estimate>,
@@ -57,12 +57,12 @@ pub struct Simulated {
     pub response_s: Vec<Estimate>,
 }
 
-/// Runs `network`; `done` sees every request that counts, in the order of time.
+/// Runs `network`; `done` sees every measured request, in order of time.
 ///
 /// # Errors
 ///
-/// What [`Network::check`] says; [`ModelError::Invalid`] when all requests wait for each other
-/// forever; [`ModelError::TooLarge`] when open classes pile up.
+/// [`Network::check`] fails; [`ModelError::Invalid`] for a deadlock of all requests;
+/// [`ModelError::TooLarge`] if open classes pile up.
 pub fn simulate(
     network: &Network,
     run: Run,
@@ -76,7 +76,7 @@ pub fn simulate(
     let first = Totals::of(&engine);
     let mut marks = vec![first];
     for batch in 1..=BATCHES {
-        // In 128 bits, because requests times batches may not fit.
+        // In 128 bits, as requests times batches may overflow.
         let share = u128::from(run.requests) * u128::from(batch) / u128::from(BATCHES);
         advance(&mut engine, run.warmup.saturating_add(share as u64), &mut done)?;
         marks.push(Totals::of(&engine));
@@ -104,7 +104,7 @@ fn check_run(network: &Network, run: Run) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Runs until `target` requests are done.
+/// Runs until `target` requests are complete.
 fn advance(
     engine: &mut Engine,
     target: u64,
@@ -135,11 +135,11 @@ fn check_stop(engine: &Engine) -> Result<(), ModelError> {
     Err(ModelError::TooLarge { what: what.to_owned(), limit, remedy })
 }
 
-/// Everything that was counted up to an instant. Spans in picoseconds.
+/// Totals up to an instant. Times in picoseconds.
 struct Totals {
     now: Picos,
     worked: Vec<u128>,
-    /// Time spent and requests that left, class by station.
+    /// Time spent and requests completed, class by station.
     cells: Vec<(u128, u64)>,
     classes: Vec<ClassTotals>,
 }

@@ -1,4 +1,4 @@
-//! A station while it is simulated: who is served, who waits, how fast it is now.
+//! State of a simulated station: who is served, who waits, its current speed.
 
 use crate::head::Arm;
 use crate::time::{PER_S, Picos};
@@ -10,23 +10,22 @@ pub(super) const NOBODY: u32 = u32::MAX;
 /// A station with its state.
 #[derive(Debug)]
 pub(super) struct LiveStation {
-    /// Requests served at once; 0 stands for a station that serves the first one at a speed that
-    /// depends on how many are present.
+    /// Number of servers; 0 for a station with load-dependent rates.
     pub servers: u32,
     /// Servers at work.
     pub busy: u32,
     /// Requests waiting or in service.
     pub present: u32,
-    /// First and last of those that wait; a token names the next one.
+    /// First and last waiting token; each token links the next one.
     pub first: u32,
     pub last: u32,
-    /// Times at which servers stopped less those at which they started, in picoseconds.
+    /// End times minus start times of services, in picoseconds.
     pub work: Balance,
-    /// What is known of it beyond that; most stations have nothing.
+    /// Further state; most stations have none.
     pub extra: Option<Box<Extra>>,
 }
 
-/// What few stations have.
+/// State that few stations have.
 #[derive(Debug)]
 pub(super) struct Extra {
     pub stock: Option<Stock>,
@@ -34,8 +33,8 @@ pub(super) struct Extra {
     pub arm: Option<Arm>,
 }
 
-/// A sum of times at which something ended less those at which it began: its duration, when
-/// those that go on are added up to now. Wraps, and comes out right in the end.
+/// A sum of end times minus start times: a duration, once the open ones are added up to now. Wraps,
+/// and comes out right in the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Balance(u128);
 
@@ -50,7 +49,7 @@ impl Balance {
         self.0 = self.0.wrapping_add(u128::from(now.0));
     }
 
-    /// The duration up to `now` when `open` of them go on, in picoseconds.
+    /// The duration up to `now` with `open` ones in progress, in picoseconds.
     pub fn until(self, now: Picos, open: u32) -> u128 {
         self.0.wrapping_add(u128::from(now.0) * u128::from(open))
     }
@@ -71,7 +70,7 @@ impl LiveStation {
         LiveStation { servers, busy: 0, present: 0, first: NOBODY, last: NOBODY, work, extra }
     }
 
-    /// Server time used up to `now`, in picoseconds; for speeds the work done.
+    /// Server time used up to `now`, in picoseconds; with load-dependent rates the work done.
     pub fn worked(&self, now: Picos) -> u128 {
         match self.extra.as_ref().and_then(|extra| extra.speeds.as_ref()) {
             Some(speeds) => speeds.worked(now, self.present),
@@ -79,7 +78,7 @@ impl LiveStation {
         }
     }
 
-    /// The time that a service of `span` takes when it starts now and draws from the stock.
+    /// Duration of a service of `span` that starts now and draws from the stock.
     #[inline]
     pub fn service(&mut self, now: Picos, span: Picos, draws: f64) -> Picos {
         match &mut self.extra {
@@ -119,18 +118,18 @@ impl Stock {
         self.level -= draws;
         self.refilling |= self.level < reserve.low.max(0.0);
         let slowed = if self.refilling { span.0 as f64 * reserve.slowdown } else { span.0 as f64 };
-        // Below nought the draw waits for the units that are missing.
+        // Below zero the draw waits for the missing units.
         let missing_s = (-self.level).max(0.0) / reserve.refill_per_s;
         self.refilling |= missing_s > 0.0;
         Picos::round(slowed + missing_s * PER_S)
     }
 }
 
-/// The first request in line is served, at a speed that depends on how many are present.
+/// Load-dependent rates: the first request is served at a speed that depends on the number present.
 #[derive(Debug)]
 pub(super) struct Speeds {
     rates: Vec<f64>,
-    /// Work left of the one in service, in picoseconds at speed 1.
+    /// Remaining work of the one in service, in picoseconds at speed 1.
     left: f64,
     since: Picos,
     /// Work done, in picoseconds at speed 1.
@@ -142,16 +141,16 @@ impl Speeds {
         Speeds { rates, left: 0.0, since: Picos(0), done: 0.0 }
     }
 
-    /// A new request comes into service; the one before it is done.
+    /// A new request starts service.
     pub fn start(&mut self, now: Picos, span: Picos) {
         self.done += self.left;
         (self.left, self.since) = (span.0 as f64, now);
     }
 
-    /// How long the one in service still takes with `present` requests, of which there were
-    /// `before` until now.
+    /// Remaining time of the one in service with `present` requests, after `before` were present
+    /// until now.
     pub fn remaining(&mut self, now: Picos, before: u32, present: u32) -> Picos {
-        // Nobody was served before the first one came.
+        // Before the first arrival nothing was served.
         let speed = if before == 0 { 0.0 } else { self.speed(before) };
         let work = (now.0 - self.since.0) as f64 * speed;
         self.left -= work;

@@ -1,4 +1,4 @@
-//! Routes as flat programs, one for each class: what a token does next stands at its place.
+//! Routes compiled to flat programs, one per class.
 
 use block::Rng;
 
@@ -8,28 +8,28 @@ use crate::{Class, Service, Source, Step, Visit};
 /// One instruction of a program.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    /// Wait for a time without a station.
+    /// Wait without a station.
     Think(Timer),
-    /// The request is issued: its latency counts from here.
+    /// Issue the request: its latency starts here.
     Issue,
     /// Queue at a station and be served; keep the server if `hold`.
     Visit { at: Vec<u32>, timer: Timer, draws: f64, hold: bool },
-    /// Leave the station that was held last.
+    /// Leave the station held last.
     Release,
-    /// Start tokens at these places, go on at `then` when all have joined.
+    /// Start tokens at these addresses, continue at `then` when all have joined.
     Fork { branches: Vec<u32>, then: u32 },
-    /// A token of a fork ends.
+    /// End a token of a fork.
     Join,
-    /// Go to one of these places; a draw of 64 bits below the first limit takes the first.
+    /// Jump to one of these addresses; a 64-bit draw below the first limit takes the first.
     Choose { limits: Vec<u64>, branches: Vec<u32>, rng: Rng },
-    /// Go there.
+    /// Jump.
     Jump(u32),
-    /// The request is done.
+    /// The request is complete.
     Done,
 }
 
-/// A distribution with a stream of chance of its own: what one class draws at one step does not
-/// depend on the order in which others draw.
+/// A distribution with its own random stream: what one class draws at a step does not depend on the
+/// order in which others draw.
 #[derive(Clone, Debug)]
 pub(super) struct Timer {
     sampler: Sampler,
@@ -46,13 +46,13 @@ impl Timer {
         self.sampler.draw(&mut self.rng)
     }
 
-    /// A number below `count`, by the same stream.
+    /// A number below `count`, from the same stream.
     pub fn below(&mut self, count: usize) -> usize {
         self.rng.below(count as u64) as usize
     }
 }
 
-/// All programs, one behind the other.
+/// All programs, concatenated.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub ops: Vec<Op>,
@@ -64,7 +64,7 @@ impl Program {
         Program { ops: Vec::new(), seed }
     }
 
-    /// Appends the program of `class`, and says where it begins.
+    /// Appends the program of `class`; returns its start.
     pub fn add(&mut self, class: &Class) -> u32 {
         let entry = self.here();
         if let Source::Closed { think, .. } = &class.source
@@ -79,7 +79,7 @@ impl Program {
         entry
     }
 
-    /// A timer whose stream is the place that it will stand at.
+    /// A timer whose stream is derived from its address.
     pub fn timer(&self, service: &Service) -> Timer {
         Timer::new(service, self.seed, self.ops.len() as u64)
     }
@@ -123,7 +123,7 @@ impl Program {
         self.ops.push(Op::Visit { at, timer, draws: visit.draws, hold });
     }
 
-    /// Appends routes that each end with `end`: where they begin, and where they end.
+    /// Appends routes that each end with `end`; returns their starts and their end.
     fn branches<'a>(
         &mut self,
         routes: impl Iterator<Item = &'a Vec<Step>>,

@@ -1,39 +1,38 @@
 //! Approximate mean value analysis for many classes: Bard–Schweitzer and Linearizer.
 //!
-//! Schweitzer 1979: one request less leaves the others' shares of queues as they are. Linearizer
-//! (Chandy and Neuse 1982) estimates how the shares change, from the networks with one request
-//! less of each class; the sums are arranged after de Souza e Silva and Muntz 1990, which takes the
-//! work from cubic to square in the classes. Only stations that a class visits are gone through,
-//! and classes that differ by their names alone are one class with a count: in a fixed point all of
-//! them have the same queues, and in the network with a request less all but the one that lacks it.
+//! Schweitzer 1979: removing one request leaves the others' shares of queues unchanged. Linearizer
+//! (Chandy and Neuse 1982) estimates how the shares change, from the networks with one request less
+//! of each class; the sums are arranged after de Souza e Silva and Muntz 1990, which reduces the
+//! work from cubic to quadratic in the classes. Only visited stations are iterated over, and
+//! classes that differ only by name are one class with a count: in a fixed point all of them have
+//! the same queues, and in the network with a request less all but the one that lacks it.
 //!
-//! Both weigh those who wait ahead by *their* service, as first come, first served does (Reiser
-//! 1979); when all classes have the same service, this is the usual formula. At c servers a request
-//! waits for those who wait already, and if all servers are busy for the first to end; how likely
-//! that is says Erlang's formula for the load that the request finds.
+//! Both weigh requests ahead in an FCFS queue by *their* service times (Reiser 1979); if all
+//! classes have the same service time, this is the usual formula. At c servers a request waits for
+//! those waiting, and, if all servers are busy, for the first to end; the probability is Erlang's C
+//! formula for the load that the request finds.
 
 use super::demand::{Center, Closed, Means};
 use super::twins::{Entry, Problem, visits};
 use crate::ModelError;
 use crate::queue::erlang_c;
 
-/// Iterations after which a fixed point is given up.
+/// Maximum number of iterations of a fixed point.
 const ITERATIONS_MAX: u32 = 100_000;
-/// A fixed point is found when no queue moves by more than this share of its class.
+/// The fixed point is reached when no queue moves by more than this share of its class.
 const TOLERANCE: f64 = 1e-9;
-/// The same for the networks with a request less, round by round of Linearizer; its authors found
-/// that more than three rounds change nothing. Only differences of shares are used of them.
+/// The same for the networks with a request less, by rounds of Linearizer; its authors found that
+/// more than three rounds change nothing. Only differences of shares are used.
 const TOLERANCES_LESS: [f64; 3] = [1e-5, 1e-5, 1e-6];
-/// Iterations after which one that did not settle goes around its fixed point: from then on only
-/// part of each step is made, ever less of it.
+/// Iterations after which an unsettled one is taken to cycle: then steps are damped more and more.
 const CIRCLES: u32 = 1_000;
-/// By how much a station may seem to do more than it can.
+/// Tolerance of a utilisation above 1.
 const USED_SLACK: f64 = 1e-7;
-/// Attempts to bring such a station down to what it can.
+/// Attempts to bring such a station down to 1.
 const STRAINS_MAX: u32 = 1000;
-/// Longest leap of an extrapolation, in steps.
+/// Longest step of an extrapolation, in iterations.
 const LEAP_MAX: f64 = 30.0;
-/// Most numbers that Linearizer may hold: 128 MiB.
+/// Maximum number of cells of Linearizer: 128 MiB.
 const CELLS_MAX: usize = 1 << 24;
 
 /// Schweitzer's fixed point.
@@ -63,7 +62,7 @@ pub(super) fn linearizer(closed: &Closed) -> Result<Means, ModelError> {
     }
     let mut queue = problem.start();
     let less: Vec<Problem> = (0..classes).map(|gone| problem.without(gone)).collect();
-    // How the shares change when one request of a class is taken away, by class.
+    // Change of the shares when one request of a class is removed, by class.
     let mut change: Vec<Vec<f64>> = less.iter().map(|less| vec![0.0; less.entries.len()]).collect();
     for tolerance in TOLERANCES_LESS {
         let drift = problem.drift(&change);
@@ -96,26 +95,26 @@ pub(super) fn linearizer(closed: &Closed) -> Result<Means, ModelError> {
 struct Found {
     residence_s: Vec<f64>,
     throughput_per_s: Vec<f64>,
-    /// Per center: work that is there.
+    /// Per center: work present.
     work_s: Vec<f64>,
-    /// Per center: work that is there, but is not waited for.
+    /// Per center: work present that is not waited for.
     relief_s: Vec<f64>,
 }
 
-/// What a center with several servers needs to know.
+/// Parameters of a center with several servers.
 #[derive(Clone)]
 pub(super) struct Crowd {
     /// Full speed over the speed of one request alone.
     servers: f64,
-    /// Their count, unless the speeds are others than those of servers.
+    /// Number of servers, unless the rates are irregular.
     counted: Option<u32>,
-    /// What a request sees of its own kind: all but itself.
+    /// Share of its own class that a request sees: all but itself.
     seen: f64,
-    /// By how much longer requests stay than the formula says, at least 1.
+    /// Factor of residence times over the formula, at least 1.
     strain: f64,
 }
 
-/// Beyond so many servers the formula is taken for this many, of the same load.
+/// More servers than this are treated as this many, at the same load.
 const COUNTED_MAX: u32 = 256;
 
 impl Crowd {
@@ -129,7 +128,7 @@ impl Crowd {
         Crowd { servers, counted, seen: 1.0 - 1.0 / visitors, strain: 1.0 }
     }
 
-    /// Whether it is the same to a class that is alone there.
+    /// Whether both are equal for a class that is alone there.
     pub fn is_like(&self, other: &Crowd) -> bool {
         (self.servers, self.counted, self.seen) == (other.servers, other.counted, other.seen)
     }
@@ -143,10 +142,10 @@ impl Crowd {
     }
 }
 
-/// Aitken's extrapolation for vectors (Irons and Tuck 1969): where steps shrink evenly, it leaps to
-/// where they lead.
+/// Aitken extrapolation for vectors (Irons and Tuck 1969): where steps shrink evenly, it jumps to
+/// their limit.
 struct Leap {
-    /// The last step, and where it led; noughts at first.
+    /// The last step, and its end; zeroes at first.
     step: Vec<f64>,
     led: Vec<f64>,
     steps: u32,
@@ -157,7 +156,7 @@ impl Leap {
         Leap { step: vec![0.0; width], led: vec![0.0; width], steps: 0 }
     }
 
-    /// Moves `new`, which the iteration made of `old`, further in its direction.
+    /// Moves `new`, which an iteration made of `old`, further in its direction.
     fn extrapolate(&mut self, old: &[f64], new: &mut [f64]) {
         let (mut above, mut below) = (0.0, 0.0);
         for ((new, old), last) in new.iter().zip(old).zip(&self.step) {
@@ -172,13 +171,13 @@ impl Leap {
         for ((new, old), (step, led)) in new.iter_mut().zip(old).zip(lasts) {
             let (here, before) = (*new, *led);
             (*step, *led) = (here - old, here);
-            // Queues stay positive, and never shrink all at once.
+            // Queues stay positive, and never shrink at once.
             *new = (here - factor * (here - before)).max(0.2 * here);
         }
     }
 }
 
-/// Makes so much of the step from `old` to `new`.
+/// Takes only a part of the step from `old` to `new`.
 fn shorten(old: &[f64], new: &mut [f64], part: f64) {
     for (new, old) in new.iter_mut().zip(old) {
         *new = old + part * (*new - old);
@@ -186,7 +185,7 @@ fn shorten(old: &[f64], new: &mut [f64], part: f64) {
 }
 
 impl Problem {
-    /// Every class spread evenly over what it visits.
+    /// Every class spread evenly over its centers.
     fn start(&self) -> Vec<f64> {
         let even = |entry: &Entry| {
             let members: f64 =
@@ -196,8 +195,8 @@ impl Problem {
         self.entries.iter().map(even).collect()
     }
 
-    /// By how much the work that a request finds changes because it is gone from the others, beyond
-    /// what it would be if their shares stayed, by entry.
+    /// Change of the work that a request finds because it is missing from the others, beyond that
+    /// of unchanged shares, by entry.
     fn drift(&self, change: &[Vec<f64>]) -> Vec<f64> {
         let drift = |(e, entry): (usize, &Entry)| {
             let change = &change[entry.class];
@@ -206,7 +205,7 @@ impl Problem {
                 let others = visitors - f64::from(u8::from(class == entry.class));
                 others * self.population[class] * service_s * change[*other]
             };
-            // Its own share, as that of the last class when it is gone.
+            // Its own share, as the last class once removed.
             let own = self.entries.len() + e - self.begins[entry.class];
             let own_s = (self.population[entry.class] - 1.0) * entry.service_s * change[own];
             own_s + self.at[entry.center].iter().map(work).sum::<f64>()
@@ -214,12 +213,12 @@ impl Problem {
         self.entries.iter().enumerate().map(drift).collect()
     }
 
-    /// The same in the network with one request of `gone` less, and for its entries.
+    /// The same in the network with one request of `gone` less, for its entries.
     fn drift_less(&self, drift: &[f64], change: &[Vec<f64>], gone: usize) -> Vec<f64> {
         let mut less = drift.to_vec();
         for e in self.entries_of(gone) {
             let Entry { center, service_s, alone, .. } = self.entries[e];
-            // To the center of one twin the others do not come.
+            // Other classes do not visit the center of one twin.
             let others = if alone { &[][..] } else { &self.at[center] };
             for other in others {
                 less[*other] -= service_s * change[self.entries[*other].class][e];
@@ -230,10 +229,10 @@ impl Problem {
         less
     }
 
-    /// The means of the whole network with the given drifts.
+    /// The means of the whole network with these drifts.
     ///
-    /// Where classes differ in their service, the estimate of what a request finds may be so low
-    /// that a station does more than it can. Then all stay there longer, until it does what it can.
+    /// With different service times, the estimated work that a request finds may be so low that a
+    /// station exceeds its capacity. Then residence times there grow until it does not.
     fn settle(
         &mut self,
         closed: &Closed,
@@ -257,7 +256,7 @@ impl Problem {
         Err(ModelError::Diverged { what: "the load of a station", iterations: STRAINS_MAX })
     }
 
-    /// The fixed point with the given drifts.
+    /// The fixed point with these drifts.
     fn core(&self, queue: &mut [f64], drift: &[f64], tolerance: f64) -> Result<Found, ModelError> {
         let mut found = Found {
             residence_s: vec![0.0; self.entries.len()],
@@ -281,7 +280,7 @@ impl Problem {
         Err(ModelError::Diverged { what, iterations: ITERATIONS_MAX })
     }
 
-    /// One step towards the fixed point: the largest move of a queue, as a share of its class.
+    /// One iteration; returns the largest move of a queue, as a share of its class.
     fn iterate(&self, queue: &mut [f64], drift: &[f64], found: &mut Found) -> f64 {
         self.relieve(found);
         found.work_s.fill(0.0);
@@ -318,7 +317,7 @@ impl Problem {
             for ((entry, queue), residence_s) in entries.iter().zip(queue).zip(residence_s) {
                 let change = throughput * *residence_s - *queue;
                 moved = moved.max(change.abs() * (1.0 - others));
-                // Those who follow see the new queue at once.
+                // Later entries see the new queue at once.
                 work[entry.center] += entry.visitors * entry.service_s * change;
                 *queue += change;
             }
@@ -326,8 +325,8 @@ impl Problem {
         moved
     }
 
-    /// What the work at each center overstates waiting by, for the throughputs found last: those
-    /// in service are not waited for, but for the first to end if all servers are busy.
+    /// Overstatement of the waiting by the work at each center, at the last throughputs: requests
+    /// in service are not waited for, except the first to end if all servers are busy.
     fn relieve(&self, found: &mut Found) {
         for ((crowd, at), relief_s) in self.crowds.iter().zip(&self.at).zip(&mut found.relief_s) {
             if crowd.servers <= 1.0 {
@@ -340,7 +339,7 @@ impl Problem {
                 busy += here;
                 work_s += here * entry.service_s;
             }
-            // Before the first step nothing is known; nobody is relieved.
+            // Before the first iteration the throughputs are unknown.
             *relief_s = if busy > 0.0 {
                 let seen = crowd.seen * busy.min(crowd.servers);
                 crowd.seen * work_s * (1.0 - crowd.all_busy(seen) / seen)
@@ -366,8 +365,8 @@ impl Problem {
 mod test {
     use crate::{Class, Method, Network, Service, Station, solve};
 
-    /// Three adapters with drives behind each, all on the same cores; `apart` makes every drive
-    /// another by so little that it does not show.
+    /// Three adapters with drives behind each, all on the same cores; `apart` makes all drives
+    /// slightly different.
     fn network(apart: f64) -> Network {
         let mut network = Network::default();
         let cores = network.add_station(Station::servers("cores", 4));
@@ -407,8 +406,8 @@ mod test {
         }
     }
 
-    /// Two stations of several servers that are both nearly full: what those in service relieve
-    /// the others of changes with each step, and whole steps go around in a circle.
+    /// Two nearly saturated stations of several servers: the relief changes with each iteration,
+    /// and undamped steps cycle.
     #[test]
     fn what_goes_in_circles_settles() {
         let mut network = Network::default();

@@ -1,4 +1,4 @@
-//! A network as theory sees it: classes, centers, demands.
+//! A network in terms of queueing theory: classes, centers, demands.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use super::open::first_come;
 use crate::check::visits;
 use crate::{ClassId, ModelError, Network, Servers, Service, Source, StationId, Step};
 
-/// Demands of every class at every station, station by station: what is asked of a station is asked
-/// of all its classes, and a thousand stations with as many classes are more than a cache holds.
+/// Demands of every class at every station, station-major: solvers go through all classes of a
+/// station, and a thousand stations with as many classes exceed a cache.
 pub(super) struct Demands {
     classes: usize,
-    /// Seconds of one server that a request needs at a station over its whole way.
+    /// Seconds of one server that a request needs at a station over its whole route.
     demand_s: Vec<f64>,
-    /// How often a request is served there.
+    /// Number of services there.
     visits: Vec<f64>,
 }
 
@@ -49,7 +49,7 @@ impl Demands {
         self.visits[station * self.classes + class]
     }
 
-    /// Mean time of one service.
+    /// Mean service time.
     fn service_s(&self, class: usize, station: usize) -> f64 {
         self.demand_s(class, station) / self.visits(class, station)
     }
@@ -64,11 +64,11 @@ fn beyond_theory(route: &[Step]) -> Option<&'static str> {
     })
 }
 
-/// Stations that are alike for every class, with a queue: one of them is solved for all.
+/// Stations with a queue that are equal for every class: one is solved for all.
 #[derive(Clone, Debug)]
 pub(super) struct Center {
     pub members: Vec<usize>,
-    /// Speed with 1, 2, 3 … requests; the last one holds beyond.
+    /// Speeds with 1, 2, 3 … requests; the last one holds beyond.
     pub speeds: Vec<f64>,
     /// By closed class, for one member.
     pub demand_s: Vec<f64>,
@@ -76,26 +76,26 @@ pub(super) struct Center {
     pub visits: Vec<f64>,
 }
 
-/// The closed classes of a network, what is open taken into account.
+/// The closed classes of a network, adjusted for the open ones.
 #[derive(Clone, Debug)]
 pub(super) struct Closed {
     /// Index of the class in the network.
     pub classes: Vec<usize>,
     pub population: Vec<u32>,
-    /// Thinking, and everything that knows no queue.
+    /// Think time, and time at stations without a queue.
     pub delay_s: Vec<f64>,
     pub centers: Vec<Center>,
 }
 
-/// What a solver finds for [`Closed`].
+/// The solution of [`Closed`].
 pub(super) struct Means {
     pub throughput_per_s: Vec<f64>,
-    /// By center and closed class: time at one member.
+    /// By center and closed class: residence time at one member.
     pub residence_s: Vec<Vec<f64>>,
 }
 
 impl Closed {
-    /// `slack` is the share of each station that open classes leave.
+    /// `slack` is the share of each station left by open classes.
     pub fn of(network: &Network, demands: &Demands, slack: &[f64]) -> Closed {
         let mut closed = Closed {
             classes: Vec::new(),
@@ -138,7 +138,7 @@ impl Closed {
         }
         let visits: Vec<f64> =
             self.classes.iter().map(|class| demands.visits(*class, station)).collect();
-        // Of most classes a station sees nothing.
+        // A station sees only few classes.
         let mut key: Vec<u64> = speeds.iter().map(|speed| speed.to_bits()).collect();
         for (class, (demand_s, visits)) in demand_s.iter().zip(&visits).enumerate() {
             if *visits > 0.0 {
@@ -154,7 +154,7 @@ impl Closed {
     }
 }
 
-/// Speeds with 1 to `total` requests as far as they differ; empty when nobody ever waits.
+/// Speeds with 1 to `total` requests as far as they differ; empty if no request ever waits.
 fn speeds(servers: &Servers, total: u64) -> Vec<f64> {
     match servers {
         Servers::Infinite => Vec::new(),
@@ -171,14 +171,14 @@ fn speeds(servers: &Servers, total: u64) -> Vec<f64> {
     }
 }
 
-/// What the network has that theory takes otherwise, station by station.
+/// Deviations from the theory's assumptions, station by station.
 pub(super) fn caveats(network: &Network, demands: &Demands) -> Vec<Caveat> {
     let exponential = exponential_stations(network, demands);
     let open = network.classes.iter().any(|class| matches!(class.source, Source::Open { .. }));
     let mut caveats = Vec::new();
     for (index, station) in network.stations.iter().enumerate() {
         let id = StationId(index as u32);
-        // Where all come first, any service will do; closed requests are not known to.
+        // At pure delays any service will do.
         let any = matches!(station.servers, Servers::Infinite);
         let queues = !(any || open && first_come(network, index).is_some());
         if queues && !exponential[index] {
@@ -217,7 +217,7 @@ fn exponential_stations(network: &Network, demands: &Demands) -> Vec<bool> {
     exponential
 }
 
-/// Whether classes differ in the mean of their services at a station.
+/// Whether classes have different mean service times at a station.
 pub(super) fn unequal(network: &Network, demands: &Demands, station: usize) -> bool {
     let classes = 0..network.classes.len();
     let mut services = classes

@@ -1,19 +1,19 @@
-//! Exact mean value analysis over all populations up to the one asked for.
+//! Exact mean value analysis over all populations.
 //!
-//! Reiser and Lavenberg 1980; stations whose speed depends on their load by their marginal
-//! probabilities (Bolch et al. 2006, section 8.2). The textbook takes the probability of an empty
-//! station as one less the sum of the others, which loses all digits near saturation. Here it comes
-//! from the network without that station, p(0|N) = p(0|N−1c) · Xc(N) / X'c(N): products of positive
-//! numbers only, which lose none. Hence the subnetworks, one for each choice of stations with load
-//! dependence that are left out; stations that are alike count once.
+//! Reiser and Lavenberg 1980; load-dependent stations by their marginal probabilities (Bolch et al.
+//! 2006, section 8.2). The textbook computes the probability of an empty station as one minus the
+//! sum of the others, which loses all digits near saturation. Here it comes from the network
+//! without that station, p(0|N) = p(0|N−1c) · Xc(N) / X'c(N): products of positive numbers only,
+//! which lose none. Hence the subnetworks, one for each set of load-dependent stations left out;
+//! equal stations count once.
 
 use super::demand::{Center, Closed, Means};
 use crate::ModelError;
 
-/// Most numbers that a solution may hold: 64 MiB.
+/// Maximum number of cells of a solution: 64 MiB.
 const CELLS_MAX: u64 = 1 << 23;
 
-/// About how many multiplications an exact solution takes; saturates.
+/// Approximate number of multiplications of an exact solution; saturates.
 pub(super) fn cost(closed: &Closed) -> u64 {
     let plan = Plan::of(closed);
     let width = plan.width.saturating_add(closed.centers.len() as u64);
@@ -27,9 +27,9 @@ struct Plan {
     total: u64,
     points: u64,
     subnets: u64,
-    /// Numbers kept for a population in a subnetwork: queues, marginals, one throughput.
+    /// Cells per population of a subnetwork: queues, marginals, one throughput.
     width: u64,
-    /// Index of the centers that depend on their load.
+    /// Indices of the load-dependent centers.
     dependent: Vec<usize>,
 }
 
@@ -55,11 +55,11 @@ impl Plan {
     }
 }
 
-/// How many marginal probabilities a center needs, for 0 requests, 1, 2 …
+/// Number of marginal probabilities that a center needs, for 0 requests, 1, 2 …
 ///
-/// Up to the last speed, because beyond it all are alike, and the queue says what they add up to.
-/// But where the last speed is not the highest, that sum would be a difference of large numbers;
-/// then all are kept.
+/// Up to the last speed, because all beyond are equal, and the queue length gives their sum. If the
+/// last speed is not the highest, that sum would be a difference of large numbers; then all are
+/// kept.
 fn kept(center: &Center, total: u64) -> u64 {
     if falls(center) { total } else { center.speeds.len() as u64 - 1 }
 }
@@ -114,16 +114,16 @@ struct Tables {
     subnets: usize,
     width: usize,
     dependent: Vec<usize>,
-    /// Per class: distance of populations that differ by one of its requests.
+    /// Per class: distance of populations that differ by one request.
     strides: Vec<usize>,
-    /// Per dependent center: distance of subnetworks that differ by one of its members.
+    /// Per dependent center: distance of subnetworks that differ by one member.
     steps: Vec<usize>,
-    /// Per dependent center: where its marginals begin within a row.
+    /// Per dependent center: start of its marginals within a row.
     marginals: Vec<usize>,
-    /// Per dependent center: how many marginals it has.
+    /// Per dependent center: number of its marginals.
     kept: Vec<usize>,
-    /// Row by row, a row per subnetwork and population: mean queue of a member of each center,
-    /// marginals of each dependent one, and the throughput of the first class that is present.
+    /// A row per subnetwork and population: mean queue of a member of each center, marginals of
+    /// each dependent one, and the throughput of the first class present.
     cells: Vec<f64>,
 }
 
@@ -151,7 +151,7 @@ impl Tables {
         Tables { points, subnets, width, dependent, strides, steps, marginals, kept, cells }
     }
 
-    /// How many members of each dependent center a subnetwork has left.
+    /// Members of each dependent center left in a subnetwork.
     fn left(&self, subnet: usize) -> Vec<usize> {
         let next = self.steps.iter().skip(1).copied().chain([self.subnets]);
         let gone = self.steps.iter().zip(next).map(|(step, next)| subnet % next / step);
@@ -163,7 +163,7 @@ impl Tables {
         (subnet * self.points + at) * self.width
     }
 
-    /// Solves one population of one subnetwork from those with a request less.
+    /// Solves one population of a subnetwork from those with one request less.
     fn point(
         &mut self,
         closed: &Closed,
@@ -188,7 +188,7 @@ impl Tables {
                 found.residence_s[k][class] = residence;
                 sum += residence * count as f64;
             }
-            // A class without any time here stands for a network that cannot hold it.
+            // A class without any time here marks a network that cannot hold it.
             found.throughput_per_s[class] =
                 if sum > 0.0 { present as f64 / sum } else { f64::INFINITY };
         }
@@ -204,8 +204,8 @@ impl Tables {
         }
     }
 
-    /// Time at one member, and how many members there are; `before` is the row that an arriving
-    /// request finds.
+    /// Residence time at one member, and the number of members; `before` is the row that an
+    /// arriving request finds.
     fn residence(
         &self,
         center: &Center,
@@ -224,7 +224,8 @@ impl Tables {
             count = left[index];
             let begin = before + self.marginals[index];
             let marginals = (1..).zip(&self.cells[begin..begin + self.kept[index]]);
-            // What a request finds, place by place; or what differs there from the last speed.
+            // The queue that a request finds, position by position; or its difference from the last
+            // speed.
             let (all, beyond) = if falls(center) { (0.0, 0.0) } else { (wait, 1.0 / last) };
             let place_s = |(place, chance): (usize, &f64)| {
                 place as f64 * (1.0 / speed(center, place) - beyond) * chance

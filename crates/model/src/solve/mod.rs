@@ -9,10 +9,10 @@ mod twins;
 use crate::{ClassId, ModelError, Network, Servers, StationId, laws};
 use demand::{Center, Closed, Demands, Means};
 
-/// How a network is solved.
+/// A solution method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Exact where that is quick, Linearizer otherwise.
+    /// Exact if that is quick, Linearizer otherwise.
     Auto,
     /// Exact mean value analysis (Reiser and Lavenberg 1980), in product form.
     Exact,
@@ -22,63 +22,63 @@ pub enum Method {
     Schweitzer,
 }
 
-/// Why the means of a solution are not exact for the network as it was described.
+/// Why the means of a solution are not exact for the given network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caveat {
     /// The method itself is an approximation.
     Approximate,
-    /// Service at this station was taken as exponential, which it is not.
+    /// Service at this station was taken as exponential.
     NotExponential(StationId),
-    /// Classes have different mean services at this first-come-first-served station.
+    /// Classes have different mean service times at this FCFS station.
     UnequalService(StationId),
-    /// Waiting for one of several servers was taken as Erlang's formula has it.
+    /// Waiting for one of several servers was approximated by Erlang's formula.
     SplitServers(StationId),
-    /// Arrivals of this class were taken as random, which they are not.
+    /// Arrivals of this class were taken as Poisson.
     NotPoisson(ClassId),
     /// The station's reserve was taken as never empty.
     ReserveIgnored(StationId),
 }
 
-/// Means of a network: the same figures from theory and from a simulation.
+/// Means of a network, from theory or from a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
-    /// The method that was used, never [`Method::Auto`]; `None` for a simulation.
+    /// The method used, never [`Method::Auto`]; `None` for a simulation.
     pub method: Option<Method>,
     /// In the order of [`Network::classes`].
     pub classes: Vec<ClassResult>,
     /// In the order of [`Network::stations`].
     pub stations: Vec<StationResult>,
-    /// What keeps the figures from being exact; empty: they are.
+    /// Why the figures are not exact; empty if they are.
     pub caveats: Vec<Caveat>,
 }
 
 /// Means of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassResult {
-    /// Requests done per second.
+    /// Requests completed per second.
     pub throughput_per_s: f64,
-    /// From issue to done, in seconds, thinking not included.
+    /// Time from issue to completion in seconds, without think time.
     pub response_s: f64,
-    /// Requests between issue and done.
+    /// Requests between issue and completion.
     pub outstanding: f64,
 }
 
 /// Means of one station.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StationResult {
-    /// Share of its servers that are busy, or of its highest rate that is used, 0 to 1; for a delay
-    /// the mean number present.
+    /// Utilisation of its servers, or of its highest rate, 0 to 1; for a delay the mean number
+    /// present.
     pub utilisation: f64,
     /// Requests waiting or in service.
     pub present: f64,
-    /// Requests per second that leave it.
+    /// Requests completed per second.
     pub throughput_per_s: f64,
-    /// Time a request spends here over its whole way, per class, in seconds.
+    /// Residence time of a request over its whole route, per class, in seconds.
     pub residence_s: Vec<f64>,
 }
 
 impl Solution {
-    /// Requests of all classes done per second.
+    /// Requests of all classes completed per second.
     pub fn throughput_per_s(&self) -> f64 {
         self.classes.iter().map(|class| class.throughput_per_s).sum()
     }
@@ -117,10 +117,10 @@ pub fn solve(network: &Network, method: Method) -> Result<Solution, ModelError> 
     Ok(solution)
 }
 
-/// Work that [`Method::Auto`] spends on an exact solution: some milliseconds.
+/// Work that [`Method::Auto`] spends on an exact solution: a few milliseconds.
 const EXACT_COST: u64 = 2_000_000;
 
-/// The method to be used, and what it adds to the caveats.
+/// The method to use, and its caveats.
 fn choose(
     network: &Network,
     closed: &Closed,
@@ -128,8 +128,8 @@ fn choose(
     method: Method,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Method, ModelError> {
-    // Open requests among several servers, and classes of different service in one line: the
-    // recursion does not know them.
+    // The recursion covers neither open requests at several servers nor different service times in
+    // one queue.
     let any = |test: &dyn Fn(&Center) -> bool| closed.centers.iter().any(test);
     let shared = any(&|center| {
         center.speeds.len() > 1 && center.members.iter().any(|k| load[*k].used > 0.0)
@@ -171,9 +171,9 @@ fn assemble(network: &Network, demands: &Demands, closed: &Closed, means: &Means
         stations: vec![StationResult::idle(classes); network.stations.len()],
         caveats: Vec::new(),
     };
-    // Station by station, for those are what lies together.
+    // Station by station, as data is station-major.
     for (station, result) in solution.stations.iter_mut().enumerate() {
-        // Where nobody waits, the demand is the time; queues follow.
+        // Without queueing the residence time is the demand; queues follow below.
         let speed = network.stations[station].servers.speed(1);
         for class in &closed.classes {
             result.residence_s[*class] = demands.demand_s(*class, station) / speed;
@@ -193,7 +193,7 @@ fn assemble(network: &Network, demands: &Demands, closed: &Closed, means: &Means
     solution
 }
 
-/// Everything that follows from throughputs and residences by Little's law.
+/// Everything that follows from throughputs and residence times by Little's law.
 fn totals(network: &Network, demands: &Demands, solution: &mut Solution) {
     for station in &solution.stations {
         for (class, residence_s) in solution.classes.iter_mut().zip(&station.residence_s) {

@@ -6,18 +6,18 @@ use crate::check::visits;
 use crate::queue::birth_death;
 use crate::{ModelError, Network, Servers, Service, Source, Step, Visit};
 
-/// What open classes do to a station.
+/// Load of open classes on a station.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Work that arrives, in servers.
+    /// Offered work, in servers.
     pub offered: f64,
-    /// Share of what the station can do that this is; 0 for a delay.
+    /// Its share of the station's capacity; 0 for a delay.
     pub used: f64,
 }
 
 /// # Errors
 ///
-/// [`ModelError::Overload`] when a station is asked for all it can do, or more.
+/// [`ModelError::Overload`] if a station is saturated.
 pub(super) fn load(network: &Network, demands: &Demands) -> Result<Vec<Load>, ModelError> {
     let mut loads = Vec::new();
     for (index, station) in network.stations.iter().enumerate() {
@@ -27,7 +27,7 @@ pub(super) fn load(network: &Network, demands: &Demands) -> Result<Vec<Load>, Mo
                 offered += demands.demand_s(class, index) / gap.mean_s;
             }
         }
-        // However many wait, the last of the rates holds.
+        // The last of the rates holds for any longer queue.
         let used = match &station.servers {
             Servers::Infinite => 0.0,
             servers => offered / servers.speed(u32::MAX),
@@ -41,7 +41,7 @@ pub(super) fn load(network: &Network, demands: &Demands) -> Result<Vec<Load>, Mo
     Ok(loads)
 }
 
-/// Adds the open classes to a solution that has the closed ones.
+/// Adds the open classes to a solution of the closed ones.
 pub(super) fn add(network: &Network, demands: &Demands, load: &[Load], solution: &mut Solution) {
     if network.classes.iter().all(|class| matches!(class.source, Source::Closed { .. })) {
         return;
@@ -69,14 +69,14 @@ pub(super) fn add(network: &Network, demands: &Demands, load: &[Load], solution:
     }
 }
 
-/// A station with one server to which all its requests come first of all, at random: it knows no
-/// other station, so that Pollaczek and Khinchine's formula is exact whatever the services are.
+/// A station with one server that all its requests visit first, with Poisson arrivals: it depends
+/// on no other station, so the Pollaczek–Khinchine formula is exact for any service.
 pub(super) struct FirstCome {
-    /// Mean work that is left of the service in flight, in seconds of waiting.
+    /// Mean residual work of the service in progress, in seconds of waiting.
     work_s: f64,
 }
 
-/// `None` when the station is no such station.
+/// `None` for any other station.
 pub(super) fn first_come(network: &Network, station: usize) -> Option<FirstCome> {
     if network.stations[station].servers != Servers::Count(1) {
         return None;
@@ -102,7 +102,7 @@ pub(super) fn first_come(network: &Network, station: usize) -> Option<FirstCome>
     Some(found)
 }
 
-/// How often a request is served at `station` in this step.
+/// Mean number of services at `station` in this step.
 fn chance_of(step: &Step, station: usize) -> f64 {
     let mut times = 0.0;
     visits(std::slice::from_ref(step), 1.0, &mut |visit, chance| {
@@ -124,7 +124,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Of the classes that have a throughput so far.
+    /// Of the classes with a throughput so far.
     fn of(station: usize, demands: &Demands, solution: &Solution) -> Crowd {
         let mut crowd = Crowd { present: 0.0, offered: 0.0 };
         for (class, result) in solution.classes.iter().enumerate() {
@@ -136,7 +136,7 @@ impl Crowd {
     }
 }
 
-/// Time at a station over service time, for open requests that find a `closed` crowd.
+/// Residence time over service time, for open requests that find a `closed` crowd.
 fn stretch(servers: &Servers, load: Load, closed: Crowd) -> f64 {
     if matches!(servers, Servers::Infinite) {
         return 1.0;

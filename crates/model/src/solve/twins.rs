@@ -1,42 +1,41 @@
-//! What the approximate methods iterate over: classes with their twins, and what they visit.
+//! Twin classes, and the centers they visit: what the approximate methods iterate over.
 //!
-//! Twins are classes that may be exchanged with each other, centers of their own included, and
-//! nothing changes: drives of one kind behind one adapter. In a fixed point all of them have the
-//! same queues, and in the network with a request less all but the one that lacks it. So they are
-//! one class with a count.
+//! Twins are classes that may be swapped, their own centers included, without changing the network:
+//! equal drives behind one adapter. In a fixed point all of them have the same queues, and in the
+//! network with a request less all but the one that lacks it. So they are one class with a count.
 
 use super::approximate::Crowd;
 use super::demand::{Center, Closed};
 
-/// What a class has to do with a center.
+/// A class at a center.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub class: usize,
     pub center: usize,
-    /// Nobody else comes there: each of the class's twins has such a center of its own.
+    /// No other class visits it: each twin has such a center of its own.
     pub alone: bool,
-    /// How many of the class's twins come to the center.
+    /// Number of twins that visit the center.
     pub visitors: f64,
     pub members: f64,
     /// Visits to one member.
     pub visits: f64,
-    /// One service, at the speed of one request alone.
+    /// Service time, at the speed of a lone request.
     pub alone_s: f64,
-    /// One service, at full speed.
+    /// Service time, at full speed.
     pub service_s: f64,
 }
 
-/// The network, a class for each set of twins. What is kept of a class is that of one of them.
+/// The network with a class per set of twins; data is that of one twin.
 pub(super) struct Problem {
-    /// Per class: how many twins it stands for.
+    /// Per class: number of twins.
     pub twins: Vec<f64>,
-    /// Per class: thinking and delays.
+    /// Per class: think time and delays.
     pub delay_s: Vec<f64>,
     /// Per center.
     pub crowds: Vec<Crowd>,
     /// Class by class.
     pub entries: Vec<Entry>,
-    /// Per class: where its entries begin; and their end.
+    /// Per class: start of its entries; and their end.
     pub begins: Vec<usize>,
     /// Per center: its entries.
     pub at: Vec<Vec<usize>>,
@@ -101,8 +100,8 @@ impl Problem {
         }
     }
 
-    /// The same with a request of one twin of `gone` less: that one is a class of its own then, the
-    /// last one.
+    /// The same with one request of a twin of `gone` less: that twin becomes a class of its own,
+    /// the last one.
     pub fn without(&self, gone: usize) -> Problem {
         let mut entries = self.entries[self.entries_of(gone)].to_vec();
         let mut less = Problem {
@@ -129,7 +128,7 @@ impl Problem {
         less
     }
 
-    /// Which entry one of the network without a request of `gone` was before.
+    /// The original entry of one in the network without a request of `gone`.
     pub fn before(&self, gone: usize, entry: usize) -> usize {
         let added = entry.checked_sub(self.entries.len());
         added.map_or(entry, |place| self.begins[gone] + place)
@@ -140,7 +139,7 @@ impl Problem {
         self.begins[class]..self.begins[class + 1]
     }
 
-    /// Whether these are the entries of classes that may be exchanged.
+    /// Whether these are entries of twins.
     fn are_twins(&self, one: &[Entry], other: &[Entry]) -> bool {
         let times = |entry: &Entry| (entry.members, entry.visits, entry.alone_s, entry.service_s);
         let pair = |(a, b): (&Entry, &Entry)| {
@@ -163,7 +162,7 @@ impl Entry {
     }
 }
 
-/// The centers that each class comes to.
+/// The centers that each class visits.
 pub(super) fn visits(closed: &Closed) -> Vec<Vec<usize>> {
     let mut of = vec![Vec::new(); closed.classes.len()];
     for (k, center) in closed.centers.iter().enumerate() {
