@@ -47,8 +47,8 @@ struct Event {
     result2: i64,
 }
 
-/// `struct aio_ring` of `fs/aio.c`: what stands before the events at the address that names a
-/// context. The kernel writes the tail, who takes the events the head.
+/// `struct aio_ring` of `fs/aio.c`: the header of the mapped ring, whose address is the context.
+/// The kernel writes the tail, the consumer the head.
 #[repr(C)]
 struct Header {
     id: u32,
@@ -61,16 +61,16 @@ struct Header {
     len_bytes: u32,
 }
 
-/// What a ring that is laid out so says of itself.
+/// Magic number of this layout.
 const MAGIC: u32 = 0xa10a_10a1;
 
-/// One read or write that goes beside the ring.
+/// A read or write that bypasses the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileIo {
-    /// Comes back with the answer.
+    /// Returned with the completion.
     pub(crate) data: u64,
     pub(crate) write: bool,
-    /// The write is durable when it is answered.
+    /// The write is durable at its completion.
     pub(crate) durable: bool,
     pub(crate) fd: RawFd,
     pub(crate) buf: *mut u8,
@@ -87,7 +87,7 @@ pub(crate) struct Aio {
 }
 
 impl Aio {
-    /// Fails at the system's limit (`fs.aio-max-nr`).
+    /// Fails at the limit of `fs.aio-max-nr`.
     pub(crate) fn open() -> io::Result<Aio> {
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context, which we own.
@@ -107,7 +107,7 @@ impl Aio {
     /// Queues an I/O for the next [`turn`](Self::turn).
     ///
     /// # Safety
-    /// The buffer stays valid and untouched until the answer.
+    /// The buffer stays valid and untouched until the completion.
     pub(crate) unsafe fn push(&mut self, op: FileIo) {
         const READ: u16 = 0;
         const WRITE: u16 = 1;
@@ -165,8 +165,7 @@ impl Aio {
         while head != tail && head < ring.events {
             let at =
                 self.context as usize + size_of::<Header>() + head as usize * size_of::<Event>();
-            // SAFETY: as many events as the ring has lie behind its header, and those before the
-            // tail are complete.
+            // SAFETY: the ring's events follow its header, and those before the tail are complete.
             let event = unsafe { (at as *const Event).read() };
             answers.push((event.data, event.result as i32));
             self.in_flight.lower(1);

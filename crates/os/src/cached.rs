@@ -17,7 +17,7 @@ impl OpenFile {
     ///
     /// # Errors
     ///
-    /// Those of the system; of a device, if we are not root.
+    /// Errors of the kernel; `EACCES` for a device without root.
     pub fn drop_cached(&self) -> io::Result<()> {
         if self.device {
             // SAFETY: the request takes no argument, and the descriptor is open.
@@ -32,12 +32,12 @@ impl OpenFile {
         self.advise(if random { libc::POSIX_FADV_RANDOM } else { libc::POSIX_FADV_SEQUENTIAL })
     }
 
-    /// Reads the bytes of a part of it, so that they stand in the page cache, and returns how many
-    /// there were before its end, or before `goes_on` said no.
+    /// Reads a range into the page cache; returns the bytes read before the end of the file, or
+    /// before `goes_on` said no.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the kernel.
     pub fn read_in(&self, part: Range<u64>, goes_on: &dyn Fn() -> bool) -> io::Result<u64> {
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut at = part.start;
@@ -69,7 +69,7 @@ mod test {
 
     #[test]
     fn what_is_on_the_device_can_be_dropped_from_the_cache() {
-        // Not where files live in memory only, as /tmp may.
+        // Not on tmpfs, as /tmp may be.
         let path = std::env::current_exe().unwrap().with_file_name("cached");
         fs::write(&path, vec![7; 1 << 20]).unwrap();
         let open = OpenFile::open(&path, true, Some(false)).unwrap();
@@ -84,7 +84,7 @@ mod test {
         open.expect(false).unwrap();
         let after = crate::cached_bytes(&open.file);
         fs::remove_file(&path).unwrap();
-        // Before Linux 6.5 nobody says.
+        // Unknown before Linux 6.5.
         if crate::file_system(&open.file).is_some_and(|name| name != "tmpfs") {
             assert!(before.is_none_or(|bytes| bytes > 0), "{before:?}");
             assert!(again.is_none_or(|bytes| bytes > 0), "{again:?}");

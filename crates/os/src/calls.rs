@@ -1,8 +1,8 @@
 //! Reads and writes of files in memory, by system calls of the submitting thread.
 //!
-//! Nothing can be gained there by asking first and waiting later: the call does the work. For files
-//! a call for each I/O is the least that the kernel can do. Block devices have a longer way, on
-//! which a batch of Linux's asynchronous interface costs little more and saves the entries.
+//! Asynchrony gains nothing here, as the call does the work. For files one call per I/O is the
+//! minimum. Block devices have a longer path, on which a batch of Linux AIO costs little more and
+//! saves system calls.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -13,16 +13,16 @@ use std::os::unix::fs::FileTypeExt;
 use crate::aio::{Aio, FileIo};
 use crate::device::Device;
 
-/// I/Os that are done in one turn, unless they are long: what is done can be asked for again
-/// while its lines are in the cache.
+/// I/Os of one turn, unless they are long: their completions are handled while the data is in the
+/// cache.
 const TURN: usize = 16;
 /// A turn ends after this many bytes.
 const TURN_BYTES: usize = 256 << 10;
-/// I/Os in a batch. Thousands of 4 KiB reads of compressed memory a second, one call for each and
-/// in batches of so many (medians of 9 and 11): 379 and 333 with 1, 404 and 399 with 4, 403 and 405
-/// with 8, 381 and 426 with 16, 434 with 32 (2 vCPUs, AMD EPYC, Linux 6.18).
+/// I/Os of a batch. Thousands of 4 KiB reads of zram a second, with one call each and in batches of
+/// this many (medians of 9 and 11): 379 and 333 with 1, 404 and 399 with 4, 403 and 405 with 8, 381
+/// and 426 with 16, 434 with 32 (2 vCPUs, AMD EPYC, Linux 6.18).
 const BATCH: usize = 32;
-/// Fewer are done by a call each.
+/// Fewer are done by one call each.
 const BATCH_LEAST: usize = 8;
 
 /// The I/Os of one core.
@@ -41,18 +41,19 @@ impl Calls {
     /// Queues an I/O for the next [`turn`](Self::turn).
     ///
     /// # Safety
-    /// The buffer stays valid and untouched, and the file open, until the answer.
+    /// The buffer stays valid and untouched, and the file open, until the completion.
     pub(crate) unsafe fn push(&mut self, io: FileIo) {
         self.queued.push_back(io);
     }
 
-    /// Does what was queued first, and appends its answers as (data, result) as io_uring has it.
+    /// Executes the I/Os queued first, and appends completions as (data, result), as of io_uring.
     pub(crate) fn turn(&mut self, answers: &mut Vec<(u64, i32)>) {
         // SAFETY: the promise of `push`.
         self.take(TURN, |io| answers.push((io.data, unsafe { call(&io) })));
     }
 
-    /// The same, with what is worth it in a batch. What `aio` does not answer now it does later.
+    /// The same, with a batch by AIO where that pays. What `aio` does not complete now it does
+    /// later.
     pub(crate) fn turn_with(&mut self, aio: &mut Aio, answers: &mut Vec<(u64, i32)>) {
         if self.queued.len() < BATCH_LEAST {
             return self.turn(answers);
@@ -62,7 +63,7 @@ impl Calls {
         aio.turn(answers);
     }
 
-    /// Takes so many, or fewer that are as long as a turn may be.
+    /// Takes this many, or as many as a turn may be long.
     fn take(&mut self, most: usize, mut each: impl FnMut(FileIo)) {
         let mut bytes = 0;
         for _ in 0..most {
@@ -76,7 +77,7 @@ impl Calls {
     }
 }
 
-/// The number of bytes, or the negative error.
+/// Returns the number of bytes, or a negative errno.
 ///
 /// # Safety
 /// The buffer has `io.len` bytes, which the kernel may read, or write.
@@ -97,8 +98,8 @@ unsafe fn call(io: &FileIo) -> i32 {
     }
 }
 
-/// Whether a file's reads and writes end within the call: a file on tmpfs or ramfs, or compressed
-/// memory that writes nothing back to a disk.
+/// Whether reads and writes of a file complete within the call: on tmpfs or ramfs, or on zram
+/// without a backing device.
 pub(crate) fn is_memory(file: &File) -> bool {
     const TMPFS: libc::__fsword_t = 0x0102_1994;
     const RAMFS: libc::__fsword_t = 0x8584_58f6;
@@ -114,7 +115,7 @@ pub(crate) fn is_memory(file: &File) -> bool {
 }
 
 fn is_compressed_memory(device: &Device) -> bool {
-    // Kernels without this file write nothing back.
+    // Kernels without this file have no writeback of zram.
     let backing = fs::read_to_string(format!("/sys/block/{}/backing_dev", device.disk));
     device.disk.starts_with("zram") && backing.map_or(true, |path| path.trim() == "none")
 }

@@ -1,4 +1,4 @@
-//! What control groups leave this process, for both versions of them: memory, processors, I/O.
+//! Limits of cgroups, of both versions, on this process: memory, CPU, I/O.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ mod tree;
 
 pub use self::limits::{CpuQuota, IoLimit, Limited, cpu_quota, io_limits, throttled};
 
-/// Memory that this process may still use.
+/// Memory available to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRoom {
-    /// How much, in bytes.
+    /// In bytes.
     pub available_bytes: u64,
-    /// What bounds it, where that is not the host itself.
+    /// The limit, if it is not the host's memory.
     pub limit: Option<MemoryLimit>,
 }
 
 /// A memory cgroup with a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// The cgroup, as it is called below its mount point.
+    /// Path of the cgroup below the mount point.
     pub cgroup: PathBuf,
     /// Its limit in bytes.
     pub limit_bytes: u64,
@@ -36,14 +36,14 @@ impl std::fmt::Display for MemoryLimit {
     }
 }
 
-/// Limits from here on are none: version 1 writes the longest number of whole pages.
+/// No limit from here on: version 1 reports the largest number of whole pages.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
 
-/// The files of one version.
+/// File names of one version.
 struct Files {
     limit: &'static str,
     usage: &'static str,
-    /// The line of `memory.stat` that tells what can be reclaimed at once.
+    /// The line of `memory.stat` with the memory that is reclaimable at once.
     reclaimable: &'static str,
 }
 
@@ -55,8 +55,8 @@ const V1: Files = Files {
 const V2: Files =
     Files { limit: "memory.max", usage: "memory.current", reclaimable: "inactive_file " };
 
-/// What the host has available and what the process's cgroup, and each above it, leaves of it:
-/// the least of these. `None` where the system tells neither.
+/// The least of the host's available memory and the room in the process's cgroup and its parents.
+/// `None` where unknown.
 pub fn memory_room() -> Option<MemoryRoom> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (cgroups, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
@@ -68,14 +68,14 @@ fn least(host: Option<u64>, rooms: Vec<MemoryRoom>) -> Option<MemoryRoom> {
     host.into_iter().chain(rooms).min_by_key(|room| room.available_bytes)
 }
 
-/// The room in each cgroup with a limit. The files lie below `root`.
+/// The room in each cgroup with a limit. All files are below `root`.
 fn rooms(root: &Path, cgroups: &str, mounts: &str) -> Vec<MemoryRoom> {
     let groups = groups(root, cgroups, mounts, "memory").into_iter();
     let files = |unified| if unified { &V2 } else { &V1 };
     groups.filter_map(|group| room(&group.folder, &group.name, files(group.is_unified))).collect()
 }
 
-/// The room in one cgroup, if it has a limit.
+/// The room in a cgroup, if it has a limit.
 fn room(folder: &Path, cgroup: &Path, files: &Files) -> Option<MemoryRoom> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let number = |name: &str| read(name)?.trim().parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! The clock of the data path: the processor's counter where it can be trusted.
+//! The clock of the data path: the TSC where it can be trusted.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -7,9 +7,8 @@ use block::Nanos;
 
 /// A monotonic clock whose zero is the same for all threads of the process.
 ///
-/// A reading of the time-stamp counter takes about 8 ns, one of the system's clock 20 ns or more.
-/// The counter is used where the kernel itself uses it as its clock source, which it only does
-/// while the counter runs at one rate on all cores.
+/// Reading the TSC takes about 8 ns, the system clock 20 ns or more. The TSC is used if it is the
+/// kernel's clock source, as it then runs at one rate on all CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -23,12 +22,11 @@ struct Counter {
     ns_per_tick_q32: u64,
 }
 
-/// How long the counter is compared with the system's clock: an error of 100 ns in one reading is
-/// 5 parts in a million.
+/// How long the TSC is compared with the system clock: an error of 100 ns in a reading is 5 ppm.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Clock {
-    /// The clock of this process. The first call takes 20 ms to calibrate.
+    /// The clock of this process. The first call calibrates it for 20 ms.
     pub fn get() -> Clock {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(Clock::calibrate)
@@ -51,7 +49,7 @@ impl Clock {
         self.counter.is_some()
     }
 
-    /// What a reading takes in nanoseconds: the mean of ten thousand.
+    /// Mean cost of a reading in nanoseconds, of ten thousand.
     pub fn cost_ns(&self) -> f64 {
         const READINGS: u32 = 10_000;
         let begin = self.now();
@@ -75,7 +73,7 @@ impl Clock {
     }
 }
 
-/// Both clocks at the same moment: of several readings the one least interrupted.
+/// Both clocks at the same moment: the least interrupted of several readings.
 fn reading() -> (Instant, u64) {
     let one = || {
         let before = ticks();
@@ -110,8 +108,8 @@ mod test {
     #[test]
     fn agrees_with_the_system_and_never_goes_back() {
         let clock = Clock::get();
-        // Ours between two of the system's: a thread that is kept from its processor between them
-        // makes them lie apart, and not the clocks differ.
+        // Our reading between two of the system clock: a preemption between them widens the bounds
+        // instead of failing the test.
         let both = || (Instant::now(), clock.now(), Instant::now());
         let begin = both();
         let mut last = begin.1;

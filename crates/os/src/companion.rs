@@ -1,7 +1,7 @@
 //! Two loops on one thread: a core that runs another core's loop in each of its own turns.
 //!
-//! The two ends of a connection that share a processor exchange their data while they are in its
-//! cache, if they take turns: one thread for both decides when, two leave it to the scheduler.
+//! Two ends of a connection on one CPU exchange their data while it is in the cache, if one thread
+//! runs them in turns; with two threads the scheduler decides.
 
 use std::cell::RefCell;
 use std::io;

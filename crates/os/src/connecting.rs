@@ -15,11 +15,11 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Begins to connect to `address` without blocking.
+    /// Starts to connect to `address` without blocking.
     ///
     /// # Errors
     ///
-    /// When no socket can be created, or there is no route to the address.
+    /// No socket can be created, or there is no route to the address.
     pub fn begin(address: SocketAddr) -> io::Result<Connecting> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         avoid_pacing(&socket, address);
@@ -36,13 +36,13 @@ impl Connecting {
     pub fn look(&mut self) -> Option<io::Result<TcpStream>> {
         let socket = self.socket.as_ref()?;
         if socket.peer_addr().is_err() {
-            // Not connected: refused, or not yet.
+            // Not connected: refused, or pending.
             let error = socket.take_error().unwrap_or_else(Some)?;
             self.socket = None;
             return Some(Err(error));
         }
         let socket = self.socket.take()?;
-        // Sends and receives wait in the ring, which must not see this flag.
+        // Sends and receives block in the ring, which must not see this flag.
         Some(socket.set_nonblocking(false).map(|()| socket.into()))
     }
 }
@@ -53,7 +53,7 @@ mod test {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    /// What comes of it, after some looks.
+    /// The result, after some polls.
     fn outcome(address: SocketAddr) -> io::Result<TcpStream> {
         let mut connecting = Connecting::begin(address)?;
         for _ in 0..1000 {
@@ -76,7 +76,7 @@ mod test {
         assert_eq!(outcome(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 
-    /// A listener that takes no more, as behind a firewall: nothing comes back.
+    /// A listener with a full backlog drops SYNs, as a firewall does.
     #[test]
     fn who_does_not_answer_is_not_waited_for() {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

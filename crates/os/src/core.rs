@@ -28,13 +28,13 @@ use crate::wait::Patience;
 use crate::waker::WakerState;
 use crate::watch::WatchState;
 
-/// I/Os of files go to the kernel in parts at least so small: the device gets to work on the first
-/// while the next are prepared, instead of when all are. A virtual disk at depth 64 does 101k
-/// 4 KiB reads a second so, and 91k with all at once.
+/// Files' I/Os are submitted in parts of at least this many: the device starts on the first while
+/// the next are prepared. A virtual disk at depth 64 does 101k reads of 4 KiB a second so, and 91k
+/// with all submitted at once.
 const PART: usize = 2;
 /// After many completions at once the core is busy, and a part is this fraction of them.
 const PARTS_OF_MANY: usize = 8;
-/// How long a dropped core waits for the kernel to hand its buffers back.
+/// How long a dropped core waits for the kernel to release its buffers.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
 /// Names a socket, listener or file of one core.
@@ -50,10 +50,10 @@ pub struct Core {
 }
 
 impl Core {
-    /// Makes the reactor of the calling thread, which lends buffers from `pool`.
+    /// Creates the reactor of the calling thread, with buffers of `pool`.
     pub fn open(pool: Pool) -> Result<Core, OpenRingError> {
-        // Sleeps of this thread end when they were to, not up to 50 µs later.
-        // SAFETY: a system call without pointers; where it is refused, sleeps are less exact.
+        // Timers of this thread expire on time, not up to 50 µs later.
+        // SAFETY: a system call without pointers; if it is refused, sleeps are less exact.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
         let mut ring = Ring::open()?;
         let receive = ReceiveBuffers::new(&mut ring)?;
@@ -111,13 +111,13 @@ impl Core {
         self.state.borrow_mut().ring().features
     }
 
-    /// Submits all that is queued and reaps completions, in one entry into the kernel: `ready` gets
-    /// each socket, listener, file or waker with events, once.
+    /// Submits everything queued and reaps completions, in one system call: each socket, listener,
+    /// file or waker with events is appended to `ready`, once.
     ///
-    /// With nothing new it waits: it spins for 50 µs, or up to 400 µs if it worked as long before,
-    /// then sleeps, until there is news or `until` has come. A turn that sleeps with 10 ms or more
-    /// left ends without news, too, 0.2 ms before `until` or earlier: the caller looks again.
-    /// `None` waits for news alone; a time that has passed does not wait.
+    /// Without events it waits: it spins for 50 µs, or up to 400 µs if it worked as long before,
+    /// then sleeps, until an event or `until`. A sleep with 10 ms or more left also ends without
+    /// events, 0.2 ms before `until` or earlier: the caller calls again. `None` waits for events
+    /// only; a past time does not wait.
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         state.timed(Doing::Turn, |state| self.take_turn(state, until))?;
@@ -128,7 +128,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same; those with events are in [`CoreState::ready`].
+    /// The same; events are in [`CoreState::ready`].
     #[inline]
     fn take_turn(&self, state: &mut CoreState, until: Option<Nanos>) -> io::Result<()> {
         self.turn_companion(state)?;
@@ -204,19 +204,19 @@ const KINDS: [Kind; 8] = [
 
 /// State of a core that operations and completions touch.
 pub(crate) struct CoreState {
-    /// Present until the drop, which drops it before the buffers registered with the kernel.
+    /// Present until the drop, which precedes that of the registered buffers.
     pub(crate) ring: Option<Ring>,
     pub(crate) receive: ReceiveBuffers,
     pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
-    /// I/Os of files that the ring is not for, and the answers to them.
+    /// I/Os that bypass the ring, and their completions.
     pub(crate) calls: Calls,
     /// I/Os that may be submitted in batches.
     pub(crate) batches: Calls,
     pub(crate) aio: Option<Aio>,
-    /// Rings for files that are polled, one for each manner in use.
+    /// Rings for polled files, one for each kind of polling in use.
     pub(crate) polled: Vec<PolledRing>,
-    /// Rings for NVMe commands, likewise.
+    /// Rings for NVMe commands.
     pub(crate) commands: Vec<CommandRing>,
     answers: Vec<(u64, i32)>,
     /// Sockets that wait for a receive buffer.
@@ -229,29 +229,29 @@ pub(crate) struct CoreState {
     reaped: usize,
     /// Operations in flight; a multishot counts as one until it ends.
     pub(crate) in_flight: usize,
-    /// Operations in flight of wakers, which have one each.
+    /// Operations in flight of wakers, one each.
     pub(crate) wakers: usize,
     /// Whether other threads compete for this CPU.
     pub(crate) crowd: Crowd,
     pub(crate) patience: Patience,
-    /// I/Os in flight of files behind a kernel thread.
+    /// I/Os in flight of files served by a kernel thread.
     pub(crate) behind_threads: usize,
-    /// Sockets whose owners hold them.
+    /// Sockets not yet dropped by their owners.
     pub(crate) live_sockets: usize,
-    /// The lone socket that gets its data by system calls, and a buffer for what comes next.
+    /// The lone socket that receives by system calls, and a buffer for its next data.
     pub(crate) direct: Option<u32>,
     /// It had data in the last turn, which polled nothing else.
     pub(crate) heard_direct: bool,
     pub(crate) spare: Option<Buf>,
-    /// For sends by reference; made when it is first needed.
+    /// For zero-copy sends; created on first use.
     pub(crate) pipe: Option<Pipe>,
-    /// Another loop on this thread.
+    /// A companion loop on this thread.
     pub(crate) company: Option<Company>,
     /// Placement of this core, if it follows its peers.
     pub(crate) guest: Option<Guest>,
     /// Records the activity of this core, if enabled.
     pub(crate) record: Option<Box<Record>>,
-    /// Where the buffers of a chain go when it is sent, or its socket is gone.
+    /// Pool that takes the buffers of sent chains and closed sockets.
     pub(crate) pool: Pool,
 }
 
@@ -390,7 +390,7 @@ impl CoreState {
         self.answers = answers;
     }
 
-    /// Submits I/Os of files that were queued, if they are enough.
+    /// Submits queued I/Os of files, if there are enough.
     #[inline]
     pub(crate) fn submit_some(&mut self) -> io::Result<()> {
         self.queued_files += 1;
@@ -401,14 +401,14 @@ impl CoreState {
         self.timed(Doing::Enter, |state| state.ring().submit())
     }
 
-    /// Whether I/Os are in flight that complete outside of the ring.
+    /// Whether I/Os in flight complete outside of the ring.
     pub(crate) fn must_look(&self) -> bool {
         let aio = self.aio.as_ref().is_some_and(|aio| aio.pending() > 0);
         let calls = self.calls.pending() + self.batches.pending();
         aio || calls > 0 || self.polled_in_flight() + self.commands_in_flight() > 0
     }
 
-    /// Ends all operations, so that the kernel gives every buffer back.
+    /// Cancels all operations, so that the kernel releases every buffer.
     fn drain(&mut self) -> bool {
         for index in 0..self.slots.len() as u32 {
             self.abandon(index);
@@ -443,7 +443,7 @@ impl CoreState {
 
 impl Drop for CoreState {
     fn drop(&mut self) {
-        // Waits for the I/Os in flight there.
+        // Waits for its I/Os in flight.
         self.aio = None;
         let quiet = self.drain();
         self.ring = None;

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Bytes that this process moved to and from storage since it began. Reads that the page cache or
-/// a hole answered are not among them. `None` where the kernel does not count.
+/// Bytes that this process read from and wrote to storage since it started. Reads from the page
+/// cache or holes do not count. `None` where the kernel does not count.
 pub fn process_io() -> Option<[u64; 2]> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     Some([keyed(&text, "read_bytes:")?, keyed(&text, "write_bytes:")?])
 }
 
-/// TCP segments of the whole host since boot: sent, and of them sent again (RFC 4022
-/// `tcpOutSegs` and `tcpRetransSegs`; Linux does not count the second among the first).
+/// TCP segments of the whole host since boot: sent, and retransmitted (RFC 4022 `tcpOutSegs` and
+/// `tcpRetransSegs`; Linux does not count the latter in the former).
 pub fn tcp_segments() -> Option<[u64; 2]> {
     tcp_of(&fs::read_to_string("/proc/net/snmp").ok()?)
 }
@@ -26,14 +26,14 @@ fn tcp_of(text: &str) -> Option<[u64; 2]> {
     Some([number("OutSegs")?, number("RetransSegs")?])
 }
 
-/// The clock source that the kernel uses, as `tsc`.
+/// The kernel's clock source, such as `tsc`.
 pub fn clock_source() -> Option<String> {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// CPU time of each kernel thread since boot in seconds, by number, with its name: softirqs, block
-/// layer and file systems work in them on behalf of programs.
+/// CPU time of each kernel thread since boot in seconds, by thread id, with its name: softirqs,
+/// block layer and file systems use them for programs.
 pub fn kernel_threads() -> BTreeMap<u32, (String, f64)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -45,7 +45,7 @@ pub fn kernel_threads() -> BTreeMap<u32, (String, f64)> {
         .collect()
 }
 
-/// Name and seconds of a thread of the kernel; `None` for a program.
+/// Name and seconds of a kernel thread; `None` for a user thread.
 fn kernel_thread(stat: &str) -> Option<(String, f64)> {
     /// `PF_KTHREAD` of linux/sched.h.
     const KERNEL: u64 = 0x0020_0000;

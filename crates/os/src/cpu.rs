@@ -7,17 +7,17 @@ pub fn allowed() -> Vec<usize> {
     allowed_of(0)
 }
 
-/// The processor after the calling thread's among those that the process was given; `None` where
-/// it has one only. A thread that is [pinned](pin) has neighbours all the same.
+/// The next CPU after the calling thread's among those of the process; `None` if it has only one.
+/// Works in a [pinned](pin) thread, too.
 pub(crate) fn neighbour() -> Option<usize> {
-    // The first thread of the process, which nobody pins.
+    // The main thread, which is never pinned.
     let all = allowed_of(std::process::id() as libc::pid_t);
     let here = here()?;
     let next = all.iter().find(|cpu| **cpu > here).or(all.first());
     next.copied().filter(|cpu| *cpu != here)
 }
 
-/// The processor that the calling thread is on.
+/// The CPU of the calling thread.
 pub(crate) fn here() -> Option<usize> {
     // SAFETY: a call without arguments.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
@@ -50,25 +50,25 @@ pub fn online() -> Vec<usize> {
     parse_list(text.trim()).filter(|cpus| !cpus.is_empty()).unwrap_or_else(allowed)
 }
 
-/// CPUs of a NUMA node; `None` where the host has no such node.
+/// CPUs of a NUMA node; `None` if there is no such node.
 pub fn of_node(node: usize) -> Option<Vec<usize>> {
     let path = format!("/sys/devices/system/node/node{node}/cpulist");
     let cpus = parse_list(std::fs::read_to_string(path).ok()?.trim())?;
     if cpus.is_empty() { None } else { Some(cpus) }
 }
 
-/// NUMA nodes of this host that have CPUs: one on most hosts.
+/// NUMA nodes with CPUs: one on most hosts.
 pub fn nodes() -> Vec<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/node/has_cpu").unwrap_or_default();
     parse_list(text.trim()).unwrap_or_default()
 }
 
-/// The NUMA node of a CPU; `None` where the system does not tell.
+/// The NUMA node of a CPU; `None` where unknown.
 pub fn node_of(cpu: usize) -> Option<usize> {
     nodes().into_iter().find(|node| of_node(*node).is_some_and(|cpus| cpus.contains(&cpu)))
 }
 
-/// Bytes of the largest cache of the processors; `None` where the system does not tell.
+/// Bytes of the largest CPU cache; `None` where unknown.
 pub fn cache_bytes() -> Option<u64> {
     let read = |index: u32| {
         let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
@@ -78,7 +78,7 @@ pub fn cache_bytes() -> Option<u64> {
     (0..8).filter_map(read).max()
 }
 
-/// A list as the kernel writes it: `0-3,8`.
+/// Parses a CPU list of the kernel: `0-3,8`.
 fn parse_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -102,7 +102,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Name of the processor, as the kernel shows it; `unknown` where it shows none.
+/// Model name of the CPU; `unknown` where the kernel shows none.
 pub fn model() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("model name"));

@@ -1,17 +1,16 @@
 //! Whether other threads compete for the CPU of a waiting core.
 //!
-//! A thread that yields beside one that computes is behind it for a whole slice, some
-//! milliseconds, and one that sleeps is let in when what it waits for comes. So a core that has
-//! seen two long yields one after the other sleeps instead, for a while; where nobody computes,
-//! yields are short.
+//! A thread that yields beside a CPU-bound one waits for a whole time slice, some milliseconds; a
+//! thread that sleeps preempts it when its event comes. So a core that saw two long yields in a row
+//! sleeps instead, for a while; without CPU-bound threads yields are short.
 
 use block::Nanos;
 
-/// A yield that lasts so long was the slice of a thread that computes: two loops that share a core
-/// hand it over after some microseconds.
+/// A yield this long was a CPU-bound thread's slice: two loops that share a CPU hand it over within
+/// microseconds.
 const SLICE: Nanos = Nanos(500_000);
-/// Two such yields within this time are no chance: a host that takes its processor away for a
-/// moment looks like one.
+/// Two such yields within this time are no accident: a hypervisor that takes the CPU away for a
+/// moment causes one.
 const TOGETHER: Nanos = Nanos::from_millis(20);
 /// How often a core checks whether others still compete.
 const FOR: Nanos = Nanos::from_millis(100);

@@ -9,14 +9,14 @@ use crate::mount::Mount;
 use crate::stack::Stack;
 
 /// `LOOP_GET_STATUS64` of linux/loop.h, and the length of its `struct loop_info64`, which begins
-/// with the number of the file system.
+/// with the device number of the file system.
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
 const LOOP_STATUS_BYTES: usize = 232;
 
 /// A block device or a partition of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// The kernel's name, as `vda` or `vda1`.
+    /// Kernel name, such as `vda` or `vda1`.
     pub name: String,
     /// Name of the whole disk.
     pub disk: String,
@@ -28,7 +28,7 @@ pub struct Device {
 pub struct DeviceCounters {
     /// Reads completed.
     pub reads: u64,
-    /// Reads merged with a neighbour, which are in no other count.
+    /// Reads merged with others, which count nowhere else.
     pub merged_reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -36,11 +36,11 @@ pub struct DeviceCounters {
     pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
-    /// Writes merged with a neighbour, likewise.
+    /// Writes merged with others.
     pub merged_writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// The same for writes.
+    /// Sum of the durations of writes, in milliseconds.
     pub write_ms: u64,
     /// Busy time, in milliseconds.
     pub busy_ms: u64,
@@ -52,32 +52,32 @@ pub struct DeviceCounters {
     pub trimmed_bytes: u64,
 }
 
-/// Queue settings of a disk in the block layer. `None` where the system does not tell.
+/// Queue settings of a disk in the block layer. `None` where unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSettings {
     /// The active I/O scheduler.
     pub scheduler: Option<String>,
     /// 0 merges neighbouring I/Os, 1 only simple ones, 2 none.
     pub nomerges: Option<u64>,
-    /// Where completions run: 0 anywhere, 1 in the group of cores that asked, 2 on the core.
+    /// CPU of completions: 0 any, 1 in the group of the submitting CPU, 2 the submitting CPU.
     pub rq_affinity: Option<u64>,
-    /// Latency to which writeback is throttled in microseconds; 0 is never.
+    /// Target latency of writeback throttling in microseconds; 0 for none.
     pub wbt_us: Option<u64>,
-    /// Read ahead of sequential buffered reads in bytes.
+    /// Read-ahead of sequential buffered reads in bytes.
     pub read_ahead_bytes: Option<u64>,
     /// Longest I/O before it is split, in bytes.
     pub most_bytes: Option<u64>,
     /// Rotational.
     pub rotational: Option<bool>,
-    /// It has poll queues.
+    /// Whether it has poll queues.
     pub polls: Option<bool>,
-    /// It has a volatile write cache.
+    /// Whether it has a volatile write cache.
     pub volatile_cache: Option<bool>,
 }
 
 impl Device {
-    /// The device that `file` is, or that its file system lies on; `None` for memory, networks and
-    /// file systems over several devices.
+    /// The device that `file` is, or that its file system is on; `None` for memory, network file
+    /// systems and file systems on several devices.
     pub fn under(file: &File) -> Option<Device> {
         Stack::of(file).top
     }
@@ -89,7 +89,7 @@ impl Device {
         Device::of_link(Path::new(&format!("/sys/dev/block/{}", pair(number))))
     }
 
-    /// The device that a link in `/sys` leads to.
+    /// The device that a link in `/sys` points to.
     pub(crate) fn of_link(link: &Path) -> Option<Device> {
         Device::of_folder(fs::canonicalize(link).ok()?)
     }
@@ -103,13 +103,12 @@ impl Device {
         Some(Device { name: name(&folder)?, disk: name(whole)?, folder })
     }
 
-    /// Whether a thread of this host's kernel does its work: a loop device.
+    /// Whether a kernel thread of this host does its I/O: a loop device.
     pub fn has_thread(&self) -> bool {
         self.disk.starts_with("loop")
     }
 
-    /// Whether its disk is memory of this host, or nothing at all: a RAM disk, a compressed one,
-    /// one of the kernel's for tests.
+    /// Whether its disk is memory of this host or a test device: brd, zram, null_blk, scsi_debug.
     pub fn is_memory(&self) -> bool {
         let numbered = |name: &str| {
             let number = self.disk.strip_prefix(name).unwrap_or_default();
@@ -119,19 +118,19 @@ impl Device {
             || self.of_whole("device/model").is_some_and(|model| model == "scsi_debug")
     }
 
-    /// The devices below it: those of a device mapper or an MD array.
+    /// The devices below a device mapper or MD device.
     pub(crate) fn made_of(&self) -> Vec<Device> {
         let folder = self.whole().join("slaves");
         entries(&folder).iter().filter_map(|name| Device::of_link(&folder.join(name))).collect()
     }
 
-    /// Whether a hypervisor shows it, and not what it is made of.
+    /// Whether it is paravirtual: what is below it is unknown.
     pub fn is_virtual(&self) -> bool {
         let driver = fs::canonicalize(self.whole().join("device/driver")).ok();
         driver.is_some_and(|path| path.ends_with("virtio_blk"))
     }
 
-    /// Number of its whole disk, as `254:0`.
+    /// Device number of its whole disk, such as `254:0`.
     pub fn disk_number(&self) -> Option<String> {
         self.of_whole("dev")
     }
@@ -141,7 +140,7 @@ impl Device {
         self.of_whole("size")?.parse::<u64>().ok()?.checked_mul(512)
     }
 
-    /// Its NUMA node; `None` where the system does not tell, or there is only one.
+    /// Its NUMA node; `None` where unknown, or with a single node.
     pub fn node(&self) -> Option<usize> {
         let above = self.whole().ancestors().map(|folder| folder.join("numa_node"));
         let inner = ["device/numa_node", "device/device/numa_node"].map(|it| self.whole().join(it));
@@ -154,8 +153,7 @@ impl Device {
         Some(fs::read_to_string(self.whole().join(file)).ok()?.trim().to_owned())
     }
 
-    /// Whether its disk is a file that the kernel reads and writes through the page cache: a loop
-    /// device that nobody told otherwise.
+    /// Whether its disk is a loop device that uses the page cache, the default.
     pub fn is_cached(&self) -> bool {
         let dio = fs::read_to_string(self.whole().join("loop/dio"));
         dio.is_ok_and(|text| text.trim() == "0")
@@ -188,8 +186,8 @@ impl Device {
         Some(text.trim().to_owned()).filter(|serial| !serial.is_empty())
     }
 
-    /// A name that it keeps when the system starts again and finds its disks in another order, with
-    /// the number of the partition behind it; `None` where nothing on the disk tells one.
+    /// A persistent name of it, with the partition number: the same after a reboot that reorders
+    /// disks; `None` without an identity on the disk.
     pub fn lasting_name(&self) -> Option<String> {
         let read = |file: &str| fs::read_to_string(self.whole().join(file)).ok();
         let whole = ["wwid", "device/wwid", "dm/uuid", "md/uuid", "loop/backing_file"];
@@ -201,13 +199,13 @@ impl Device {
         }
     }
 
-    /// The file that its disk is made of: that of a loop device.
+    /// The backing file of a loop device.
     pub fn backing_file(&self) -> Option<PathBuf> {
         let path = fs::read_to_string(self.whole().join("loop/backing_file")).ok()?;
         Some(PathBuf::from(path.trim_end_matches('\n')))
     }
 
-    /// Number of the file system, as `stat` gives it, that the file of a loop device lies on.
+    /// Device number of the file system with the backing file of a loop device.
     pub(crate) fn backing_number(&self) -> Option<u64> {
         let disk = File::open(Path::new("/dev").join(&self.disk)).ok()?;
         let mut status = [0_u64; LOOP_STATUS_BYTES / 8];
@@ -235,7 +233,7 @@ impl Device {
         found
     }
 
-    /// Its folder and those of its partitions.
+    /// Its directory and those of its partitions.
     fn parts(&self) -> Vec<PathBuf> {
         let names = entries(&self.folder);
         let inner = names.into_iter().map(|name| self.folder.join(name));
@@ -244,7 +242,7 @@ impl Device {
     }
 }
 
-/// Names in a folder, sorted; none where there is no such folder.
+/// Names in a directory, sorted; none if it does not exist.
 fn entries(folder: &Path) -> Vec<String> {
     let read = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -253,12 +251,12 @@ fn entries(folder: &Path) -> Vec<String> {
     names
 }
 
-/// As `8:1`.
+/// Formats a device number: `8:1`.
 pub(crate) fn pair(number: u64) -> String {
     format!("{}:{}", libc::major(number), libc::minor(number))
 }
 
-/// Where the device of a number is mounted and what the mount's source is, by proc(5).
+/// Mount point and source of a device number, by proc(5).
 fn mount_of<'a>(table: &'a str, number: &str) -> Option<(&'a str, &'a str)> {
     table.lines().find_map(|line| {
         let (front, back) = line.split_once(" - ")?;
@@ -268,7 +266,7 @@ fn mount_of<'a>(table: &'a str, number: &str) -> Option<(&'a str, &'a str)> {
     })
 }
 
-/// The file system that a file lies on, as `ext4`, by the table of mounts.
+/// The file system of a file, such as `ext4`, by the mount table.
 pub fn file_system(file: &File) -> Option<String> {
     let number = || file.metadata().ok().map(|about| pair(about.dev()));
     let mount = Mount::of(file).or_else(|| Mount::of_number(&number()?))?;

@@ -1,12 +1,12 @@
 //! Direct I/O of a single socket: plain system calls instead of the ring.
 //!
-//! A core with one socket has nothing to gather: going through the ring only adds a second entry
-//! into the kernel to each exchange. Such a socket is polled by non-blocking receives while the
-//! core spins, and sent on at once: 8.7 µs an exchange instead of 10.8 µs (512 B, depth 1, both
-//! ends spinning, near). Before the core sleeps, the ring is asked to tell when data come.
+//! A core with one socket has nothing to batch: the ring would only add a second system call per
+//! exchange. Such a socket is polled by non-blocking receives while the core spins, and sent on at
+//! once: 8.7 µs an exchange instead of 10.8 µs (512 B, depth 1, both ends spinning, near). Before
+//! the core sleeps, it arms a poll in the ring.
 //!
-//! Of two sockets the younger gets this way, because the older may be the quiet admin queue of an
-//! NVMe association. A third ends it.
+//! Of two sockets the younger is direct, because the older may be the quiet admin queue of an NVMe
+//! association. A third socket ends it.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -18,7 +18,7 @@ use io_uring::types::Fd;
 use crate::core::{CoreState, Kind};
 use crate::socket::End;
 
-/// With at most so many sockets on a core, one of them is direct.
+/// One socket is direct while a core has at most this many.
 const FEW: usize = 2;
 
 /// How a socket receives.
@@ -37,7 +37,7 @@ pub(crate) struct Arrival {
 }
 
 impl CoreState {
-    /// Decides how a new socket gets its data, and takes the ring for one that was alone so far.
+    /// Decides how a new socket receives, and moves a socket that was alone to the ring.
     pub(crate) fn begin_receiving(&mut self, index: u32) {
         if let Some(other) = self.direct.take() {
             self.socket(other).mode = Mode::Ring;
@@ -84,24 +84,23 @@ impl CoreState {
         self.mark_ready(index);
     }
 
-    /// Whether a turn begins with the ring, not with the lone socket. That one goes first, as after
-    /// a rest the ring tells of its data, too, and takes an entry into the kernel for it. But what
-    /// is queued goes at once, and news of the ring wait for one turn at most.
+    /// Whether a turn begins with the ring instead of the direct socket. That one goes first, as
+    /// after a rest the ring reports its data, too, and costs a system call. But queued submissions
+    /// go at once, and events of the ring wait for one turn at most.
     #[inline]
     pub(crate) fn is_turn_of_ring(&mut self) -> bool {
         let after_direct = std::mem::take(&mut self.heard_direct);
         after_direct || self.direct.is_none() || self.ring().has_submission()
     }
 
-    /// Lets the acknowledgement of the next data go with what is sent next, or 40 ms later. After
-    /// a rest the kernel does not expect that there will be an answer, and acknowledges before
-    /// the data are handed over.
+    /// Delays the ACK of the next data until the next send, or for 40 ms. After a rest the kernel
+    /// does not expect a response, and acknowledges before the data is delivered.
     pub(crate) fn delay_acknowledgement(&mut self, index: u32) {
         let fd = self.socket(index).fd.as_raw_fd();
         let (level, off) = (libc::IPPROTO_TCP, 0 as libc::c_int);
         let (value, len) = ((&raw const off).cast(), size_of_val(&off) as libc::socklen_t);
-        // SAFETY: the kernel reads the number that we own, of the size that we name. If it
-        // refuses, the acknowledgement goes at once.
+        // SAFETY: the kernel reads an integer that we own, of the given size. If it refuses, the
+        // ACK goes at once.
         unsafe { libc::setsockopt(fd, level, libc::TCP_QUICKACK, value, len) };
     }
 
@@ -129,7 +128,7 @@ impl CoreState {
         self.socket(index).watched = false;
         match self.socket(index).mode {
             Mode::Direct => self.receive_direct(),
-            // An error of the poll shows in the receive.
+            // The receive will report an error of the poll.
             Mode::Ring if result != -libc::ECANCELED => self.wait_for_buffer(index),
             Mode::Ring => {}
         }

@@ -1,8 +1,8 @@
-//! What the kernel says when a call fails.
+//! Names and classes of errnos.
 
 use std::io::Error;
 
-/// An errno by its name and in the words of the C library: `EIO (5): Input/output error`.
+/// An errno with its name and the text of the C library: `EIO (5): Input/output error`.
 pub fn errno_words(errno: i32) -> String {
     let said = Error::from_raw_os_error(errno).to_string();
     let words = said.split(" (os error").next().unwrap_or_default();
@@ -12,13 +12,13 @@ pub fn errno_words(errno: i32) -> String {
     }
 }
 
-/// Whether an errno says that a file system, or what its user may have of it, is full.
+/// Whether an errno means that a file system or quota is full.
 pub fn is_full(errno: i32) -> bool {
     [libc::ENOSPC, libc::EDQUOT].contains(&errno)
 }
 
-/// What helps against an error that says that no file can be opened, to stand behind it; nothing
-/// for any other error.
+/// The remedy for an error that means no file can be opened, to be appended to it; empty for any
+/// other error.
 pub fn files_remedy(error: &Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => ": raise the limit of open files (ulimit -n)",
@@ -26,12 +26,12 @@ pub fn files_remedy(error: &Error) -> &'static str {
     }
 }
 
-/// Whether an errno says that a file system or device is not to be written.
+/// Whether an errno means that a file system or device is write-protected.
 pub fn is_protected(errno: i32) -> bool {
     [libc::EROFS, libc::EPERM].contains(&errno)
 }
 
-/// Those that I/O on files and devices ends in.
+/// Errnos of I/O on files and devices.
 const NAMES: [(i32, &str); 26] = [
     (libc::EPERM, "EPERM"),
     (libc::EIO, "EIO"),

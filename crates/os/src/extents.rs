@@ -1,53 +1,52 @@
-//! Which bytes of a file were ever written. A hole, or a place that was only reserved, reads as
-//! zeroes without any device being asked: such reads are no measurement.
+//! Extents of a file. Reads of holes and unwritten extents return zeroes without any device I/O:
+//! they measure nothing.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// What a range of a file consists of, in bytes.
+/// The composition of a file's range, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extents {
-    /// Written, as far as the file system tells.
+    /// Written, as far as the file system reports it.
     pub written: u64,
-    /// Reserved on the device and never written.
+    /// Preallocated and never written.
     pub unwritten: u64,
-    /// Without a place on the device.
+    /// Holes.
     pub holes: u64,
-    /// Of what is written, kept compressed.
+    /// Compressed, among the written.
     pub compressed: u64,
-    /// Of what is written, kept in a place of the device that another part of the range has, too.
+    /// Sharing blocks with another part of the range, among the written.
     pub repeated: u64,
-    /// The file system tells what is reserved from what is written; otherwise both count as
-    /// written.
+    /// The file system distinguishes unwritten extents; otherwise they count as written.
     pub exact: bool,
 }
 
 impl Extents {
-    /// Bytes that a read answers with zeroes out of nothing.
+    /// Bytes that reads return as zeroes without I/O.
     pub fn missing(&self) -> u64 {
         self.unwritten + self.holes
     }
 }
 
-/// Extents asked for in one call.
+/// Extents per call.
 const BATCH: usize = 256;
-/// Most extents that are looked at: more tell nothing new and take seconds.
+/// Maximum number of extents: more add no information and take seconds.
 const MOST: usize = 1 << 20;
 
 /// `FS_IOC_FIEMAP` of linux/fs.h: `_IOWR('f', 11, struct fiemap)`.
 const FIEMAP: libc::c_ulong = 0xc020_660b;
-/// What is still to be written is written first.
+/// Flush the file first.
 const SYNC: u32 = 1;
 /// The last extent of the file.
 const LAST: u32 = 1;
-/// Not to be read from the device as it is: compressed, or encrypted, which the next flag tells.
+/// Not stored as is: compressed, or encrypted, as the next flag tells.
 const ENCODED: u32 = 0x8;
 /// Encrypted.
 const ENCRYPTED: u32 = 0x80;
-/// Reserved and never written.
+/// Preallocated and never written.
 const UNWRITTEN: u32 = 0x800;
-/// Other files, or other parts of this one, have the same place on the device.
+/// Blocks shared with other files, or other parts of this one.
 const SHARED: u32 = 0x2000;
 
 #[repr(C)]
@@ -74,8 +73,8 @@ struct Map {
 }
 
 impl Extents {
-    /// Looks at `length` bytes of a file from `start` on. Flushes the file first. A file system
-    /// without a map of extents is asked for data and holes.
+    /// The extents of `length` bytes of a file from `start` on. Flushes the file first. Without
+    /// FIEMAP it uses SEEK_DATA and SEEK_HOLE.
     pub fn of(file: &File, start: u64, length: u64) -> io::Result<Extents> {
         match Extents::by_map(file, start, length) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => {
@@ -132,7 +131,7 @@ impl Extents {
         Ok(found)
     }
 
-    /// Adds an extent, and the hole between `at` and it; returns where it ends.
+    /// Adds an extent, and the hole between `at` and it; returns its end.
     fn add(&mut self, at: u64, logical: u64, length: u64, flags: u32, end: u64) -> u64 {
         let first = logical.clamp(at, end);
         let last = logical.saturating_add(length).clamp(first, end);
@@ -166,7 +165,7 @@ impl Extents {
     }
 }
 
-/// Bytes of places and lengths that earlier ones hold, too.
+/// Bytes of extents that also belong to earlier ones.
 fn repeated(mut pieces: Vec<(u64, u64)>) -> u64 {
     pieces.sort_unstable();
     let (mut sum, mut end) = (0, 0_u64);
@@ -178,7 +177,7 @@ fn repeated(mut pieces: Vec<(u64, u64)>) -> u64 {
     sum
 }
 
-/// The next place of a kind; `None` when there is none up to the end of the file.
+/// The next data or hole; `None` if there is none up to the end of the file.
 fn seek(file: &File, from: u64, kind: libc::c_int) -> io::Result<Option<u64>> {
     // SAFETY: moves the offset of a file that is open as long as we borrow it.
     let at = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, kind) };
@@ -189,7 +188,7 @@ fn seek(file: &File, from: u64, kind: libc::c_int) -> io::Result<Option<u64>> {
     if error.raw_os_error() == Some(libc::ENXIO) { Ok(None) } else { Err(error) }
 }
 
-/// Bytes of a file that stand in the page cache; `None` before Linux 6.5.
+/// Bytes of a file in the page cache; `None` before Linux 6.5.
 pub fn cached_bytes(file: &File) -> Option<u64> {
     /// The same on every architecture.
     const SYS_CACHESTAT: libc::c_long = 451;
@@ -217,7 +216,7 @@ mod test {
     #[test]
     fn adds_up_what_extents_say() {
         let mut found = Extents { exact: true, ..Extents::default() };
-        // A hole, data, reserved space, and an extent that goes on beyond the range.
+        // A hole, data, an unwritten extent, and an extent that continues beyond the range.
         let mut at = found.add(100, 0, 50, 0, 1000);
         assert_eq!(at, 100);
         at = found.add(at, 200, 300, 0, 1000);

@@ -19,7 +19,7 @@ use crate::ring::OpenRingError;
 /// `BLOCK_URING_CMD_DISCARD` of `linux/blkdev.h`: `_IO(0x12, 0)`.
 const BLOCK_URING_CMD_DISCARD: u32 = 0x12 << 8;
 
-/// An open file whose operations run on a core. Dropping it closes it when they are done.
+/// An open file whose operations run on a core. Dropping it closes it once they are complete.
 pub struct File {
     core: Core,
     index: u32,
@@ -39,37 +39,36 @@ pub enum FileOpKind {
     Sync,
     /// Free the range; it reads as zeroes.
     Punch,
-    /// Tell a block device that the range is free. What it reads as is the device's to say. Needs
+    /// Discard a range of a block device. The device defines what it reads as. Needs
     /// [`Features::discards`](crate::Features).
     Discard,
-    /// Make the range read as zeroes; it may be freed for that where the file system has no other
-    /// way.
+    /// Make the range read as zeroes; may deallocate it if the file system has no other way.
     Zero,
 }
 
 /// An operation on a file.
 #[derive(Debug)]
 pub struct FileOp {
-    /// Comes back with the completion.
+    /// Returned with the completion.
     pub tag: u64,
     /// Its kind.
     pub kind: FileOpKind,
-    /// First byte.
+    /// Offset.
     pub offset: u64,
-    /// Number of bytes.
+    /// Length.
     pub len: u32,
     /// The data of a read or write: at least `len` bytes.
     pub buf: Option<Buf>,
 }
 
-/// The end of a [`FileOp`].
+/// The completion of a [`FileOp`].
 #[derive(Debug)]
 pub struct FileDone {
     /// The tag of the operation.
     pub tag: u64,
     /// Its kind.
     pub kind: FileOpKind,
-    /// Bytes transferred or zero, or what went wrong. A short transfer is an error here.
+    /// Success or the error. A short transfer is an error.
     pub result: io::Result<()>,
     /// The buffer of the operation.
     pub buf: Option<Buf>,
@@ -90,12 +89,12 @@ impl File {
         File::by(core, file, way)
     }
 
-    /// Takes over an open file whose reads and writes are polled for.
+    /// Takes over an open file with polled reads and writes.
     ///
     /// # Errors
     ///
-    /// [`OpenRingError`] when the kernel makes no such ring. Whether a device can be polled is not
-    /// asked here: reads of one that cannot end with [`io::ErrorKind::Unsupported`].
+    /// [`OpenRingError`] if the kernel creates no such ring. On a device without polling, reads
+    /// fail with [`io::ErrorKind::Unsupported`].
     pub fn polled(
         core: &Core,
         file: std::fs::File,
@@ -105,11 +104,11 @@ impl File {
         Ok(File::by(core, file, way))
     }
 
-    /// Takes over an open NVMe namespace, whose operations go as commands past the block layer.
+    /// Takes over an open NVMe namespace, whose operations are passthrough commands.
     ///
     /// # Errors
     ///
-    /// [`OpenRingError`] when the kernel makes no ring for commands.
+    /// [`OpenRingError`] if the kernel creates no ring for commands.
     pub fn passthrough(
         core: &Core,
         file: std::fs::File,
@@ -148,12 +147,12 @@ impl File {
         File { core: core.clone(), index }
     }
 
-    /// Its name in the list of [`Core::turn`].
+    /// Its token in the list of [`Core::turn`].
     pub fn token(&self) -> Token {
         Token(self.index)
     }
 
-    /// Queues an operation for the next turn. Panics when a read or write has too short a buffer.
+    /// Queues an operation for the next turn. Panics if the buffer of a read or write is too short.
     pub fn submit(&self, op: FileOp) {
         self.core.state.borrow_mut().submit_file(self.index, op);
     }
@@ -185,21 +184,21 @@ enum Way {
     Batch,
     /// A polled ring.
     Polled(usize),
-    /// NVMe commands, through rings for those. Nothing goes through the core's ring.
+    /// NVMe commands through rings of their own; nothing uses the core's ring.
     Commands,
 }
 
 /// The core's state of a file.
 pub(crate) struct FileState {
     fd: OwnedFd,
-    /// With the ring that its reads and writes go through.
+    /// Registered with the ring of its reads and writes.
     registered: bool,
     way: Way,
-    /// A kernel thread does the work (loop devices), on our CPUs.
+    /// A kernel thread does its I/O (loop devices), on our CPUs.
     behind_thread: bool,
-    /// What commands want; present if it goes that way.
+    /// State of commands, if it uses them.
     commands: Option<Box<Commands>>,
-    /// Operations with the kernel, with what is already transferred.
+    /// Operations in the kernel, with the bytes transferred so far.
     ops: Vec<Option<(FileOp, u32)>>,
     free: Vec<u32>,
     done: Vec<FileDone>,
@@ -208,7 +207,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// The ring that takes an operation, if it is one of those that are polled.
+    /// The polled ring of an operation, if it is polled.
     fn polled_ring(&self, part: u32) -> Option<usize> {
         let (op, _) = self.ops[part as usize].as_ref().expect("an operation in flight");
         let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });
@@ -258,7 +257,7 @@ impl FileState {
                 on_file!(Fallocate, u64::from(len)).offset(offset).mode(mode).build()
             }
             FileOpKind::Discard => {
-                // The length stands in the first bytes of the command.
+                // The length is in the first bytes of the command.
                 let mut command = [0; 16];
                 command[..8].copy_from_slice(&u64::from(len).to_ne_bytes());
                 on_file!(UringCmd16, BLOCK_URING_CMD_DISCARD)
@@ -405,7 +404,7 @@ impl CoreState {
         }
     }
 
-    /// The end of a command: an errno, zero, or the status that the controller gave.
+    /// The result of a command: an errno, zero, or an NVMe status.
     fn command_done(&mut self, index: u32, part: u32, result: i32) {
         let file = self.file(index);
         let (op, sofar) = file.ops[part as usize].as_mut().expect("an operation in flight");
@@ -442,7 +441,7 @@ impl CoreState {
                 return self.push_file(index, part);
             }
             _ if result == -libc::EOPNOTSUPP && op.kind == FileOpKind::Zero => {
-                // tmpfs has holes, and no other range of zeroes.
+                // tmpfs supports holes, but no other zeroing.
                 op.kind = FileOpKind::Punch;
                 return self.push_file(index, part);
             }

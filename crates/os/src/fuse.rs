@@ -16,7 +16,7 @@ pub struct FuseChannel {
 }
 
 impl FuseChannel {
-    /// A channel that belongs to no file system yet: its number goes into the options of a mount.
+    /// A channel without a file system yet: its descriptor goes into the mount options.
     ///
     /// # Errors
     ///
@@ -56,8 +56,8 @@ impl FuseChannel {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) where there is none; `ENODEV` when the file system
-    /// was unmounted.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) without a request; `ENODEV` once the file system
+    /// is unmounted.
     #[inline]
     pub fn next(&self, head: &mut [u8], data: &mut [u8]) -> io::Result<usize> {
         (&self.file).read_vectored(&mut [IoSliceMut::new(head), IoSliceMut::new(data)])
@@ -67,7 +67,7 @@ impl FuseChannel {
     ///
     /// # Errors
     ///
-    /// `ENOENT` when the request was interrupted.
+    /// `ENOENT` if the request was interrupted.
     #[inline]
     pub fn answer(&self, head: &[u8], data: &[u8]) -> io::Result<()> {
         (&self.file).write_vectored(&[IoSlice::new(head), IoSlice::new(data)]).map(drop)

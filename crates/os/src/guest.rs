@@ -1,10 +1,9 @@
-//! Where a core that nobody asks anything sleeps: on the processor on which its news come in.
+//! Placement of an idle core's sleep: on the CPU where its events arrive.
 //!
-//! Waking a processor from its sleep takes an interrupt from another one, and in a virtual machine
-//! a change of the host's, 100 µs and more; a thread of the processor that is awake anyway starts
-//! within a few. That one is the peer's on loopback, and the one that a network card interrupts
-//! otherwise. Who comes to work there is in the way, so a core with more than a little to do goes
-//! home again.
+//! Waking an idle CPU takes an IPI, and in a virtual machine a VM exit, 100 µs and more; a thread
+//! on the CPU that is awake anyway starts within a few. That is the peer's CPU on loopback, and the
+//! CPU of the network interrupt otherwise. A busy core would be in the way there, so it returns to
+//! its home CPU.
 
 use std::os::fd::AsRawFd;
 
@@ -16,26 +15,26 @@ use crate::reference::incoming_cpu;
 
 /// Idle time after which a core sleeps as a guest.
 const IDLE: Nanos = Nanos::from_millis(10);
-/// A sleep of this length says that there is little to do.
+/// A sleep this long means that there is little to do.
 const REST: Nanos = Nanos::from_millis(1);
-/// A guest that did not rest for this long goes home.
+/// A guest without such a sleep for this long returns home.
 const STAY: Nanos = Nanos::from_millis(1);
 
-/// Where a core is, of one that may be a guest elsewhere.
+/// Placement of a core that may sleep on other CPUs.
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) home: usize,
-    /// The processor that it is on.
+    /// Its current CPU.
     at: usize,
-    /// Those that it may sleep on.
+    /// CPUs that it may sleep on.
     among: Vec<usize>,
-    /// Its last sleep was a long one.
+    /// Its last sleep was long.
     idle: bool,
-    /// Knows where to sleep, as nothing came since it looked.
+    /// Nothing arrived since the placement was chosen.
     settled: bool,
-    /// When it was last known to have little to do.
+    /// When it last had little to do.
     rested: Nanos,
-    /// The slot that had news last.
+    /// The slot with the last event.
     heard: u32,
 }
 
@@ -44,7 +43,7 @@ impl Guest {
         self.at != self.home
     }
 
-    /// Goes to a processor, if it may.
+    /// Moves to a CPU, if allowed.
     fn go(&mut self, there: usize) {
         let may = there == self.home || self.among.contains(&there);
         if may && there != self.at && cpu::pin(there).is_ok() {
@@ -54,9 +53,8 @@ impl Guest {
 }
 
 impl Core {
-    /// From now on this core, whose processor is `home`, sleeps where its peers are, if that is
-    /// one of `among`. For a core that only answers: of two that wait for each other only one can
-    /// follow.
+    /// From now on this core, at home on CPU `home`, sleeps where its peers are, if that is one of
+    /// `among`. For cores that only respond: of two that wait for each other only one can follow.
     pub fn follow_peers(&self, home: usize, among: &[usize]) {
         let among = among.to_vec();
         let (idle, settled) = (false, true);
@@ -64,7 +62,7 @@ impl Core {
         self.state.borrow_mut().guest = Some(guest);
     }
 
-    /// Ends a visit that has become work.
+    /// Returns home once there is work.
     #[inline]
     pub(crate) fn end_visit(&self, state: &mut CoreState) {
         let Some(guest) = &mut state.guest else { return };
@@ -79,12 +77,12 @@ impl Core {
 }
 
 impl CoreState {
-    /// Whether this core is on another's processor, which it must not keep busy by waiting.
+    /// Whether this core is on another's CPU, which it must not spin on.
     pub(crate) fn is_guest(&self) -> bool {
         self.guest.as_ref().is_some_and(Guest::is_away)
     }
 
-    /// How long to sleep before it is time to look where.
+    /// How long to sleep before checking the placement.
     pub(crate) fn sleep_span(&self, left: Option<Nanos>) -> Option<Nanos> {
         let looks = self.guest.as_ref().is_some_and(|guest| !guest.is_away() && !guest.settled);
         if looks && self.company.is_none() {
@@ -94,7 +92,7 @@ impl CoreState {
         }
     }
 
-    /// The core slept for so long, until `now`.
+    /// The core slept for `span`, until `now`.
     pub(crate) fn slept(&mut self, span: Nanos, now: Nanos) {
         let Some(guest) = &mut self.guest else { return };
         guest.idle = span >= IDLE;
@@ -103,8 +101,8 @@ impl CoreState {
         }
     }
 
-    /// The core is about to sleep: an idle one goes to where its news come in. Not when it wakes,
-    /// as somebody waits for its answer then.
+    /// Before a sleep an idle core moves to the CPU of its events. Not on waking, as a peer then
+    /// waits for its response.
     pub(crate) fn choose_place(&mut self) {
         let Some(guest) = &mut self.guest else { return };
         // A companion's loop sleeps here, too, and has its own peers.

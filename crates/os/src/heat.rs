@@ -1,21 +1,20 @@
-//! Frequencies and thermal throttling of CPUs, where the system tells.
+//! Frequencies and thermal throttling of CPUs.
 
 use std::fs;
 
-/// What is known of one processor at an instant. `None` where the system does not tell, as in most
-/// virtual machines.
+/// Frequency state of a CPU at an instant. `None` where unknown, as in most virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// Its frequency in kHz.
     pub khz: Option<u64>,
-    /// Its frequency governor, as `performance`.
+    /// Its frequency governor, such as `performance`.
     pub governor: Option<String>,
     /// Thermal throttle events of its core or package since boot.
     pub throttled: Option<u64>,
 }
 
 impl Pace {
-    /// Of a processor, now.
+    /// The current state of a CPU.
     pub fn of(cpu: usize) -> Pace {
         Pace::read(|file| {
             fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/{file}")).ok()

@@ -1,8 +1,8 @@
-//! Linux, and nothing of any protocol: one io_uring reactor per core, with sockets, files and a
-//! clock on it, and what the system tells about cores and counters.
+//! Linux: one io_uring reactor per core with sockets, files and a clock, and system counters. No
+//! protocols.
 //!
-//! This is the only crate that calls io_uring. Buffers handed to the kernel are owned by the ring
-//! until their completion, so no caller can free or touch them too early.
+//! This is the only crate that calls io_uring. The ring owns buffers passed to the kernel until
+//! their completion, so no caller can free or touch them too early.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod aio;

@@ -23,13 +23,13 @@ pub struct Listener {
 
 /// Listens on `address` with one socket for each of `cpus`, all on the same port.
 ///
-/// With a processor, connections whose packets arrive on it come to that socket, so that both ends
-/// of a local connection, or the interrupt and the connection, share a core.
+/// With CPUs, connections whose packets arrive on a CPU go to its socket, so that both ends of a
+/// local connection, or the interrupt and the connection, share a core.
 ///
 /// # Errors
 ///
-/// `AddrInUse` when anything listens there already, a server of the same kind too: the first socket
-/// is bound alone, and only then lets the others share its port.
+/// `AddrInUse` if anything listens there already, even a server of the same kind: the first socket
+/// is bound alone, and only then shares its port.
 pub fn listen(address: SocketAddr, cpus: &[Option<usize>]) -> io::Result<Vec<TcpListener>> {
     let mut listeners: Vec<TcpListener> = Vec::with_capacity(cpus.len());
     let mut bound = address;
@@ -64,7 +64,7 @@ impl Listener {
         Ok(Listener { core: core.clone(), index, address })
     }
 
-    /// Its name in the list of [`Core::turn`].
+    /// Its token in the list of [`Core::turn`].
     pub fn token(&self) -> Token {
         Token(self.index)
     }
@@ -74,13 +74,13 @@ impl Listener {
         self.address
     }
 
-    /// Accepts again after an error. Out of descriptors, accepting at once would only spin.
+    /// Accepts again after an error. When out of descriptors, accepting at once would only spin.
     pub fn resume(&self) -> io::Result<()> {
         let mut state = self.core.state.borrow_mut();
         if state.listener(self.index).accepting { Ok(()) } else { state.arm_accept(self.index) }
     }
 
-    /// The next accepted connection, or why one could not be accepted; after that, none is until
+    /// The next accepted connection, or the error of a failed accept; after that, none until
     /// [`resume`](Self::resume).
     pub fn accept(&self) -> Option<io::Result<TcpStream>> {
         let mut state = self.core.state.borrow_mut();

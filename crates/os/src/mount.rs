@@ -4,31 +4,31 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-/// One line of the table of mounts, by proc(5).
+/// A line of the mount table, by proc(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Which part of the file system is mounted.
+    /// The mounted part of the file system.
     pub(crate) root: PathBuf,
     /// Mount point.
     pub(crate) point: PathBuf,
-    /// The file system, as `ext4`.
+    /// Type of the file system, such as `ext4`.
     pub(crate) system: String,
-    /// Its source, as `/dev/vda1`; any word where it is no device.
+    /// Its source, such as `/dev/vda1`; any word if it is no device.
     pub(crate) source: PathBuf,
-    /// Options of the file system itself.
+    /// Options of the file system.
     options: String,
 }
 
 impl Mount {
-    /// The mount that a file was opened through. Not by the number of its device: file systems of
-    /// several parts, as btrfs, give files other numbers than stand in the table.
+    /// The mount that a file was opened through. Not by device number: file systems such as btrfs
+    /// give files other numbers than the table has.
     pub(crate) fn of(file: &File) -> Option<Mount> {
         let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
         let id = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
         Mount::find(&table(), |fields| fields.first() == Some(&id))
     }
 
-    /// A mount of the file system with this device number, as `0:45`.
+    /// A mount of the file system with this device number, such as `0:45`.
     pub(crate) fn of_number(number: &str) -> Option<Mount> {
         Mount::find(&table(), |fields| fields.get(2) == Some(&number))
     }
@@ -49,7 +49,7 @@ impl Mount {
         })
     }
 
-    /// The value of an option of the file system, as `upperdir`.
+    /// The value of an option of the file system, such as `upperdir`.
     pub(crate) fn option(&self, name: &str) -> Option<String> {
         let mut options = self.options.split(',');
         let value = options.find_map(|option| option.strip_prefix(name)?.strip_prefix('='))?;
@@ -61,7 +61,7 @@ fn table() -> String {
     fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
-/// A word of the table without the octal numbers that stand for blanks and backslashes.
+/// A word of the table with its octal escapes decoded.
 fn plain(word: &str) -> String {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.as_bytes();

@@ -8,28 +8,28 @@ use std::path::Path;
 
 use crate::passthrough::Namespace;
 
-/// The flag of an open file that goes around the page cache; its number depends on the processor.
+/// The flag for direct I/O; its value depends on the architecture.
 pub const O_DIRECT: i32 = libc::O_DIRECT;
 
-/// An open file or block device and its shape.
+/// An open file or block device with its properties.
 #[derive(Debug)]
 pub struct OpenFile {
     /// The file.
     pub file: fs::File,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The device's logical block; 512 for a file.
+    /// Logical block size of the device; 512 for a file.
     pub block_bytes: u32,
-    /// It goes around the page cache.
+    /// Whether it uses direct I/O.
     pub direct: bool,
-    /// It is a block device, or another one of the same namespace.
+    /// Whether it is a block device, or an NVMe namespace's character device.
     pub device: bool,
-    /// It takes NVMe commands, and nothing else.
+    /// For passthrough commands only.
     pub namespace: Option<Namespace>,
 }
 
 impl OpenFile {
-    /// Makes a file of `bytes`, all zeroes, unless there is one.
+    /// Creates a zeroed file of `bytes`, unless it exists.
     pub fn create(path: &Path, bytes: u64) -> io::Result<()> {
         match OpenOptions::new().write(true).create_new(true).open(path) {
             Ok(file) => file.set_len(bytes),
@@ -39,8 +39,8 @@ impl OpenFile {
     }
 
     /// Opens a file, a block device, or the generic character device of an NVMe namespace, which
-    /// goes around the page cache and the block layer. `direct` asks for or forbids going around
-    /// the page cache; `None` does so where the file system can.
+    /// bypasses page cache and block layer. `direct` requires or forbids direct I/O; `None` uses it
+    /// where the file system supports it.
     pub fn open(path: &Path, write: bool, direct: Option<bool>) -> io::Result<OpenFile> {
         let kind = fs::metadata(path)?.file_type();
         if kind.is_char_device() {
@@ -57,8 +57,7 @@ impl OpenFile {
                 .custom_flags(flags | libc::O_CLOEXEC)
                 .open(path)
         };
-        // Looking at the time of the last access costs 2 % of a read of memory. Only the owner may
-        // ask not to.
+        // Updating atime costs 2 % of a read of memory. Only the owner may skip it.
         let open = |flags| match open_with(flags | libc::O_NOATIME) {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => open_with(flags),
             outcome => outcome,
@@ -82,7 +81,7 @@ impl OpenFile {
         let file = OpenOptions::new().read(true).write(write).open(path)?;
         let found = Namespace::identify(&file)?;
         if direct == Some(false) {
-            let message = "NVMe commands go past the page cache: take direct=0 away";
+            let message = "NVMe commands bypass the page cache: leave out direct=0";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let (bytes, block_bytes) = (found.bytes(), 1 << found.block_shift);
@@ -90,7 +89,7 @@ impl OpenFile {
         Ok(OpenFile { file, bytes, block_bytes, direct: true, device: true, namespace })
     }
 
-    /// Opens what `file` is once more, whatever its path leads to by now.
+    /// Reopens the file, whatever its path leads to by now.
     pub fn again(&self, write: bool) -> io::Result<OpenFile> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         OpenFile::open(Path::new(&path), write, Some(self.direct))
@@ -100,29 +99,29 @@ impl OpenFile {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::ResourceBusy`] when somebody has.
+    /// [`io::ErrorKind::ResourceBusy`] if another process has claimed it.
     pub fn claim(path: &Path) -> io::Result<fs::File> {
         OpenOptions::new().read(true).custom_flags(libc::O_EXCL | libc::O_CLOEXEC).open(path)
     }
 
-    /// Whether overwriting it could lose something: a device always, a file with any data.
+    /// Whether overwriting it could lose data: always for a device, for a file with any data.
     pub fn holds_data(&self) -> io::Result<bool> {
         Ok(self.device || self.file.metadata()?.blocks() > 0)
     }
 }
 
-/// The state of an open file at an instant.
+/// State of an open file at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// Its length in bytes; 0 for a device.
     pub bytes: u64,
-    /// Link count: 0 when it was removed.
+    /// Link count: 0 once removed.
     pub links: u32,
 }
 
 impl FileState {
-    /// Of `file`, as far as this host knows without asking another one: it takes one system call of
-    /// 1 to 2 µs, also on a file system of the network.
+    /// The state of `file` as known to this host: one system call of 1 to 2 µs, also on a network
+    /// file system.
     pub fn of(file: &fs::File) -> io::Result<FileState> {
         // SAFETY: a structure of numbers, for which zeroes are values.
         let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -139,7 +138,7 @@ impl FileState {
     }
 }
 
-/// The logical block of a device, by its number; 512 where the system does not tell.
+/// Logical block size of a device number; 512 where unknown.
 fn logical_block(device: u64) -> u32 {
     let number = format!("{}:{}", libc::major(device), libc::minor(device));
     // A partition has no queue of its own: its parent does.

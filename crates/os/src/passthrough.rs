@@ -1,9 +1,9 @@
-//! NVMe commands past the block layer: `IORING_OP_URING_CMD` on a generic character device,
-//! `/dev/ngXnY`, as fio's `io_uring_cmd` sends them.
+//! NVMe passthrough: `IORING_OP_URING_CMD` on a generic character device `/dev/ngXnY`, as by fio's
+//! `io_uring_cmd`.
 //!
-//! Such a device has neither length nor block of its own: both, and what a command may move, are
-//! asked of the controller by Identify. A ring that takes such commands has entries of 128 bytes,
-//! and completions of 32, so it is a ring beside the core's own.
+//! Such a device reports neither length nor block size: both, and the transfer limits, come from
+//! Identify. Such commands need a ring with entries of 128 bytes and completions of 32, beside the
+//! core's own.
 
 use std::fs::{self, File};
 use std::io;
@@ -31,40 +31,39 @@ const NVME_URING_CMD_IO: u32 = 0xC048_4E80;
 
 /// Bytes of every Identify data structure.
 const IDENTIFY_BYTES: usize = 4096;
-/// A controller answers Identify in milliseconds, unless it is being reset.
+/// Controllers answer Identify in milliseconds, unless they are being reset.
 const IDENTIFY_LIMIT_MS: u32 = 10_000;
-/// What a command moves at most where the system does not tell how long and how scattered the
-/// kernel lets it be.
+/// Longest transfer where the kernel's limits of length and segments are unknown.
 const SAFE_BYTES: u32 = 128 << 10;
-/// Memory that is no more than contiguous to the program is scattered in pages so small.
+/// Memory that is only virtually contiguous is scattered in pages of this size.
 const PAGE_BYTES: u64 = 4096;
-/// Blocks of one Write Zeroes: its length is a number of 16 bits, less one.
+/// Blocks of a Write Zeroes command: NLB has 16 bits.
 const ZEROES_BLOCKS: u32 = 1 << 16;
 
-/// The ring's entries, as for files that are polled.
+/// Entries of the ring, as for polled files.
 const SUBMISSIONS: u32 = 512;
 const COMPLETIONS: u32 = 4096;
 
-/// A namespace behind a generic character device.
+/// A namespace of a generic character device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its number at the controller.
+    /// Namespace identifier.
     pub id: u32,
-    /// Its logical blocks.
+    /// Number of logical blocks.
     pub blocks: u64,
-    /// Length of one as a power of two.
+    /// Logarithm of the block size.
     pub block_shift: u8,
-    /// What one command moves at most: MDTS, and what the kernel takes at once.
+    /// Longest transfer of a command: MDTS, and the kernel's limits.
     pub most_bytes: u32,
-    /// Its controller has a cache that loses writes without power, unless flushed.
+    /// Whether the controller has a volatile write cache.
     pub volatile_cache: bool,
-    /// It takes Dataset Management, which deallocates.
+    /// Whether it supports Dataset Management.
     pub deallocates: bool,
-    /// It takes Write Zeroes.
+    /// Whether it supports Write Zeroes.
     pub writes_zeroes: bool,
 }
 
-/// How a command ended that the controller did not carry out: status code type and status code.
+/// Status of a failed command: status code type and status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("NVMe status {code_type:#x}/{code:#04x}", code_type = .0 >> 8 & 7, code = .0 & 0xff)]
 pub struct NvmeStatus(pub u16);
@@ -74,14 +73,14 @@ impl NvmeStatus {
         io::Error::other(self)
     }
 
-    /// The status that an operation ended with, if it was one.
+    /// The NVMe status of an operation's error, if it has one.
     pub fn of(error: &io::Error) -> Option<NvmeStatus> {
         error.get_ref()?.downcast_ref().copied()
     }
 }
 
-/// The block device that shows the same namespace as a generic character device; `None` for
-/// anything else, and where the kernel has made none.
+/// The block device of the same namespace as a generic character device; `None` for anything else,
+/// or if the kernel has none.
 pub fn block_twin(path: &Path) -> Option<PathBuf> {
     let about = fs::metadata(path).ok()?;
     let name = twin_folder(&about)?.file_name()?.to_owned();
@@ -89,7 +88,7 @@ pub fn block_twin(path: &Path) -> Option<PathBuf> {
     fs::metadata(&twin).ok()?.file_type().is_block_device().then_some(twin)
 }
 
-/// Where the system shows that block device.
+/// Its directory in `/sys`.
 pub(crate) fn twin_folder(about: &fs::Metadata) -> Option<PathBuf> {
     if !about.file_type().is_char_device() {
         return None;
@@ -97,17 +96,17 @@ pub(crate) fn twin_folder(about: &fs::Metadata) -> Option<PathBuf> {
     let link = format!("/sys/dev/char/{}", pair(about.rdev()));
     let folder = fs::canonicalize(link).ok()?;
     let number = folder.file_name()?.to_str()?.strip_prefix("ng")?;
-    // Both stand side by side below their controller or, with several paths, their subsystem.
+    // Both are siblings below their controller or, with multipath, their subsystem.
     let twin = folder.parent()?.join(format!("nvme{number}"));
     twin.join("dev").exists().then_some(twin)
 }
 
 impl Namespace {
-    /// Asks what an open character device is.
+    /// Identifies an open character device.
     ///
     /// # Errors
     ///
-    /// It is none of NVMe, the system does not let us ask, or its blocks cannot be used.
+    /// It is no NVMe namespace, access is denied, or its format is unsupported.
     pub fn identify(file: &File) -> io::Result<Namespace> {
         // SAFETY: a call with a number on an open file.
         let id = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID) };
@@ -124,7 +123,7 @@ impl Namespace {
         Namespace::read(id, &namespace, &controller, kernel)
     }
 
-    /// Reads what Identify brought.
+    /// Parses Identify data.
     fn read(id: u32, namespace: &[u8], controller: &[u8], kernel: u32) -> io::Result<Namespace> {
         let odd = |why: String| Err(io::Error::new(io::ErrorKind::Unsupported, why));
         //= NVMe base §Identify Namespace: NSZE, NLBAF, FLBAS, and formats from byte 128 on.
@@ -141,7 +140,9 @@ impl Namespace {
             ));
         }
         if !(9..=16).contains(&block_shift) {
-            return odd(format!("its blocks have 2^{block_shift} bytes: 512 to 65536 are known"));
+            return odd(format!(
+                "its blocks have 2^{block_shift} bytes: 512 to 65536 bytes are supported"
+            ));
         }
         //= NVMe base §Identify Controller: MDTS is a power of two of pages of the least size.
         let most = match controller[77] {
@@ -166,7 +167,7 @@ impl Namespace {
         self.blocks << self.block_shift
     }
 
-    /// How many bytes of an operation the next command covers, of which so many are left.
+    /// Bytes of an operation that the next command covers, of `left` bytes.
     fn step(&self, kind: FileOpKind, left: u32) -> u32 {
         match kind {
             FileOpKind::Read | FileOpKind::Write { .. } => left.min(self.most_bytes),
@@ -178,7 +179,7 @@ impl Namespace {
         }
     }
 
-    /// Whether there is a command for it.
+    /// Whether there is a command for this kind of operation.
     fn knows(&self, kind: FileOpKind) -> bool {
         match kind {
             FileOpKind::Read | FileOpKind::Write { .. } | FileOpKind::Sync => true,
@@ -187,8 +188,8 @@ impl Namespace {
         }
     }
 
-    /// The `struct nvme_uring_cmd` for the next part of an operation. `data` is where its buffer
-    /// or, for a range that is freed, its descriptor lies.
+    /// The `struct nvme_uring_cmd` for the next part of an operation. `data` is the address of its
+    /// buffer or, for a deallocation, of its range.
     fn command(&self, op: &FileOp, sofar: u32, data: u64, range: &mut Range) -> [u8; 80] {
         let step = self.step(op.kind, op.len - sofar);
         let block = (op.offset + u64::from(sofar)) >> self.block_shift;
@@ -219,15 +220,15 @@ impl Namespace {
     }
 }
 
-/// The one descriptor of a range that is freed: attributes and blocks, and where it begins.
+/// The range of a deallocation: attributes, blocks and start.
 #[derive(Debug, Default)]
 #[repr(C, align(16))]
 pub(crate) struct Range([u64; 2]);
 
-/// Asks the controller for a data structure.
+/// Reads an Identify data structure.
 fn identify(file: &File, id: u32, what: u32) -> io::Result<Vec<u8>> {
     let mut data = vec![0_u8; IDENTIFY_BYTES];
-    // A `struct nvme_passthru_cmd`, in words.
+    // A `struct nvme_passthru_cmd` as 32-bit words.
     let mut command = [0_u32; 18];
     command[0] = 0x06;
     command[1] = id;
@@ -247,12 +248,12 @@ fn identify(file: &File, id: u32, what: u32) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What the kernel lets a command move: with more it is refused, not split.
+/// The kernel's limit of a command's length: longer ones are refused, not split.
 fn kernel_limit(about: &fs::Metadata) -> Option<u32> {
     let queue = twin_folder(about)?.join("queue");
     let read = |name: &str| fs::read_to_string(queue.join(name)).ok()?.trim().parse::<u64>().ok();
     let most = read("max_hw_sectors_kb")?.checked_mul(1024)?;
-    // One page less: a buffer need not begin with one.
+    // One page less: a buffer need not be page-aligned.
     let scattered = read("max_segments")?.saturating_sub(1).checked_mul(PAGE_BYTES)?;
     u32::try_from(most.min(scattered)).ok().filter(|bytes| *bytes > 0)
 }
@@ -261,7 +262,7 @@ fn kernel_limit(about: &fs::Metadata) -> Option<u32> {
 pub(crate) struct CommandRing {
     polling: Polling,
     uring: IoUring<Entry128, cqueue::Entry32>,
-    /// Commands that the kernel has.
+    /// Commands in the kernel.
     in_flight: usize,
 }
 
@@ -277,7 +278,7 @@ impl CommandRing {
         }
         match builder.build(SUBMISSIONS) {
             Ok(uring) => Ok(CommandRing { polling, uring, in_flight: 0 }),
-            // Such entries came with Linux 5.19.
+            // Such entries exist since Linux 5.19.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 Err(OpenRingError::Commands)
             }
@@ -285,8 +286,7 @@ impl CommandRing {
         }
     }
 
-    /// Enters the kernel to submit what is queued and, unless a thread polls, to let completions
-    /// come.
+    /// Enters the kernel to submit and, unless an SQPOLL thread does, to run completions.
     fn enter(&mut self) -> io::Result<()> {
         const GET_EVENTS: u32 = 1;
         if self.polling.submissions {
@@ -302,7 +302,7 @@ impl CommandRing {
     /// Queues a command.
     ///
     /// # Safety
-    /// What the command points to stays valid and untouched until its completion was taken.
+    /// Whatever the command points to stays valid and untouched until its completion was taken.
     unsafe fn push(&mut self, fd: RawFd, command: [u8; 80], data: u64) -> io::Result<()> {
         let entry = opcode::UringCmd80::new(Fd(fd), NVME_URING_CMD_IO).cmd(command).build();
         let entry = entry.user_data(data);
@@ -315,25 +315,25 @@ impl CommandRing {
     }
 }
 
-/// What a file has that takes commands.
+/// State of a file with commands.
 pub(crate) struct Commands {
     namespace: Namespace,
-    /// The ring for reads and writes, and that for what moves no data and cannot be polled for.
+    /// The ring for reads and writes, and that for commands without data, which cannot be polled.
     rings: [usize; 2],
-    /// Descriptors of ranges by the numbers of operations.
+    /// Ranges of deallocations, by number of the operation.
     #[expect(clippy::vec_box, reason = "the kernel knows where each lies: it must stay there")]
     ranges: Vec<Box<Range>>,
 }
 
 impl Commands {
-    /// How much of an operation its last command has done.
+    /// Bytes of an operation done by its last command.
     pub(crate) fn step(&self, kind: FileOpKind, left: u32) -> u32 {
         self.namespace.step(kind, left)
     }
 }
 
 impl CoreState {
-    /// Makes ready for the commands of a file.
+    /// Opens the rings for the commands of a file.
     pub(crate) fn open_commands(
         &mut self,
         namespace: Namespace,
@@ -355,7 +355,8 @@ impl CoreState {
     /// Queues the next command of an operation; `fd` is its file's.
     ///
     /// # Safety
-    /// The operation keeps its buffer, and its file `commands`, until the completion was taken.
+    /// The operation keeps its buffer, and its file keeps `commands`, until the completion was
+    /// taken.
     pub(crate) unsafe fn push_command(
         rings: &mut [CommandRing],
         commands: &mut Commands,
@@ -381,12 +382,12 @@ impl CoreState {
         unsafe { ring.push(fd, command, u64::from(part) << 32 | u64::from(index)) }
     }
 
-    /// Commands that the kernel has.
+    /// Commands in the kernel.
     pub(crate) fn commands_in_flight(&self) -> usize {
         self.commands.iter().map(|ring| ring.in_flight).sum()
     }
 
-    /// Submits and takes commands.
+    /// Submits commands and takes their completions.
     #[inline]
     pub(crate) fn turn_commands(&mut self) {
         for index in 0..self.commands.len() {

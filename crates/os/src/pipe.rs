@@ -1,4 +1,4 @@
-//! Sending by reference: through a pipe, page by page, without a copy in the kernel.
+//! Zero-copy sends: pages are spliced through a pipe, without a copy in the kernel.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// Requested capacity of the pipe: the limit for unprivileged users.
 const PIPE_BYTES: libc::c_int = 1 << 20;
 
-/// Whether the kernel sends the pages of a pipe on, as it does from Linux 6.5 on.
+/// Whether a splice from a pipe to a socket is zero-copy, as from Linux 6.5 on.
 pub(crate) fn can_refer() -> bool {
     let Ok(release) = std::fs::read_to_string("/proc/sys/kernel/osrelease") else { return false };
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
@@ -16,7 +16,7 @@ pub(crate) fn can_refer() -> bool {
     }
 }
 
-/// A pipe that pages go through on their way to a socket. Empty between sends.
+/// A pipe for pages on their way to a socket. Empty between sends.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     read: OwnedFd,
@@ -33,20 +33,21 @@ impl Pipe {
         }
         // SAFETY: the descriptors are fresh and nobody else's.
         let [read, write] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        // Over the user's limit for pipes it stays shorter, and a send takes more calls.
+        // Beyond the user's limit for pipes it stays smaller, and a send takes more calls.
         // SAFETY: a system call on a descriptor that we own.
         unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
         Ok(Pipe { read, write })
     }
 
-    /// Sends what the socket takes now of `parts`, by reference, and returns how much that was and
-    /// whether the pipe is empty again. If it is not, it is of no more use.
+    /// Sends what the socket takes now of `parts`, zero-copy; returns the bytes sent, and whether
+    /// the pipe is empty again. If not, it is unusable.
     ///
     /// # Safety
-    /// The bytes stay as they are until the peer has read them. They may be unmapped.
+    /// The bytes stay unchanged until the peer has read them. They may be unmapped.
     pub(crate) unsafe fn send(&self, socket: RawFd, parts: &[libc::iovec]) -> (usize, bool) {
-        // A splice waits for room in the socket, whatever its own flags say: a peer that does not
-        // read would hold the core. But the ring must not see this flag: it would not wait at all.
+        // A splice blocks on a full socket, whatever its own flags say: a peer that does not read
+        // would block the core. But the ring must not see this flag: its sends would not wait at
+        // all.
         if !set_flags(socket, libc::O_NONBLOCK) {
             return (0, true);
         }
@@ -83,16 +84,16 @@ impl Pipe {
     }
 }
 
-/// Sets those flags of a socket that can be set; it has none but these.
+/// Sets the settable flags of a socket; it has no others.
 fn set_flags(socket: RawFd, flags: libc::c_int) -> bool {
     // SAFETY: a system call on a descriptor that lives.
     unsafe { libc::fcntl(socket, libc::F_SETFL, flags) == 0 }
 }
 
-/// Parts that are given to the kernel at a time.
+/// Parts per call.
 const PARTS: usize = 16;
 
-/// Lists the parts behind the first `skip` bytes, as many as fit, and returns how many.
+/// Lists the parts after the first `skip` bytes, as many as fit; returns their number.
 fn remainder(parts: &[libc::iovec], skip: usize, rest: &mut [libc::iovec; PARTS]) -> usize {
     let (mut skip, mut count) = (skip, 0);
     for part in parts {

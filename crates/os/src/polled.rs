@@ -1,7 +1,7 @@
 //! Additional rings for files with polled I/O.
 //!
-//! The kernel polls either the device for completions (IOPOLL), and then a ring takes nothing but
-//! such reads and writes, or the ring for submissions (SQPOLL), with a thread of its own.
+//! Either the kernel polls the device for completions (IOPOLL), and the ring takes only such reads
+//! and writes, or a kernel thread polls the ring for submissions (SQPOLL).
 
 use block::{Count, Nanos};
 
@@ -16,11 +16,11 @@ const NAMING: Nanos = Nanos::from_secs(2);
 /// Polling of a file's I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Polling {
-    /// We poll the device for completions, which then sends no interrupts: `IORING_SETUP_IOPOLL`.
-    /// Only direct I/O on a device with poll queues.
+    /// `IORING_SETUP_IOPOLL`: poll the device for completions, without interrupts. Only direct I/O
+    /// on a device with poll queues.
     pub completions: bool,
-    /// A thread of the kernel polls for what we submit: `IORING_SETUP_SQPOLL`. It keeps a core
-    /// busy as long as there is something to do.
+    /// `IORING_SETUP_SQPOLL`: a kernel thread polls for submissions. It keeps a CPU busy while
+    /// there is something to do.
     pub submissions: bool,
 }
 
@@ -31,18 +31,17 @@ impl Polling {
     }
 }
 
-/// Threads of the kernel that poll for what the calling thread submits, for
-/// [`thread_cpu`](sample::thread_cpu).
+/// SQPOLL threads of the calling thread, for [`thread_cpu`](sample::thread_cpu).
 pub fn poll_threads() -> Vec<i32> {
-    // The kernel names them by the thread that made the ring. Linux 5.12.
+    // The kernel names them after the thread that created the ring. Linux 5.12.
     sample::threads_named(&[format!("iou-sqp-{}", sample::thread_id())])
 }
 
-/// Threads of the kernel that do what these threads submitted and what could not begin without a
-/// wait, for [`thread_cpu`](sample::thread_cpu). They come when there is such work, and go when
-/// there was none for some seconds.
+/// io_uring worker threads of these threads, which execute operations that would block, for
+/// [`thread_cpu`](sample::thread_cpu). They exist while there is such work, and some seconds
+/// longer.
 pub fn io_workers(of: &[i32]) -> Vec<i32> {
-    // Named likewise.
+    // Named like SQPOLL threads.
     sample::threads_named(&of.iter().map(|thread| format!("iou-wrk-{thread}")).collect::<Vec<_>>())
 }
 
@@ -55,10 +54,10 @@ pub(crate) struct PolledRing {
 }
 
 impl PolledRing {
-    /// Enters the kernel if it has to be entered, and moves what is finished to `batch`.
+    /// Enters the kernel if necessary, and moves completions to `batch`.
     fn turn(&mut self, batch: &mut Vec<(u64, i32, u32)>) {
-        // An error leaves the submissions queued for the next turn. A poll of the device happens
-        // within the call; where a thread polls for submissions it polls the device, too.
+        // An error leaves the submissions queued for the next turn. IOPOLL polls the device within
+        // the call; an SQPOLL thread polls it itself.
         let _ = if self.polling.submissions { self.ring.submit() } else { self.ring.enter() };
         self.ring.take_completions(batch);
         self.in_flight.lower(batch.len());
@@ -73,7 +72,7 @@ impl CoreState {
         }
         let before = poll_threads().len();
         let ring = Ring::open_polled(polling)?;
-        // The new thread names itself when it first runs; until then nobody could count its time.
+        // The new thread sets its name when it first runs; until then its CPU time cannot be found.
         let clock = Clock::get();
         let end = clock.now() + NAMING;
         while polling.submissions && poll_threads().len() == before && clock.now() < end {
@@ -83,7 +82,7 @@ impl CoreState {
         Ok(self.polled.len() - 1)
     }
 
-    /// I/Os in flight in rings that are polled.
+    /// I/Os in flight in polled rings.
     pub(crate) fn polled_in_flight(&self) -> usize {
         self.polled.iter().map(|polled| polled.in_flight).sum()
     }

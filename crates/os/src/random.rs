@@ -1,10 +1,10 @@
-//! Chance of the kernel's, for what must differ from run to run.
+//! Random numbers of the kernel, for values that must differ between runs.
 
-/// A number that nobody can foresee.
+/// An unpredictable number.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: the pointer and the length are those of an array that lives beyond the call. So few
-    // bytes come whole on every kernel that has io_uring.
+    // SAFETY: pointer and length are those of an array that outlives the call. This few bytes are
+    // never returned in part on a kernel with io_uring.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     assert_eq!(got, 8, "the kernel has random numbers");
     u64::from_ne_bytes(bytes)

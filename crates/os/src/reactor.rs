@@ -31,7 +31,7 @@ pub trait Reactor: Clone {
     fn pool(&self) -> &Pool;
 
     /// Waits for events until `until` and appends each socket or listener with events to `ready`,
-    /// once. `None` waits for events alone; a time that has passed does not wait.
+    /// once. `None` waits for events only; a past time does not wait.
     ///
     /// # Errors
     ///
@@ -64,37 +64,37 @@ pub trait ReactorSocket {
     /// Received bytes; dropping them returns their buffer to the core.
     type Chunk: Deref<Target = [u8]>;
 
-    /// Its name in the list of [`Reactor::turn`].
+    /// Its token in the list of [`Reactor::turn`].
     fn token(&self) -> Token;
 
     /// The next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
     fn receive(&self) -> Option<Self::Chunk>;
 
-    /// Whether the stream has ended, after all that arrived was received.
+    /// Whether the stream has ended, once all received data was taken.
     fn ended(&self) -> Option<End>;
 
-    /// Whether [`send`](Self::send) may be called. If not, the owner is told when it may.
+    /// Whether [`send`](Self::send) may be called. If not, an event tells when it may.
     fn can_send(&self) -> bool;
 
-    /// Sends a chain with the next turn and gives back, in its place, the one sent before.
+    /// Sends a chain with the next turn and returns, in its place, the one sent before.
     fn send(&self, chain: &mut Chain);
 
     /// Makes the drop reset the connection (RST) rather than close it.
     fn reset_at_end(&self) {}
 
-    /// Length of the ring from which chains such as this one should be sent by reference.
+    /// Length of the ring for zero-copy sends of chains like this one, if they pay.
     fn lap_bytes(&self, chain: &Chain) -> Option<usize>;
 }
 
 /// A listening socket. Dropping it closes the port.
 pub trait ReactorListener {
-    /// What is accepted.
+    /// The accepted connection.
     type Stream;
 
-    /// Its name in the list of [`Reactor::turn`].
+    /// Its token in the list of [`Reactor::turn`].
     fn token(&self) -> Token;
 
-    /// The next accepted connection, or why one could not be accepted; after that, none is until
+    /// The next accepted connection, or the error of a failed accept; after that, none until
     /// [`resume`](Self::resume).
     fn accept(&self) -> Option<io::Result<Self::Stream>>;
 

@@ -12,18 +12,18 @@ use crate::ring::Ring;
 pub(crate) const BUFFER_BYTES: usize = 128 << 10;
 /// Number of buffers of a core.
 const BUFFERS: u16 = 64;
-/// So many the kernel has at least: 1 MiB, as much as a core's second level cache. It fills them in
-/// turn, so with more of them each has left the cache when it is filled again.
+/// Fewest buffers offered to the kernel: 1 MiB, the size of an L2 cache. It fills them in turn, so
+/// with more each has left the cache before it is filled again.
 const OFFERED_LEAST: u16 = 8;
 /// After this many turns without demand the kernel is offered half as many buffers.
 const TURNS_WITHOUT_WANT: u32 = 1024;
 /// The one group of provided buffers of a ring.
 pub(crate) const GROUP: u16 = 0;
 
-/// The stock of receive buffers of one core.
+/// The receive buffers of one core.
 ///
-/// With multishot receive some of the free ones stand in a ring that the kernel takes from.
-/// Without, all of them stand in a list and each receive is given one.
+/// With multishot receive some of the free ones are in a provided buffer ring. Without, all are in
+/// a list, and each receive gets one.
 pub(crate) struct ReceiveBuffers {
     bufs: Vec<Buf>,
     /// Free buffers outside of the ring, used last in, first out.
@@ -64,7 +64,7 @@ impl ReceiveBuffers {
         ReceiveBuffers { bufs: Vec::new(), spare: Vec::new(), ring: None }
     }
 
-    /// A free buffer for a single receive; `None` when all are filled or a ring hands them out.
+    /// A free buffer for a single receive; `None` if all are filled, or a ring provides them.
     pub(crate) fn take(&mut self) -> Option<u16> {
         if self.ring.is_some() { None } else { self.spare.pop() }
     }
@@ -81,20 +81,20 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Notes that the kernel found no buffer in the ring.
+    /// Notes that the kernel found the ring empty.
     pub(crate) fn wanted(&mut self) {
         if let Some(ring) = &mut self.ring {
             ring.demand.wanted();
         }
     }
 
-    /// Frees a buffer whose bytes were consumed.
+    /// Frees a buffer whose data was consumed.
     pub(crate) fn give(&mut self, id: u16) {
         self.spare.push(id);
         self.offer();
     }
 
-    /// To be called once in a turn: offers the kernel as many buffers as it needs.
+    /// Called once a turn: offers the kernel as many buffers as it needs.
     pub(crate) fn turn(&mut self) {
         if let Some(ring) = &mut self.ring {
             ring.demand.turn();
@@ -112,7 +112,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Where a buffer lies.
+    /// Address of a buffer.
     pub(crate) fn address(&self, id: u16) -> *mut u8 {
         self.bufs[usize::from(id)].address().as_ptr()
     }
@@ -136,15 +136,15 @@ impl Offered {
     }
 }
 
-/// How many buffers to provide to the kernel: as few as suffice.
+/// The number of buffers to offer: as few as suffice.
 struct Demand {
-    /// Wanted buffers.
+    /// Buffers wanted.
     wanted: u16,
-    /// Buffers at hand.
+    /// Buffers offered.
     offered: u16,
-    /// Fewest buffers at hand since the last review.
+    /// Fewest buffers available since the last review.
     least: u16,
-    /// Turns since then.
+    /// Turns since the last review.
     turns: u32,
 }
 
@@ -192,7 +192,7 @@ mod test {
         (0..10).for_each(|_| demand.wanted());
         assert_eq!(demand.wanted, BUFFERS);
         demand.offered = BUFFERS;
-        // There was want in the time that is looked back on, then there was not.
+        // There was demand in the reviewed time, then there was none.
         review(&mut demand);
         assert_eq!(demand.wanted, BUFFERS);
         review(&mut demand);

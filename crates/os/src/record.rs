@@ -1,7 +1,7 @@
 //! The activity of a core, recorded for `--trace`.
 //!
-//! Off, each place costs a look at an `Option` that is empty, a few times a turn; on, two readings
-//! of the clock.
+//! When off, each place checks an empty `Option`, a few times a turn; when on, it reads the clock
+//! twice.
 
 use block::{Activity, Doing, Nanos, Stretch};
 
@@ -16,8 +16,7 @@ pub(crate) struct Record {
 }
 
 impl Core {
-    /// Writes down what this core does into `activity` from now on, or no longer. Returns what was
-    /// written into until now.
+    /// Starts to record this core's activity in `activity`, or stops. Returns the record so far.
     pub fn record(&self, activity: Option<Activity>) -> Option<Activity> {
         let clock = self.clock();
         let record = activity.map(|activity| Box::new(Record { clock, activity }));
@@ -25,14 +24,14 @@ impl Core {
         before.map(|record| record.activity)
     }
 
-    /// Whether it does.
+    /// Whether it is recorded.
     #[inline]
     pub fn is_recorded(&self) -> bool {
         self.state.borrow().record.is_some()
     }
 
-    /// Writes down that the owner of this core did something for `worker` from `start` until now,
-    /// if it is recorded; the time now.
+    /// Records that the core's owner did something for `worker` from `start` until now, if
+    /// recording; returns the time.
     pub fn note(&self, doing: Doing, worker: u32, start: Nanos) -> Nanos {
         let end = self.now();
         if let Some(record) = &mut self.state.borrow_mut().record {
@@ -43,7 +42,7 @@ impl Core {
 }
 
 impl CoreState {
-    /// Takes what has arrived on the lone socket, if there is one.
+    /// Receives on the direct socket, if there is one.
     #[inline]
     pub(crate) fn receive_direct_timed(&mut self) {
         if self.direct.is_some() {
@@ -51,7 +50,7 @@ impl CoreState {
         }
     }
 
-    /// Writes down what was done from `start` to `end`, if somebody wants to know.
+    /// Records an activity from `start` to `end`, if recording.
     #[inline]
     pub(crate) fn note(&mut self, doing: Doing, start: Nanos, end: Nanos) {
         if let Some(record) = &mut self.record {
@@ -59,7 +58,7 @@ impl CoreState {
         }
     }
 
-    /// Does `work`, and writes it down if somebody wants to know.
+    /// Does `work`, and records it, if recording.
     #[inline]
     pub(crate) fn timed<R>(&mut self, doing: Doing, work: impl FnOnce(&mut CoreState) -> R) -> R {
         let Some(record) = &self.record else { return work(self) };

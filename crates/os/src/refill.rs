@@ -1,22 +1,22 @@
-//! The queue of sockets that wait for a receive buffer of their core.
+//! The queue of sockets that wait for a receive buffer.
 //!
-//! Plain data, without the kernel: a core asks it, and so does the core of a simulation.
+//! Plain data without the kernel: real and simulated cores use it.
 
 use std::collections::VecDeque;
 
-/// How a socket that waited gets its next bytes.
+/// How a waiting socket receives next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arming {
-    /// It receives until no buffer is left: there are enough for all.
+    /// Until no buffer is left: there are enough for all.
     Multishot,
-    /// It receives once, fills one buffer, and waits again behind the others.
+    /// Once, into one buffer; then it waits again behind the others.
     Once,
 }
 
-/// The sockets that wait for a buffer, the longest waiting first.
+/// Sockets that wait for a buffer, the longest waiting first.
 ///
-/// While more sockets wait than buffers are free, each gets one buffer in turn: a socket that
-/// received until the buffers were gone would take those of all the others.
+/// While more sockets wait than buffers are free, each gets one buffer in turn: a multishot receive
+/// would take the buffers of all others.
 #[derive(Debug, Default)]
 pub struct Refill {
     waiting: VecDeque<u32>,
@@ -34,25 +34,24 @@ impl Refill {
         self.waiting.is_empty()
     }
 
-    /// Appends a socket. The caller makes sure that it is not queued yet.
+    /// Appends a socket, which must not be queued yet.
     pub fn wait(&mut self, socket: u32) {
         debug_assert!(!self.waiting.contains(&socket), "a socket waits once");
         self.waiting.push_back(socket);
     }
 
-    /// Removes a socket that was dropped.
+    /// Removes a closed socket.
     pub fn forget(&mut self, socket: u32) {
         self.waiting.retain(|waiting| *waiting != socket);
     }
 
-    /// How the sockets are armed that come next, and how many of them: as many as there are free
-    /// buffers.
+    /// How to arm the next sockets, and how many of them: as many as there are free buffers.
     pub fn plan(&self, free: usize) -> (Arming, usize) {
         let arming = if self.waiting.len() > free { Arming::Once } else { Arming::Multishot };
         (arming, self.waiting.len().min(free))
     }
 
-    /// Takes the socket that has waited longest off the list.
+    /// Takes the socket that has waited longest.
     pub fn take(&mut self) -> Option<u32> {
         if block::planted(block::Plant::RefillLastFirst) {
             return (!self.waiting.is_empty()).then(|| {

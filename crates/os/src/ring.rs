@@ -14,16 +14,16 @@ use crate::{cpu, pipe};
 
 /// Submissions that fit before the kernel must be entered.
 const SUBMISSIONS: u32 = 512;
-/// Completions that fit: each of some thousand sockets may have a receive and a send at once.
+/// Completion entries: a thousand sockets may have a receive and a send each.
 const COMPLETIONS: u32 = 4096;
 /// Descriptors that can be registered; beyond, plain ones are used.
 const REGISTERED_FILES: u32 = 4096;
 /// Idle time in milliseconds after which the kernel's SQPOLL thread sleeps.
 const POLL_IDLE_MS: u32 = 100;
 
-/// Arenas of buffers that can be registered; beyond, buffers are used plain.
+/// Maximum number of registered arenas; further buffers are used unregistered.
 const REGISTERED_ARENAS: usize = 64;
-/// Longest arena that is registered: its pages stay in memory.
+/// Longest arena to register, as its pages are pinned.
 const LONGEST_ARENA: usize = 256 << 20;
 
 /// Features of the kernel, as shown by `doctor`. Without one, a slower path is used.
@@ -33,11 +33,11 @@ pub struct Features {
     pub defer_taskrun: bool,
     /// Completions do not interrupt the owner. Linux 5.19. Implied by the above.
     pub coop_taskrun: bool,
-    /// One armed receive serves many messages from shared buffers. Linux 6.0.
+    /// One armed receive serves many messages from provided buffers. Linux 6.0.
     pub multishot_receive: bool,
-    /// Descriptors need no look-up per operation. Linux 5.19.
+    /// Registered descriptors, without a lookup per operation. Linux 5.19.
     pub registered_files: bool,
-    /// Long messages are sent by reference, without a copy in the kernel. Linux 6.5.
+    /// Long messages are sent zero-copy. Linux 6.5.
     pub send_by_reference: bool,
     /// Discards of block devices. Linux 6.12.
     pub discards: bool,
@@ -66,7 +66,7 @@ impl Features {
     }
 }
 
-/// Why there is no ring.
+/// Why a ring cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenRingError {
     /// The kernel forbids it.
@@ -78,7 +78,7 @@ pub enum OpenRingError {
     /// The kernel lacks it, or is too old.
     #[error("this kernel has no io_uring that we can use: Linux 5.11 or newer is needed")]
     Missing,
-    /// No commands go through it.
+    /// It does not support passthrough commands.
     #[error("this kernel takes no NVMe commands through io_uring: Linux 5.19 or newer is needed")]
     Commands,
     /// Too little locked memory or too few descriptors.
@@ -121,15 +121,15 @@ impl Ring {
         }
         let mut probe = Probe::new();
         uring.submitter().register_probe(&mut probe)?;
-        // SEND_ZC came with Linux 6.0, as multishot receive did, which cannot be asked for.
+        // SEND_ZC came with Linux 6.0, as did multishot receive, which cannot be probed.
         features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
         features.send_by_reference &= pipe::can_refer();
-        // They came with the release that this came with, and cannot be asked for.
+        // Both came with the same release, and discards cannot be probed.
         features.discards &= params.is_feature_min_timeout();
         Ok(Ring::with_tables(uring, features))
     }
 
-    /// A ring for reads and writes of files, and nothing else, that is polled.
+    /// A polled ring for reads and writes of files only.
     pub(crate) fn open_polled(polling: Polling) -> Result<Ring, OpenRingError> {
         let mut builder = IoUring::builder();
         builder.setup_cqsize(COMPLETIONS).setup_clamp();
@@ -142,7 +142,7 @@ impl Ring {
         Ok(Ring::with_tables(builder.build(SUBMISSIONS)?, Features::allowed()))
     }
 
-    /// Creates tables for registered files and buffers, where the kernel has them.
+    /// Creates tables for registered files and buffers, if supported.
     fn with_tables(uring: IoUring, mut features: Features) -> Ring {
         let mut registered_files = 0;
         if features.registered_files {
@@ -156,9 +156,8 @@ impl Ring {
         Ring { uring, features, registered_files, arenas, room_for_arenas }
     }
 
-    /// The number by which the kernel knows the arena of a buffer, so that it need not look up
-    /// and hold its pages for each I/O. Makes it known if it is not; `None` where that fails, as
-    /// for want of memory that may be locked.
+    /// Index of a buffer's registered arena, which saves pinning its pages for each I/O. Registers
+    /// it if necessary; `None` if that fails, such as at the limit of locked memory.
     pub(crate) fn arena_of(&mut self, buf: &Buf) -> Option<u16> {
         let at = buf.as_ptr() as usize;
         let known = self.arenas.iter().position(|arena| arena.range().contains(&at));
@@ -174,8 +173,8 @@ impl Ring {
         let arena = buf.arena();
         let (base, len) = (arena.range().start as *mut libc::c_void, arena.range().len());
         let part = libc::iovec { iov_base: base, iov_len: len };
-        // SAFETY: the arena is held as long as the ring, so no other memory comes to its
-        // addresses; the ring goes before the arenas.
+        // SAFETY: the arena is held as long as the ring, so no other memory gets its addresses; the
+        // ring is dropped before the arenas.
         let registered = len <= LONGEST_ARENA
             && unsafe {
                 self.uring.submitter().register_buffers_update(index as u32, &[part], None)
@@ -190,7 +189,7 @@ impl Ring {
     }
 
     /// Unregisters all arenas, so that their memory can be freed. The next I/O registers them
-    /// again. No I/O that uses one may be in flight.
+    /// again. No I/O on one may be in flight.
     pub(crate) fn forget_arenas(&mut self) {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         while let Some(index) = self.arenas.len().checked_sub(1) {
@@ -210,7 +209,7 @@ impl Ring {
         self.uring.submitter()
     }
 
-    /// Registers a descriptor at `index`; false when it must be used plain.
+    /// Registers a descriptor at `index`; false if it must be used unregistered.
     pub(crate) fn register(&self, index: u32, fd: RawFd) -> bool {
         index < self.registered_files
             && self.uring.submitter().register_files_update(index, &[fd]).is_ok()
@@ -242,7 +241,7 @@ impl Ring {
         !self.uring.submission().is_empty()
     }
 
-    /// Has completions, and work that leads to them, raise a waker of another ring, or no more.
+    /// Registers an eventfd of another ring for completions and task work, or none.
     pub(crate) fn ring_bell(&self, bell: Option<&Waker>) -> io::Result<()> {
         match bell {
             Some(bell) => self.uring.submitter().register_eventfd(bell.as_raw_fd()),
@@ -250,12 +249,12 @@ impl Ring {
         }
     }
 
-    /// Whether a completion waits.
+    /// Whether there are completions.
     pub(crate) fn has_completion(&mut self) -> bool {
         !self.uring.completion().is_empty()
     }
 
-    /// Submits what is queued and lets completions run, without waiting.
+    /// Submits what is queued and runs completions, without waiting.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
         const GET_EVENTS: u32 = 1;
         let queued = self.uring.submission().len() as u32;
@@ -270,7 +269,7 @@ impl Ring {
         tolerate(self.uring.submitter().submit().map(drop))
     }
 
-    /// Submits what is queued and sleeps until a completion comes or `timeout` is over.
+    /// Submits what is queued and sleeps until a completion or the timeout.
     pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> io::Result<()> {
         let span = timeout.map(|timeout| {
             Timespec::new().sec(timeout.0 / 1_000_000_000).nsec((timeout.0 % 1_000_000_000) as u32)
@@ -289,20 +288,20 @@ impl Ring {
     }
 }
 
-/// Has a thread of the kernel poll for submissions.
+/// Enables SQPOLL.
 pub(crate) fn setup_sqpoll<S, C>(builder: &mut io_uring::Builder<S, C>)
 where
     S: squeue::EntryMarker,
     C: io_uring::cqueue::EntryMarker,
 {
     builder.setup_sqpoll(POLL_IDLE_MS);
-    // Left alone, the kernel's thread spins on the processor of the one that it serves.
+    // Unpinned, the SQPOLL thread would spin on the CPU of the thread that it serves.
     if let Some(cpu) = cpu::neighbour() {
         builder.setup_sqpoll_cpu(cpu as u32);
     }
 }
 
-/// A signal, a time-out and a full completion queue are not errors: the loop comes again.
+/// A signal, a time-out and a full completion queue are not errors: the loop calls again.
 pub(crate) fn tolerate(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error)
@@ -317,7 +316,7 @@ pub(crate) fn tolerate(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Builds the ring with the best set of flags; returns which of defer and coop it has.
+/// Builds the ring with the best supported flags; returns which of defer and coop it has.
 fn build(allowed: Features) -> Result<(IoUring, bool, bool), OpenRingError> {
     let mut last = None;
     for (defer, coop, plain) in
@@ -353,8 +352,8 @@ fn descriptor_limit() -> u32 {
     if result == 0 { limit.rlim_cur.min(u64::from(u32::MAX)) as u32 } else { 1024 }
 }
 impl Core {
-    /// Has the kernel let go of the buffers that it knows, so that a pool can
-    /// [give them back](block::Pool::review). Only while no I/O of a file is in flight.
+    /// Unregisters all buffers, so that a pool can [return them](block::Pool::review). Only while
+    /// no I/O of a file is in flight.
     pub fn forget_arenas(&self) {
         self.state.borrow_mut().ring().forget_arenas();
     }

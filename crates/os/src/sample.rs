@@ -5,20 +5,20 @@ use std::io;
 
 use block::Nanos;
 
-/// Number of the calling thread, for [`thread_cpu`].
+/// Id of the calling thread, for [`thread_cpu`].
 pub fn thread_id() -> i32 {
     // SAFETY: a system call without arguments that cannot fail.
     unsafe { libc::gettid() }
 }
 
-/// Whether a thread of this process runs or waits for a processor, rather than for anything else.
+/// Whether a thread of this process runs or waits for a CPU.
 pub fn is_runnable(thread: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // The name before the state may hold anything.
+    // The name before the state may contain anything.
     stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
 }
 
-/// Threads of this process, and those of the kernel that work for it, that have one of these names.
+/// Threads of this process, and kernel threads that work for it, with one of these names.
 pub fn threads_named(names: &[String]) -> Vec<i32> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let is_one = |task: &fs::DirEntry| {
@@ -29,23 +29,21 @@ pub fn threads_named(names: &[String]) -> Vec<i32> {
     tasks.filter(is_one).filter_map(number).collect()
 }
 
-/// For how long the calling thread has waited for a processor since it began, while it could have
-/// run; `None` where the system does not tell.
+/// How long the calling thread has waited in the run queue since it started; `None` where unknown.
 pub fn waited_for_processor() -> Option<Nanos> {
-    // Time on a processor, time waiting for one, and how often it got one: proc(5).
+    // Time on a CPU, time waiting for one, and number of time slices: proc(5).
     let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     stat.split_whitespace().nth(1)?.parse().ok().map(Nanos)
 }
 
-/// Processor time that a thread of this process has used.
+/// CPU time of a thread of this process.
 pub fn thread_cpu(thread: i32) -> io::Result<Nanos> {
-    // The kernel's number for "the CPU clock of this thread" (see clock_getcpuclockid(3)):
-    // the complement of the thread's number, shifted by three, with the bits for "scheduler time"
-    // and "per thread".
+    // The kernel's id of this thread's CPU clock (see clock_getcpuclockid(3)): the complement of
+    // the thread id, shifted by three, with the bits for "scheduler time" and "per thread".
     clock_of((!thread << 3) | 0b110)
 }
 
-/// Processor time that all threads of a process have used, those that have ended, too.
+/// CPU time of all threads of a process, ended ones included.
 pub fn process_cpu(process: u32) -> io::Result<Nanos> {
     let process = i32::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
     // The same without the bit for "per thread".
@@ -62,10 +60,10 @@ fn clock_of(clock: i32) -> io::Result<Nanos> {
     Ok(Nanos(span.tv_sec as u64 * 1_000_000_000 + span.tv_nsec as u64))
 }
 
-/// CPU time and faults of a thread of this process since it began.
+/// CPU time and faults of a thread of this process since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadUse {
-    /// Seconds in the kernel; a multiple of a hundredth.
+    /// System time in seconds; a multiple of a hundredth.
     pub system_s: f64,
     /// Context switches, voluntary or not.
     pub switches: u64,
@@ -76,15 +74,15 @@ pub struct ThreadUse {
 }
 
 impl ThreadUse {
-    /// Of a thread; `None` when it is gone.
+    /// Of a thread; `None` if it has ended.
     pub fn of(thread: i32) -> Option<ThreadUse> {
         let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
         ThreadUse::parse(&read("stat")?, &read("status")?)
     }
 
     fn parse(stat: &str, status: &str) -> Option<ThreadUse> {
-        // The name in front may hold anything, so fields are counted behind it: proc(5) numbers
-        // them from 1, and the first one here is field 3.
+        // The name may contain anything, so fields are counted after it: proc(5) numbers them from
+        // 1, and the first one here is field 3.
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
@@ -102,7 +100,7 @@ impl ThreadUse {
     }
 }
 
-/// Time of all processors since boot, by what they did, in seconds.
+/// CPU time of the whole host since boot, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostCpu {
     /// User time.
@@ -111,21 +109,21 @@ pub struct HostCpu {
     pub system: f64,
     /// Interrupts.
     pub irq: f64,
-    /// Softirqs: the network stack, mostly.
+    /// Softirqs: mostly the network stack.
     pub softirq: f64,
-    /// Stolen by other guests of the same host.
+    /// Stolen by the hypervisor.
     pub steal: f64,
     /// Idle and iowait.
     pub idle: f64,
 }
 
 impl HostCpu {
-    /// Reads the counters. All zero where the system shows none.
+    /// Reads the counters. All zero where unavailable.
     pub fn now() -> HostCpu {
         HostCpu::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// The same of each processor, in ascending order.
+    /// The counters of each CPU, in ascending order.
     pub fn each_now() -> Vec<HostCpu> {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let lines = stat.lines().skip(1).take_while(|line| line.starts_with("cpu"));
@@ -133,7 +131,7 @@ impl HostCpu {
     }
 
     fn parse(stat: &str) -> HostCpu {
-        // The kernel counts in hundredths of a second on every Linux that we know (USER_HZ).
+        // USER_HZ is 100 on every known Linux.
         let line = stat.lines().next().unwrap_or_default();
         let words = line.split_whitespace().skip(1);
         let mut ticks = words.map(|word| word.parse::<f64>().unwrap_or(0.0) / 100.0);
@@ -143,7 +141,7 @@ impl HostCpu {
         HostCpu { user: user + nice, system, irq, softirq, steal, idle: idle + wait }
     }
 
-    /// What was used since `earlier`.
+    /// The difference since `earlier`.
     pub fn since(&self, earlier: &HostCpu) -> HostCpu {
         HostCpu {
             user: self.user - earlier.user,
@@ -155,7 +153,7 @@ impl HostCpu {
         }
     }
 
-    /// Seconds in which a processor did something for this host.
+    /// Busy seconds, without idle and steal.
     pub fn busy(&self) -> f64 {
         self.user + self.system + self.irq + self.softirq
     }
@@ -166,18 +164,17 @@ impl HostCpu {
     }
 }
 
-/// Memory that can be used without swapping, in bytes; `None` where the system does not tell.
+/// Memory available without swapping, in bytes; `None` where unknown.
 pub fn memory_available_bytes() -> Option<u64> {
     kib_of("/proc/meminfo", "MemAvailable:")
 }
 
-/// All memory of the machine in bytes.
+/// Total memory of the machine in bytes.
 pub fn memory_total_bytes() -> Option<u64> {
     kib_of("/proc/meminfo", "MemTotal:")
 }
 
-/// Gives memory of the heap that nothing lies in back to the system: many small pieces that were
-/// freed stay with the process otherwise.
+/// Returns free heap memory to the kernel: otherwise many small freed blocks stay with the process.
 pub fn trim_heap() {
     // SAFETY: a function of the C library that touches free memory only.
     #[cfg(target_env = "gnu")]
@@ -192,7 +189,7 @@ fn kib_of(path: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Release of the kernel, such as `6.1.0`.
+/// Kernel release, such as `6.1.0`.
 pub fn kernel_release() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.trim().to_owned()
@@ -236,7 +233,7 @@ mod test {
         }
         drop(hold);
         thread.join().unwrap();
-        // It may have some of its end before it.
+        // Part of its exit may be pending.
         while is_runnable(id) {
             std::thread::yield_now();
         }

@@ -18,7 +18,7 @@ use crate::receive::{BUFFER_BYTES, GROUP};
 use crate::reference;
 use crate::refill::Arming;
 
-/// Most pieces of one send: the kernel's limit for a message.
+/// Maximum number of iovecs of one send: the kernel's limit.
 const PIECES_PER_SEND: usize = 1024;
 
 /// A connected TCP socket. Dropping it closes the connection at once.
@@ -32,7 +32,7 @@ pub struct Socket {
 pub enum End {
     /// The peer closed the connection (FIN).
     Closed,
-    /// The connection broke, with this error number.
+    /// The connection broke, with this errno.
     Broken(i32),
 }
 
@@ -69,7 +69,7 @@ impl Socket {
         Ok(Socket { core: core.clone(), index })
     }
 
-    /// Its name in the list of [`Core::turn`].
+    /// Its token in the list of [`Core::turn`].
     pub fn token(&self) -> Token {
         Token(self.index)
     }
@@ -92,21 +92,21 @@ impl Socket {
         self.core.state.borrow_mut().socket(self.index).resets = true;
     }
 
-    /// Takes at most so many bytes, one at least, in one system call from now on: while the owner
-    /// works on one part of an answer, the peer can have work that the part before called for.
-    /// What the ring receives comes in parts anyway.
+    /// Limits one system call to this many bytes, at least one: while the owner handles one part of
+    /// a response, the peer works on what the last part triggered. Receives of the ring come in
+    /// parts anyway.
     pub fn receive_at_most(&self, bytes: usize) {
         self.core.state.borrow_mut().socket(self.index).receive_max = bytes.max(1);
     }
 
-    /// Whether the stream has ended, after all that arrived was received.
+    /// Whether the stream has ended, once all received data was taken.
     pub fn ended(&self) -> Option<End> {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
         socket.ended.filter(|_| socket.chunks.is_empty() && socket.arrived.is_none())
     }
 
-    /// Whether [`send`](Self::send) may be called. If not, the owner is told when it may.
+    /// Whether [`send`](Self::send) may be called. If not, an event tells when it may.
     pub fn can_send(&self) -> bool {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
@@ -114,10 +114,10 @@ impl Socket {
         !socket.sending
     }
 
-    /// Sends a chain with the next turn and gives back, in its place, the one sent before. Buffers
-    /// of the core's pool go back there as soon as they are sent: a thousand quiet connections
-    /// would hold a large one each otherwise.
-    /// Only when [`can_send`](Self::can_send): two sends of one socket could change places.
+    /// Sends a chain with the next turn and returns, in its place, the one sent before. Buffers of
+    /// the core's pool return there once sent: otherwise a thousand idle connections would hold a
+    /// large one each. Only if [`can_send`](Self::can_send): two sends of one socket could be
+    /// reordered.
     pub fn send(&self, chain: &mut Chain) {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
@@ -137,7 +137,7 @@ impl Socket {
             self.core.give_way_to_peer(&mut state);
             state.recycle_sent(self.index);
         } else {
-            // A core woken by an event sends an answer, and expects no data.
+            // A core woken by an event sends a response, and expects no data.
             if !state.patience.was_called && state.patience.has_rested(self.core.now()) {
                 state.delay_acknowledgement(self.index);
             }
@@ -152,7 +152,7 @@ impl Drop for Socket {
     }
 }
 
-/// Connects to `address`, giving up after `timeout`.
+/// Connects to `address` with this timeout.
 pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let domain = Domain::for_address(address);
     let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
@@ -161,12 +161,12 @@ pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> 
     Ok(socket.into())
 }
 
-/// Keeps congestion control by pacing away from connections within this host. Its timers cost
-/// 20 % of the rate there, for congestion that cannot be. Only before the connection is made:
-/// once begun, pacing goes on whatever the algorithm.
+/// Avoids congestion control with pacing on connections within this host. Its timers cost 20 % of
+/// the rate there, without any congestion. Only before the connection: once started, pacing stays
+/// on whatever the algorithm.
 pub(crate) fn avoid_pacing(socket: &socket2::Socket, address: SocketAddr) {
     if address.ip().is_loopback() {
-        // Without cubic, the system's default remains.
+        // Without cubic, the system's default stays.
         let _ = socket.set_tcp_congestion(b"cubic");
     }
 }
@@ -178,7 +178,7 @@ pub struct Chunk {
 }
 
 enum Bytes {
-    /// In one of the buffers that all sockets of the core share.
+    /// In a buffer shared by all sockets of the core.
     Shared { address: *const u8, id: u16, len: u32 },
     /// In a buffer of its own; present until the drop.
     Own(Option<Arrival>),
@@ -223,14 +223,14 @@ pub(crate) struct SocketState {
     receiving: bool,
     /// It is on the list of sockets that wait for a buffer.
     pub(crate) waits: bool,
-    /// Filled buffers not yet received by the owner: (buffer, length).
+    /// Received buffers not yet taken by the owner: (buffer, length).
     chunks: VecDeque<(u16, u32)>,
     /// The chain being sent, or sent last.
     pub(crate) chain: Chain,
     pub(crate) sent_bytes: usize,
     sending: bool,
     wants_send: bool,
-    /// Bytes that one direct receive takes at most.
+    /// Limit of one direct receive in bytes.
     pub(crate) receive_max: usize,
     /// Long chains sent while it is unknown whether the peer is local.
     pub(crate) long_chains: u32,
@@ -238,7 +238,7 @@ pub(crate) struct SocketState {
     message: Box<libc::msghdr>,
     pub(crate) parts: Vec<libc::iovec>,
     pub(crate) ended: Option<End>,
-    /// The owner has dropped it: the slot is freed when no operation is in flight.
+    /// The owner has dropped it: the slot is freed once no operation is in flight.
     pub(crate) dropped: bool,
     /// It ends with a reset.
     resets: bool,
@@ -287,13 +287,14 @@ impl CoreState {
         if self.ring().features.multishot_receive {
             return self.arm_receive(index, Arming::Multishot);
         }
-        // A receive would occupy a buffer until data arrives, and there are fewer than sockets.
+        // A receive would occupy a buffer until data arrives, and there are fewer buffers than
+        // sockets.
         if let Err(error) = self.watch(index) {
             self.end_socket(index, End::from(error));
         }
     }
 
-    /// Puts a socket on the list of those that wait for a buffer.
+    /// Queues a socket for a buffer.
     pub(crate) fn wait_for_buffer(&mut self, index: u32) {
         let socket = self.socket(index);
         if socket.dropped || socket.receiving || socket.ended.is_some() {
@@ -438,8 +439,8 @@ impl CoreState {
     }
 }
 
-/// Resets the connection at once, and wakes the receive and the send: Linux disconnects a socket
-/// that is connected to no address, and tells the peer so.
+/// Resets the connection at once, which ends its receive and send: Linux disconnects a socket that
+/// is connected to AF_UNSPEC, with an RST to the peer.
 fn reset(fd: i32) {
     let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
     let len = size_of::<libc::sockaddr>() as libc::socklen_t;

@@ -1,5 +1,5 @@
 //! The storage stack below a file, layer by layer: a file system on a loop device on a file on
-//! another file system, down to a disk, memory, or a layer that hides what is below.
+//! another file system, down to a disk, memory, or an opaque layer.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -10,29 +10,29 @@ use crate::Device;
 use crate::device::pair;
 use crate::mount::Mount;
 
-/// File systems that are nothing but memory, whatever they say to `O_DIRECT`.
+/// File systems in memory, whatever they say to `O_DIRECT`.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
-/// File systems served by another program or host: this process is not charged for their I/O.
+/// File systems served by another program or host: their I/O is not charged to this process.
 const ELSEWHERE: [&str; 8] = ["fuse", "virtiofs", "9p", "nfs", "cifs", "smb3", "ceph", "vboxsf"];
-/// Deepest stack that is followed, so that a cycle of loop devices ends.
+/// Maximum depth, so that a cycle of loop devices ends.
 const MOST_LAYERS: usize = 16;
 
 /// The layers below a file or device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// Their names from the top on, as far as the system tells: file systems, disks, files.
+    /// Names from the top down, as far as known: file systems, disks, files.
     layers: Vec<String>,
-    /// The way to what is memory of this host.
+    /// The path down to memory of this host.
     memory: Option<String>,
-    /// A loop device that reads and writes its file through the page cache.
+    /// A loop device that uses the page cache of its file.
     cached: Option<String>,
-    /// Every block device among them, from the top on.
+    /// All block devices, from the top down.
     pub devices: Vec<Device>,
-    /// The uppermost of them, if all that is done to the file goes through it.
+    /// The uppermost one, if all I/O of the file passes it.
     pub top: Option<Device>,
     /// Every layer is known.
     pub is_whole: bool,
-    /// What is read and written is charged to the process that asks.
+    /// I/O is charged to the calling process.
     pub is_charged: bool,
 }
 
@@ -44,25 +44,23 @@ impl Stack {
         stack
     }
 
-    /// The layers down to what is memory of this host, if anything of it is: "loop0 on /a/file on
-    /// tmpfs".
+    /// The layers down to memory of this host, if there is any: "loop0 on /a/file on tmpfs".
     pub fn memory(&self) -> Option<&str> {
         self.memory.as_deref()
     }
 
-    /// The loop device that reads and writes its own file through the page cache, if one does.
+    /// The loop device that uses the page cache of its file, if any.
     pub fn cached_disk(&self) -> Option<&str> {
         self.cached.as_deref()
     }
 
-    /// Whether what is at its bottom turns; `None` where the system does not tell, or only what a
-    /// hypervisor shows is known.
+    /// Whether the disk at the bottom is rotational; `None` where unknown, or behind a hypervisor.
     pub fn turns(&self) -> Option<bool> {
         let turns = |device: &Device| {
             let known = device.settings().rotational;
             known.filter(|_| !device.is_virtual())
         };
-        // Every device above takes over what the one below it says.
+        // Every device inherits the flag of the one below it.
         let below = self.devices.iter().filter(|device| !device.has_thread());
         let told: Option<Vec<bool>> = below.map(turns).collect();
         told.filter(|told| !told.is_empty()).map(|told| told.contains(&true))
@@ -137,8 +135,8 @@ impl Stack {
         }
     }
 
-    /// The file of a loop device. One that was deleted, or that another mount hides, is known by
-    /// the number of its file system.
+    /// The file of a loop device. One that was deleted, or hidden by another mount, is identified
+    /// by the device number of its file system.
     fn loop_file(&mut self, device: &Device, path: &Path) {
         let number = device.backing_number();
         let same = |file: &File| {
@@ -183,8 +181,8 @@ impl Stack {
     }
 }
 
-/// The file that an overlay shows: that of the upper file system, else of the first lower one that
-/// has it.
+/// The file that an overlay shows: of the upper file system, else of the first lower one that has
+/// it.
 fn layer(mount: &Mount, file: &File) -> Option<File> {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     let below = path.strip_prefix(&mount.point).ok()?;
@@ -195,13 +193,13 @@ fn layer(mount: &Mount, file: &File) -> Option<File> {
     let mut folders = upper.into_iter().chain(lower);
     folders.find_map(|folder| {
         let path = folder.join(root).join(below);
-        // Opening anything else could wait for somebody.
+        // Opening anything else could block.
         let is_file = fs::symlink_metadata(&path).is_ok_and(|about| about.is_file());
         is_file.then(|| File::open(&path).ok())?
     })
 }
 
-/// All devices of the btrfs that a device is part of.
+/// All devices of a device's btrfs.
 fn btrfs_devices(device: &Device) -> Vec<Device> {
     let names = |folder: &Path| -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,9 +1,8 @@
-//! A queue of `/dev/ublkcN` on a core: requests of a block device that this process answers.
+//! A queue of `/dev/ublkcN` on a core: requests of a block device served by this process.
 //!
-//! Each request comes as the completion of a command that waits in the core's ring, with the data
-//! of a write in the buffer that went along with it. The answer is the next such command; the data
-//! of a read are in its buffer, in which the next request's will come. So a buffer goes with each
-//! tag, to and fro, and the kernel has it while the command is in the ring.
+//! Each request is the completion of a command in the core's ring, with the data of a write in that
+//! command's buffer. The next command for the tag completes the request, with the data of a read in
+//! its buffer. So each tag has a buffer, which the kernel owns while the command is in the ring.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,7 +19,7 @@ use crate::ublk_control::UblkDevice;
 /// `_IOWR('u', 0x20, struct ublksrv_io_cmd)`, and 0x21: Linux 6.4.
 const FETCH_REQ: u32 = 0xc010_7520;
 const COMMIT_AND_FETCH_REQ: u32 = 0xc010_7521;
-/// The area of each queue has room for so many tags.
+/// Maximum number of tags in a queue's descriptor area.
 const DEPTH_MOST: u64 = 4096;
 /// `PR_SET_IO_FLUSHER`.
 const IO_FLUSHER: libc::c_int = 57;
@@ -31,37 +30,37 @@ pub struct UblkQueue {
     index: u32,
 }
 
-/// What the kernel wants.
+/// A request of the kernel.
 #[derive(Debug)]
 pub struct UblkRequest {
-    /// Names it within its queue until the answer.
+    /// Identifies it within its queue until its completion.
     pub tag: u16,
-    /// What to do.
+    /// The operation.
     pub op: UblkOp,
-    /// Durable before the answer.
+    /// Durable before the completion.
     pub fua: bool,
-    /// First byte.
+    /// Offset.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// The data of a write; where those of a read go. As long as the device's longest request.
+    /// The data of a write, or room for that of a read. As long as the device's longest request.
     pub buf: Buf,
 }
 
-/// What a request asks for.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UblkOp {
     /// Read.
     Read,
     /// Write.
     Write,
-    /// Make what was written durable.
+    /// Flush.
     Flush,
-    /// The range is free.
+    /// Discard the range.
     Discard,
     /// Make the range read as zeroes.
     WriteZeroes,
-    /// Something that we never said we could.
+    /// An operation that was never announced.
     Unknown,
 }
 
@@ -76,20 +75,19 @@ struct Descriptor {
 }
 
 impl UblkQueue {
-    /// Waits for the requests of a queue from now on. The kernel takes this thread, and no other,
-    /// for the one that answers them.
+    /// Starts to fetch requests of a queue. The kernel binds the queue to this thread.
     ///
     /// # Errors
     ///
-    /// Memory is short, or the process has no descriptor left.
+    /// Out of memory or descriptors.
     ///
     /// # Panics
     ///
-    /// The device has no such queue.
+    /// There is no such queue.
     pub fn open(core: &Core, device: &UblkDevice, queue: u16) -> io::Result<UblkQueue> {
         assert!(queue < device.info.queues, "queue {queue} of {}", device.info.queues);
-        // Memory that the kernel frees by writing to this device must not wait for this thread.
-        // SAFETY: a system call without pointers. Refused without CAP_SYS_RESOURCE: as before then.
+        // Writeback through this device for memory reclaim must not wait for this thread.
+        // SAFETY: a system call without pointers. Without CAP_SYS_RESOURCE it is refused.
         unsafe { libc::prctl(IO_FLUSHER, 1 as libc::c_ulong, 0, 0, 0) };
         let depth = device.info.depth;
         let area = Area::map(&device.file, queue, depth)?;
@@ -116,12 +114,12 @@ impl UblkQueue {
         Ok(queue)
     }
 
-    /// Its name in the list of [`Core::turn`].
+    /// Its token in the list of [`Core::turn`].
     pub fn token(&self) -> Token {
         Token(self.index)
     }
 
-    /// Moves the requests that have come to `requests`.
+    /// Moves arrived requests to `requests`.
     pub fn take(&self, requests: &mut Vec<UblkRequest>) {
         let mut state = self.core.state.borrow_mut();
         let ublk = state.ublk(self.index);
@@ -131,15 +129,15 @@ impl UblkQueue {
         }
     }
 
-    /// Answers a request: bytes done, or an errno below zero. The answer goes with the next turn.
+    /// Completes a request: bytes done, or a negative errno. Sent with the next turn.
     ///
     /// # Errors
     ///
-    /// The ring is of no more use.
+    /// The ring has failed.
     ///
     /// # Panics
     ///
-    /// The request was answered before, or the buffer is shorter than the longest request.
+    /// The request was completed before, or the buffer is shorter than the longest request.
     #[inline]
     pub fn answer(&self, tag: u16, result: i32, buf: Buf) -> io::Result<()> {
         self.push(COMMIT_AND_FETCH_REQ, tag, result, buf)
@@ -149,7 +147,7 @@ impl UblkQueue {
     ///
     /// # Errors
     ///
-    /// The kernel refused a command, and the queue is of no more use.
+    /// The kernel refused a command: the queue is unusable.
     pub fn is_over(&self) -> io::Result<bool> {
         let mut state = self.core.state.borrow_mut();
         let ublk = state.ublk(self.index);
@@ -177,19 +175,19 @@ impl UblkQueue {
     }
 }
 
-/// What the core knows of a queue.
+/// The core's state of a queue.
 pub(crate) struct UblkState {
     fd: OwnedFd,
     queue: u16,
     area: Area,
     max_bytes: usize,
-    /// Those that the kernel has, or has filled, by tag.
+    /// Buffers in the kernel or filled by it, by tag.
     bufs: Vec<Option<Buf>>,
-    /// Tags of requests that nobody has taken yet.
+    /// Tags of requests not taken yet.
     arrived: Vec<u16>,
-    /// Tags by which nothing comes any more.
+    /// Tags that are stopped.
     over: usize,
-    /// Why the kernel takes no commands.
+    /// Why the kernel refused a command.
     refused: Option<i32>,
     pub(crate) ready: bool,
 }
@@ -202,7 +200,7 @@ impl CoreState {
         }
     }
 
-    /// A command has come back.
+    /// A command has completed.
     pub(crate) fn ublk_done(&mut self, index: u32, tag: u32, result: i32) {
         let ublk = self.ublk(index);
         match result {
@@ -214,7 +212,7 @@ impl CoreState {
     }
 }
 
-/// What the kernel writes of each request, shared with it.
+/// The request descriptors, shared with the kernel.
 struct Area {
     base: NonNull<Descriptor>,
     bytes: usize,
@@ -239,11 +237,11 @@ impl Area {
         Ok(Area { base, bytes, depth })
     }
 
-    /// What is asked for by a tag whose command came back.
+    /// The request of a tag whose command completed.
     fn request(&self, tag: u16, buf: Buf) -> UblkRequest {
         assert!(tag < self.depth, "tag {tag} of {}", self.depth);
         // SAFETY: the mapping holds `depth` aligned descriptors, any bytes of which are valid. The
-        // kernel writes this one only before it tells of a request, and has told.
+        // kernel writes this one only before it completes the tag's command, and it has.
         let Descriptor { op_flags, sectors, start_sector, .. } =
             unsafe { self.base.add(usize::from(tag)).read_volatile() };
         let op = match op_flags & 0xff {
@@ -255,7 +253,7 @@ impl Area {
             _ => UblkOp::Unknown,
         };
         let fua = op_flags & 1 << 13 != 0;
-        // Flushes have a place as well, which is none.
+        // The start sector of a flush is meaningless.
         let offset = start_sector.saturating_mul(512);
         UblkRequest { tag, op, fua, offset, len: u64::from(sectors) * 512, buf }
     }

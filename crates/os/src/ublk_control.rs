@@ -1,7 +1,7 @@
-//! `/dev/ublk-control`: block devices whose requests this process answers, made and taken away.
+//! `/dev/ublk-control`: creates and deletes block devices served by this process.
 //!
-//! Laid out as in Linux's `include/uapi/linux/ublk_cmd.h`. See [`UblkQueue`](crate::UblkQueue) for
-//! the requests.
+//! Layouts are those of Linux's `include/uapi/linux/ublk_cmd.h`. [`UblkQueue`](crate::UblkQueue)
+//! has the requests.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,12 +26,12 @@ const SET_PARAMS: u32 = READS_AND_WRITES | 0x08;
 /// Linux 6.9.
 const DEL_DEV_ASYNC: u32 = READS | 0x14;
 
-/// The command is for no queue.
+/// The command concerns no queue.
 const NO_QUEUE: u16 = u16::MAX;
-/// The kernel chooses the number.
+/// The kernel chooses the id.
 const ANY_NUMBER: u32 = u32::MAX;
 
-/// `struct ublksrv_ctrl_dev_info`, and where its fields stand.
+/// Length of `struct ublksrv_ctrl_dev_info`.
 const INFO_BYTES: usize = 64;
 /// `struct ublk_params` as far as discards.
 const PARAMS_BYTES: usize = 60;
@@ -43,73 +43,73 @@ const READ_ONLY: u32 = 1;
 const VOLATILE_CACHE: u32 = 1 << 2;
 const FUA: u32 = 1 << 3;
 
-/// What the kernel counts in.
+/// The kernel's unit.
 const SECTOR_BYTES: u32 = 512;
-/// Processors that an affinity has room for.
+/// Maximum number of CPUs in an affinity.
 const CPUS_MOST: usize = 8192;
 
-/// The kernel's end for making and taking away devices.
+/// The control device.
 pub struct UblkControl {
     file: File,
     ring: IoUring<Entry128>,
 }
 
-/// What a device is known by.
+/// Identity and state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkInfo {
     /// `N` in `/dev/ublkbN` and `/dev/ublkcN`.
     pub number: u32,
-    /// Queues for requests.
+    /// Number of queues.
     pub queues: u16,
-    /// Requests in flight in each.
+    /// Depth of each queue.
     pub depth: u16,
-    /// Longest request.
+    /// Longest request in bytes.
     pub max_bytes: u32,
-    /// There is a block device now.
+    /// Whether the block device exists now.
     pub is_live: bool,
-    /// What whoever made it noted: the kernel keeps it and does not look at it.
+    /// User data of its creator, kept by the kernel.
     pub mark: u64,
 }
 
-/// A device to be made.
+/// Parameters of a new device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkWish {
-    /// Its number; the first that is free otherwise.
+    /// Its number; by default the first free one.
     pub number: Option<u32>,
-    /// Queues for requests; it gets one for each processor at most.
+    /// Number of queues, limited to the number of CPUs.
     pub queues: u16,
-    /// Requests in flight in each, 4096 at most.
+    /// Depth of each queue, 4096 at most.
     pub depth: u16,
-    /// Longest request, whole pages.
+    /// Longest request in bytes, whole pages.
     pub max_bytes: u32,
-    /// To be kept with it.
+    /// User data to be kept with it.
     pub mark: u64,
 }
 
-/// What a device says of itself.
+/// Properties of the block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkShape {
-    /// Size.
+    /// Capacity in bytes.
     pub bytes: u64,
-    /// Logical block, 512 to a page.
+    /// Logical block size, 512 to a page.
     pub block_bytes: u32,
-    /// Physical block, not smaller.
+    /// Physical block size, not smaller.
     pub physical_bytes: u32,
-    /// Nothing may be written.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// It has a write cache: it is flushed, and may be asked for writes that are durable.
+    /// Whether it has a volatile write cache: it then gets flushes and FUA.
     pub volatile: bool,
-    /// Longest request.
+    /// Longest request in bytes.
     pub max_bytes: u32,
-    /// Longest discard and longest range of zeroes, which carry no data.
+    /// Longest discard and write-zeroes request in bytes, which carry no data.
     pub max_clear_bytes: u32,
 }
 
-/// A device that was made, as the process sees it that answers its requests.
+/// A created device, in the process that serves it.
 #[derive(Debug)]
 pub struct UblkDevice {
     pub(crate) file: File,
-    /// What was got of what was wished.
+    /// The actual parameters.
     pub info: UblkInfo,
 }
 
@@ -118,29 +118,29 @@ impl UblkDevice {
     ///
     /// # Errors
     ///
-    /// The process has no descriptor left.
+    /// Out of descriptors.
     pub fn another(&self) -> io::Result<UblkDevice> {
         Ok(UblkDevice { file: self.file.try_clone()?, info: self.info })
     }
 }
 
 impl UblkControl {
-    /// Opens it.
+    /// Opens the control device.
     ///
     /// # Errors
     ///
-    /// There is none, or it is not for us, or the kernel makes no ring.
+    /// It does not exist, access is denied, or the kernel creates no ring.
     pub fn open() -> io::Result<UblkControl> {
         let file = OpenOptions::new().read(true).write(true).open(CONTROL)?;
         let ring = IoUring::builder().build(4)?;
         Ok(UblkControl { file, ring })
     }
 
-    /// Makes a device that has no requests yet.
+    /// Creates a device without requests yet.
     ///
     /// # Errors
     ///
-    /// `EEXIST` where the number is taken; the kernel refuses, or its node cannot be opened.
+    /// `EEXIST` if the number is taken; the kernel refuses, or its node cannot be opened.
     pub fn add(&mut self, wish: UblkWish) -> io::Result<UblkDevice> {
         let number = wish.number.unwrap_or(ANY_NUMBER);
         let mut info = [0; INFO_BYTES];
@@ -162,16 +162,16 @@ impl UblkControl {
         }
     }
 
-    /// Says what the device is like, before it is started.
+    /// Sets the properties of a device before its start.
     ///
     /// # Errors
     ///
-    /// The kernel has no such devices.
+    /// The kernel does not support them.
     pub fn set_shape(&mut self, number: u32, shape: &UblkShape) -> io::Result<()> {
         self.command(SET_PARAMS, number, 0, &mut params(shape)).map(drop)
     }
 
-    /// The processors whose requests come by a queue.
+    /// The CPUs whose requests use a queue.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ impl UblkControl {
         Ok((0..CPUS_MOST).filter(has).collect())
     }
 
-    /// Makes the block device, once all its queues wait for requests. It has to be served
-    /// meanwhile: the kernel looks for partitions.
+    /// Starts the block device, once all its queues fetch requests. They must be served meanwhile:
+    /// the kernel scans for partitions.
     ///
     /// # Errors
     ///
@@ -193,33 +193,33 @@ impl UblkControl {
         self.command(START_DEV, number, std::process::id().into(), &mut []).map(drop)
     }
 
-    /// What a device is known by.
+    /// Identity and state of a device.
     ///
     /// # Errors
     ///
-    /// `ENODEV` where there is none.
+    /// `ENODEV` if there is none.
     pub fn info(&mut self, number: u32) -> io::Result<UblkInfo> {
         let mut info = [0; INFO_BYTES];
         self.command(GET_DEV_INFO, number, 0, &mut info)?;
         Ok(parse(&info))
     }
 
-    /// Takes the block device away, whoever has it open, when its requests are answered. Its queues
-    /// are over then.
+    /// Stops the block device, whoever has it open, once its requests are complete. Its queues then
+    /// end.
     ///
     /// # Errors
     ///
-    /// `ENODEV` where there is none.
+    /// `ENODEV` if there is none.
     pub fn stop(&mut self, number: u32) -> io::Result<()> {
         self.command(STOP_DEV, number, 0, &mut []).map(drop)
     }
 
-    /// Forgets a device. Its number is free when nobody has either of its nodes open any more; from
-    /// Linux 6.9 on that is not waited for.
+    /// Deletes a device. Its number is free once nobody has its nodes open; from Linux 6.9 on this
+    /// does not wait for that.
     ///
     /// # Errors
     ///
-    /// `ENODEV` where there is none.
+    /// `ENODEV` if there is none.
     pub fn delete(&mut self, number: u32) -> io::Result<()> {
         let deleted = self.command(DEL_DEV_ASYNC, number, 0, &mut []);
         match deleted.as_ref().map_err(io::Error::raw_os_error) {
@@ -230,7 +230,7 @@ impl UblkControl {
         }
     }
 
-    /// Does a command that reads or fills `part`.
+    /// Executes a command that reads or fills `part`.
     fn command(&mut self, op: u32, number: u32, data: u64, part: &mut [u8]) -> io::Result<i32> {
         let len = u16::try_from(part.len()).expect("commands have short parts");
         let mut command = [0; 80];
@@ -256,7 +256,7 @@ impl UblkControl {
             }
             match entered.as_ref().map_err(io::Error::raw_os_error) {
                 Ok(_) | Err(Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {}
-                // The kernel may have it, and write to a part that is gone.
+                // The kernel may still write to `part`, which is about to be gone.
                 Err(_) => panic!("a ring of our own cannot be entered: {entered:?}"),
             }
         }
@@ -271,12 +271,12 @@ fn get<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
     from[at..at + N].try_into().expect("a slice of N bytes")
 }
 
-/// Reads `struct ublksrv_ctrl_dev_info`.
+/// Parses `struct ublksrv_ctrl_dev_info`.
 fn parse(info: &[u8; INFO_BYTES]) -> UblkInfo {
     UblkInfo {
         queues: u16::from_ne_bytes(get(info, 0)),
         depth: u16::from_ne_bytes(get(info, 2)),
-        // 1 is live; of the others that wait for another process we make none.
+        // 1 is live; the other states do not occur here.
         is_live: u16::from_ne_bytes(get(info, 4)) == 1,
         max_bytes: u32::from_ne_bytes(get(info, 8)),
         number: u32::from_ne_bytes(get(info, 12)),
@@ -284,7 +284,7 @@ fn parse(info: &[u8; INFO_BYTES]) -> UblkInfo {
     }
 }
 
-/// Writes `struct ublk_params`: lengths in sectors, sizes of blocks as powers of two.
+/// Builds `struct ublk_params`: lengths in sectors, block sizes as powers of two.
 fn params(shape: &UblkShape) -> [u8; PARAMS_BYTES] {
     let mut attributes = 0;
     for (wanted, attribute) in
@@ -299,11 +299,11 @@ fn params(shape: &UblkShape) -> [u8; PARAMS_BYTES] {
     put(&mut params, 0, (PARAMS_BYTES as u32).to_ne_bytes());
     put(&mut params, 4, (BASIC | DISCARD).to_ne_bytes());
     put(&mut params, 8, attributes.to_ne_bytes());
-    // Logical and physical block; best and least length of an I/O.
+    // Logical and physical block size; optimal and minimal I/O size.
     put(&mut params, 12, [logical, physical, physical, physical]);
     put(&mut params, 16, (shape.max_bytes / SECTOR_BYTES).to_ne_bytes());
     put(&mut params, 24, (shape.bytes / u64::from(SECTOR_BYTES)).to_ne_bytes());
-    // From byte 40 on discards: alignment, granularity, longest, longest of zeroes, ranges in one.
+    // Discards, from byte 40 on: alignment, granularity, longest, longest write zeroes, segments.
     put(&mut params, 44, shape.block_bytes.to_ne_bytes());
     put(&mut params, 48, clear_sectors.to_ne_bytes());
     put(&mut params, 52, clear_sectors.to_ne_bytes());
@@ -315,7 +315,7 @@ fn params(shape: &UblkShape) -> [u8; PARAMS_BYTES] {
 mod test {
     use super::*;
 
-    /// Held against what a C compiler makes of the structure, 4 KiB blocks and a write cache.
+    /// Compared with a C compiler's layout, for 4 KiB blocks and a write cache.
     #[test]
     fn a_shape_is_laid_out_as_the_kernel_reads_it() {
         let shape = UblkShape {

@@ -6,40 +6,36 @@ use block::{Doing, Nanos};
 
 use crate::core::{Core, CoreState};
 
-/// How long an idle loop spins at least before it sleeps. Waking a sleeping virtual processor takes
-/// 24 to 130 µs, more than an exchange; an idle loop costs one such span after its last message.
+/// Least spin time of an idle loop before it sleeps. Waking a sleeping vCPU takes 24 to 130 µs,
+/// more than an exchange; an idle loop pays this once after its last message.
 const SPIN: Nanos = Nanos(50_000);
-/// How long at most, if it worked as long before. Whoever wakes a sleeper pays, too: `nvmf_tgt`,
-/// whose core was the limit, 70 to 100 ns of 2.3 µs a write while our initiator slept between.
+/// Longest spin time, if it worked as long before. The waking side pays, too: a CPU-bound
+/// `nvmf_tgt` spent 70 to 100 ns of 2.3 µs a write while our initiator slept in between.
 const LONG_SPIN: Nanos = Nanos(400_000);
 /// One of this many pauses of a spin yields, so that two loops can share a core.
 const PAUSES_PER_YIELD: u32 = 16;
-/// So long after a rest of as much a core yields at its first pause: an idle target that it has
-/// asked sleeps on this processor, and the pauses take 20 µs to 45 µs with nothing in the caches.
+/// Within this time after a sleep as long, a core yields at its first pause: the idle target that
+/// it sent a request to sleeps on this CPU, and the pauses take 20 µs to 45 µs with cold caches.
 const REST: Nanos = Nanos(1_000_000);
-/// Before a time that it was asked for, a core spins: sleeps end late by a timer's and a virtual
-/// processor's slack.
+/// Before a deadline a core spins for this long: sleeps end late by the slack of timers and vCPUs.
 const PRECISION: Nanos = Nanos(100_000);
-/// The same beside others who compute: the processor is awake then, and what it spins they lack.
+/// The same beside CPU-bound threads: the CPU is awake then, and they lose what it spins.
 const CROWDED_PRECISION: Nanos = Nanos(20_000);
-/// A sleep with so much left ends by a [`LONG_LEAD`] before the time, and the wait with it, so that
-/// the owner of the core goes through its loop once: no cache holds that any more. First I/Os after
-/// 100 ms took 10 µs less so.
+/// A sleep with this much left ends a [`LONG_LEAD`] early, and so does the wait, so that the core's
+/// owner runs its loop once and warms the caches. This saved 10 µs of first I/Os after 100 ms.
 const LONG: Nanos = Nanos::from_millis(10);
 const LONG_LEAD: Nanos = Nanos(200_000);
-/// While so many I/Os are in flight with files behind a thread of the kernel (loop devices), the
-/// core sleeps at once: that thread is the limit, and a spinning neighbour slows the processor it
-/// works on. With fewer the thread runs out of work while we sleep. Of a core that changed its
-/// manner every 30 ms, thousands of 4 KiB reads a second, medians of 90 such spans and more,
-/// spinning and asleep: 172 and 146 with 16 in flight, 174 and 170 with 32, 189 and 253 with 64
-/// (2 vCPUs, AMD EPYC, Linux 6.18).
+/// With this many I/Os in flight on files served by a kernel thread (loop devices), the core sleeps
+/// at once: that thread is the limit, and a spinning sibling slows its CPU. With fewer the thread
+/// runs out of work while we sleep. Thousands of 4 KiB reads a second of a core that switched every
+/// 30 ms, medians of 90 such spans and more, spinning and asleep: 172 and 146 with 16 in flight,
+/// 174 and 170 with 32, 189 and 253 with 64 (2 vCPUs, AMD EPYC, Linux 6.18).
 const UNDER_WAY: usize = 40;
-/// With so many connections a yield that takes long was no other end's turn.
+/// With at most this many connections a long yield was not a peer's turn.
 const FEW_SOCKETS: usize = 4;
 
 impl Core {
-    /// Waits until there is something in [`CoreState::ready`], or until then; what is [`LONG`] ends
-    /// before.
+    /// Waits until [`CoreState::ready`] has events, or until then; a [`LONG`] wait ends early.
     pub(crate) fn wait(
         &self,
         state: &mut CoreState,
@@ -60,7 +56,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same; returns the time after it, as far as it was looked at.
+    /// The same; returns the time, as far as it was read.
     fn wait_for_news(
         &self,
         state: &mut CoreState,
@@ -69,10 +65,10 @@ impl Core {
     ) -> io::Result<Nanos> {
         let mut now = start;
         let mut pauses = if state.patience.has_rested(now) { PAUSES_PER_YIELD - 1 } else { 0 };
-        // What the other ends of many connections do in their turn takes as long as computing.
+        // With many connections their peers' turns take as long as computing.
         let few = state.live_sockets <= FEW_SOCKETS && state.company.is_none();
         let few = few && !state.must_look();
-        // Only files are waited for, or only a time: nobody on this core waits for our turn.
+        // Only files or a timer are awaited: nobody on this CPU waits for our turn.
         let alone = few && state.live_sockets == 0;
         let still = alone && until.is_some() && state.in_flight == state.wakers;
         loop {
@@ -92,7 +88,7 @@ impl Core {
                 continue;
             }
             now = self.now();
-            // Beside who computes, sleeping is quicker than giving way.
+            // Beside CPU-bound threads, sleeping is quicker than yielding.
             let crowded = few && state.crowd.is_there(now);
             let keeps = still || crowded || guest;
             if !keeps {
@@ -119,8 +115,8 @@ impl Core {
         }
     }
 
-    /// Lets whoever was answered just now go on, if that one may be on this processor: this core
-    /// is its guest, or was woken by it from a rest. Who asks looks for an answer before it yields.
+    /// Lets the peer of the last response run, if it may be on this CPU: this core is its guest, or
+    /// was woken by it. A requester looks for a response before it yields.
     #[inline]
     pub(crate) fn give_way_to_peer(&self, state: &mut CoreState) {
         if !state.is_guest() && !state.patience.was_called {
@@ -133,7 +129,7 @@ impl Core {
         }
     }
 
-    /// Yields the CPU; the time after it.
+    /// Yields the CPU; returns the time after it.
     fn give_way(&self, state: &mut CoreState) -> Nanos {
         let from = self.now();
         state.timed(Doing::Yield, |_| std::thread::yield_now());
@@ -172,22 +168,22 @@ impl Core {
     }
 }
 
-/// How long before the end of a wait its sleep ends, of one that lasts so long yet.
+/// How much earlier the sleep of a wait with `left` to go ends.
 fn lead(left: Nanos, precision: Nanos) -> Nanos {
     if left >= LONG { LONG_LEAD } else { Nanos(precision.0 / 2) }
 }
 
-/// How long a core may spin: as long as it worked since it last slept and has not spun yet. So a
-/// core that has much to do stays awake between two batches, and one with little to do takes at
-/// most twice the time of its work, or [`SPIN`] a wait.
+/// Spin time of a core: as long as it worked since its last sleep, less what it has spun. So a busy
+/// core stays awake between two batches, and a mostly idle one uses at most twice the time of its
+/// work, or [`SPIN`] a wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     earned: Nanos,
-    /// Until when it has worked or waited.
+    /// End of its last work or wait.
     until: Nanos,
     /// When it last woke from a sleep of [`REST`] or more.
     rested: Nanos,
-    /// News ended that sleep, and it may be less than as much ago.
+    /// An event ended that sleep, no longer ago than it lasted.
     pub(crate) was_called: bool,
 }
 
@@ -198,25 +194,25 @@ impl Patience {
         *self = Patience { earned: earned.min(LONG_SPIN), until: now, ..*self };
     }
 
-    /// It has waited since it worked, or slept, which costs all.
+    /// It has waited since it worked, or slept, which uses up its spin time.
     fn waited(&mut self, now: Nanos) {
         let spun = now.since(self.until);
         *self = Patience { earned: self.earned.since(spun), until: self.until.max(now), ..*self };
     }
 
-    /// It has slept for so long until now, when there was news or not.
+    /// It slept for `span` until now, and was woken by an event or not.
     fn slept(&mut self, span: Nanos, now: Nanos, news: bool) {
         if span >= REST {
             (self.rested, self.was_called) = (now, news);
         }
     }
 
-    /// Whether it woke from a long sleep just now.
+    /// Whether it has just woken from a long sleep.
     pub(crate) fn has_rested(&self, now: Nanos) -> bool {
         self.rested > Nanos(0) && now.since(self.rested) < REST
     }
 
-    /// How long the next wait may spin.
+    /// Spin time of the next wait.
     fn spin(&self) -> Nanos {
         self.earned.max(SPIN)
     }
@@ -226,7 +222,7 @@ impl CoreState {
     /// Polls everything once.
     #[inline]
     fn has_news(&mut self) -> io::Result<bool> {
-        // Sockets that were armed and had no data left their buffers to the next ones.
+        // Sockets armed without data have returned their buffers to the next ones.
         self.refill();
         self.receive_direct();
         if !self.ready.is_empty() {
@@ -247,7 +243,7 @@ impl CoreState {
         Ok(!self.ready.is_empty())
     }
 
-    /// Whether it is better to sleep than to look: nobody else on this core would have to wait.
+    /// Whether to sleep without spinning: nothing else on this core would have to wait.
     fn sleeps_at_once(&self) -> bool {
         let alone = self.live_sockets == 0 && self.company.is_none() && !self.must_look();
         alone && self.behind_threads >= UNDER_WAY
@@ -258,7 +254,7 @@ impl CoreState {
 mod test {
     use super::*;
 
-    /// A core that works and waits in turn, microseconds each; how long each wait may spin.
+    /// A core that works and waits in turn, in microseconds; returns the spin time of each wait.
     fn spins(turns: &[(u64, u64)]) -> Vec<u64> {
         let mut patience = Patience::default();
         let mut now = Nanos(0);

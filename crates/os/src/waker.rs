@@ -31,7 +31,7 @@ impl AsRawFd for Waker {
 }
 
 impl Core {
-    /// A waker for this core, and its name in the list of [`Core::turn`].
+    /// A waker for this core, and its token in the list of [`Core::turn`].
     pub fn waker(&self) -> io::Result<(Waker, Token)> {
         // SAFETY: a system call without pointers; the result is checked.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -80,7 +80,7 @@ impl CoreState {
 
     pub(crate) fn woken(&mut self, index: u32) {
         let Slot::Waker(waker) = &self.slots[index as usize] else { return };
-        // If the read cannot be armed again, the owner still hears of this one.
+        // If the read cannot be armed again, the owner still gets this event.
         if !waker.dropped && self.arm_waker(index).is_ok() {
             self.mark_ready(index);
         }

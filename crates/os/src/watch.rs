@@ -12,8 +12,8 @@ use crate::core::{Core, CoreState, Kind, Slot, Token};
 const CANCEL: u32 = 1;
 
 impl Core {
-    /// Names a descriptor in the list of [`Core::turn`]. It stands there after each
-    /// [`await_readable`](Core::await_readable), once.
+    /// Registers a descriptor and returns its token in the list of [`Core::turn`]. Each
+    /// [`await_readable`](Core::await_readable) yields one event.
     ///
     /// # Errors
     ///
@@ -24,18 +24,18 @@ impl Core {
         Ok(Token(self.state.borrow_mut().insert(Slot::Watched(Box::new(slot)))))
     }
 
-    /// Reports an event when a read would return data or an error.
-    /// Nothing happens if it waits already.
+    /// Reports an event once a read would return data or an error. No effect if that is pending
+    /// already.
     ///
     /// # Errors
     ///
-    /// The ring is of no more use.
+    /// The ring has failed.
     pub fn await_readable(&self, watched: Token) -> io::Result<()> {
         self.state.borrow_mut().arm_watch(watched.0)
     }
 }
 
-/// What the core knows of a descriptor that is watched.
+/// The core's state of a watched descriptor.
 pub(crate) struct WatchState {
     fd: OwnedFd,
     armed: bool,
@@ -68,7 +68,7 @@ impl CoreState {
         }
     }
 
-    /// Ends the wait, because the core goes.
+    /// Cancels the poll, because the core is being dropped.
     pub(crate) fn close_watch(&mut self, index: u32) {
         let Slot::Watched(watch) = &mut self.slots[index as usize] else { return };
         watch.dropped = true;
@@ -77,7 +77,7 @@ impl CoreState {
         }
         let data = u64::from(Kind::Readable as u8) << 56 | u64::from(index);
         let entry = opcode::AsyncCancel::new(data).build();
-        // SAFETY: the entry points to nothing. If it cannot be queued, the drain is left to wait.
+        // SAFETY: the entry points to nothing. If it cannot be queued, the drain waits.
         let _ = unsafe { self.push(entry, Kind::Readable, index, CANCEL) };
     }
 }

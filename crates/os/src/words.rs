@@ -1,4 +1,4 @@
-//! A mapping of atomic words, zero at first, which can be backed by a file: its content then
+//! A mapping of atomic words, initially zero, optionally backed by a file: its content then
 //! outlives the process.
 
 use std::fs::OpenOptions;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// A mapping of atomic words. Memory is taken when a word is first touched.
+/// A mapping of atomic words. Pages are allocated when first touched.
 #[derive(Debug)]
 pub struct Words {
     base: NonNull<AtomicU64>,
@@ -22,15 +22,15 @@ unsafe impl Send for Words {}
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// So many words, at least one, all zero, in memory.
+    /// `count` zeroed words, at least one, in memory.
     pub fn new(count: usize) -> io::Result<Words> {
         Words::map(count, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1)
     }
 
-    /// So many words, at least one, in a file: those that it holds, or zeroes in a new one. They
-    /// survive the end of this process, however it comes, but not a power cut of this host.
+    /// `count` words, at least one, in a file: its content, or zeroes in a new one. They survive
+    /// the end of the process, however it comes, but not a power cut of the host.
     ///
-    /// Errors when the file cannot be made or has another length.
+    /// Fails if the file cannot be created or has another length.
     pub fn in_file(path: &Path, count: usize) -> io::Result<Words> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
@@ -39,7 +39,7 @@ impl Words {
             0 => file.set_len(bytes)?,
             len if len == bytes => {}
             len => {
-                let message = format!("{len} bytes where {bytes} are wanted");
+                let message = format!("{len} bytes, expected {bytes}");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
         }
@@ -95,7 +95,7 @@ mod test {
         let other = Words::in_file(&path, 999).map(|_| ()).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(kept, 7);
-        assert!(other.contains("8000 bytes where 7992"), "{other}");
+        assert!(other.contains("8000 bytes, expected 7992"), "{other}");
         assert!(Words::new(0).is_err() && Words::new(usize::MAX).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Zones of a block device: what BLKREPORTZONE says, and BLKRESETZONE.
+//! Zones of a block device: BLKREPORTZONE and BLKRESETZONE.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,17 +14,17 @@ const BLKREPORTZONE: libc::Ioctl = 0xC010_1282_u32 as libc::Ioctl;
 /// `BLKRESETZONE`: `_IOW(0x12, 131, struct blk_zone_range)` of 16 bytes.
 const BLKRESETZONE: libc::Ioctl = 0x4010_1283_u32 as libc::Ioctl;
 
-/// Zones that are asked for at once.
+/// Zones per call.
 const ZONES_AT_ONCE: usize = 256;
-/// Words of 64 bits of a report's head, and of each zone in it.
+/// 64-bit words of a report's header, and of each of its zones.
 const HEAD_WORDS: usize = 2;
 const ZONE_WORDS: usize = 8;
-/// What the kernel counts in.
+/// The kernel's unit.
 const SECTOR_BYTES: u64 = 512;
-/// `BLK_ZONE_REP_CAPACITY`: the report knows capacities. Linux 5.9.
+/// `BLK_ZONE_REP_CAPACITY`: the report has capacities. Linux 5.9.
 const KNOWS_CAPACITY: u64 = 1;
 
-/// The zones of an open block device; `None` for one without, and for anything else.
+/// The zones of an open block device; `None` for a device without zones, and for anything else.
 pub fn zones_of(file: &File) -> Option<Zones> {
     let about = file.metadata().ok()?;
     if !about.file_type().is_block_device() {
@@ -47,7 +47,7 @@ pub fn zones_of(file: &File) -> Option<Zones> {
     }
 }
 
-/// Some zones from a place on; none behind the last one.
+/// Reports zones from an offset on; none beyond the last one.
 fn report(file: &File, from: u64) -> io::Result<Vec<Zone>> {
     let mut words = vec![0_u64; HEAD_WORDS + ZONES_AT_ONCE * ZONE_WORDS];
     (words[0], words[1]) = (from / SECTOR_BYTES, ZONES_AT_ONCE as u64);
@@ -59,19 +59,19 @@ fn report(file: &File, from: u64) -> io::Result<Vec<Zone>> {
     Ok(read(&words))
 }
 
-/// Reads a report, whose head is a sector, a count of 32 bits and flags of 32 bits.
+/// Parses a report: the header is a sector, a 32-bit count and 32-bit flags.
 fn read(words: &[u64]) -> Vec<Zone> {
     let bytes = words[1].to_ne_bytes();
     let half = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let (count, flags) = (half(0) as usize, u64::from(half(4)));
     let zone = |words: &[u64]| {
         let [start, length, pointer, kinds] = [0, 1, 2, 3].map(|index: usize| words[index]);
-        // Type, condition, and two marks that say nothing here.
+        // Type, condition, and two flags not used here.
         let [kind, condition, ..] = kinds.to_ne_bytes();
         let capacity = if flags & KNOWS_CAPACITY != 0 { words[4] } else { length };
         let sequential = kind != 1;
         let written = match condition {
-            // Conventional zones have no write pointer, full ones none that says anything.
+            // Conventional zones have no write pointer, full ones no valid one.
             0x0 => 0,
             0xe => capacity,
             _ => pointer.saturating_sub(start).min(capacity),
@@ -89,11 +89,11 @@ fn read(words: &[u64]) -> Vec<Zone> {
     words[HEAD_WORDS..].chunks_exact(ZONE_WORDS).take(count).map(zone).collect()
 }
 
-/// Moves the write pointer of a zone back to its beginning: what was in it is gone.
+/// Resets the write pointer of a zone: its data is gone.
 ///
 /// # Errors
 ///
-/// Those of the device.
+/// Errors of the device.
 pub fn reset_zone(file: &File, start: u64, bytes: u64) -> io::Result<()> {
     let range = [start / SECTOR_BYTES, bytes / SECTOR_BYTES];
     // SAFETY: the kernel reads a structure of two words, which we own.
@@ -131,7 +131,7 @@ mod test {
         let sequential: Vec<bool> = zones.iter().map(|zone| zone.sequential).collect();
         assert_eq!(sequential, [false, true, true, true]);
         assert!(zones[2].open && !zones[3].open && zones.iter().all(|zone| zone.usable));
-        // Before Linux 5.9 a zone can be written to its end.
+        // Before Linux 5.9 capacity equals length.
         words[1] = head(4, 0);
         assert_eq!(read(&words)[3].written, 64 * 512);
     }

@@ -1,4 +1,4 @@
-//! Two loops on one thread, against the kernel: turns, sleep, and who wakes whom.
+//! Two loops on one thread, against the kernel: turns, sleeps and wake-ups.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -13,14 +13,14 @@ use block::{Chain, Nanos, Piece, Pool};
 use os::sample::{thread_cpu, thread_id};
 use os::{Companion, Core, SharedThread, SharedTime, Socket, Token, Turned, Waker};
 
-/// What must happen does so sooner, on any host.
+/// A limit that no host reaches.
 const LONG: Nanos = Nanos::from_secs(300);
 
 fn core() -> Core {
     Core::open(Pool::new(64, 64)).unwrap()
 }
 
-/// Sends back what comes, and tells its neighbour's core.
+/// An echo server that also wakes its neighbour's core.
 struct Echo {
     core: Core,
     socket: Socket,
@@ -30,12 +30,12 @@ struct Echo {
     wake: Option<Nanos>,
     /// When it was called for that.
     woken: Option<Nanos>,
-    /// Told then.
+    /// Woken then.
     ends_wait: Option<Waker>,
 }
 
 impl Echo {
-    /// And the other end of its socket.
+    /// With the other end of its socket.
     fn new() -> (Rc<RefCell<Echo>>, TcpStream) {
         let core = core();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -130,8 +130,8 @@ impl Companion for Busy {
     }
 }
 
-/// A thread that is kept from running has its processor time split as it would be without the
-/// others: each turn takes longer by the clock, and so does what is between them.
+/// A preempted thread's CPU time is split as without preemption: all turns take longer by the clock
+/// alike.
 #[test]
 fn time_is_split_rightly_on_a_busy_processor() {
     let core = core();
@@ -154,7 +154,7 @@ fn time_is_split_rightly_on_a_busy_processor() {
     core.share(busy, time.clone()).unwrap();
     let before = thread_cpu(thread_id()).unwrap();
     let mut ready = Vec::new();
-    // No system call of ours: where one ends, a thread has to leave its processor.
+    // Without system calls of ours: where one ends, a thread may be preempted.
     for _ in 0..250 {
         core.turn(Some(Nanos(0)), &mut ready).unwrap();
         compute(40_000);
@@ -175,7 +175,7 @@ fn news_of_the_companion_end_the_sleep_of_both() {
     let (waker, told) = core.waker().unwrap();
     echo.borrow_mut().tell = Some(waker);
     core.share(echo.clone(), Arc::default()).unwrap();
-    // Asleep several times, so that going to bed is undone as well.
+    // Asleep several times, so that preparing for sleep is undone, too.
     for round in 0..5_u8 {
         let before = thread_cpu(thread_id()).unwrap();
         let writer = std::thread::spawn(move || {
@@ -192,7 +192,7 @@ fn news_of_the_companion_end_the_sleep_of_both() {
             core.turn(Some(start + LONG), &mut ready).unwrap();
             assert!(core.now().since(start) < LONG, "round {round}: slept on");
         }
-        // What it sent is with the kernel by now.
+        // What it sent is in the kernel by now.
         peer = writer.join().unwrap();
         let spent = thread_cpu(thread_id()).unwrap().since(before);
         assert!(spent < Nanos::from_millis(50), "round {round}: {spent:?} of 100 ms spinning");
@@ -212,7 +212,7 @@ fn the_companion_gets_its_turn_when_it_wants_one() {
     }
     let late = echo.borrow().woken.expect("it was called").since(start);
     assert!(late >= Nanos::from_millis(50), "{late:?}");
-    // It is called long before the core's own time, of which it ends the wait.
+    // Its deadline is long before the core's own, whose wait it ends.
     let start = core.now();
     echo.borrow_mut().ends_wait = Some(waker);
     echo.borrow_mut().wake = Some(start + Nanos::from_millis(50));

@@ -1,4 +1,4 @@
-//! A core that only answers sleeps on the processor of its peer, and works on its own.
+//! A core that only responds sleeps on the CPU of its peer, and works on its own.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use block::{Chain, Nanos, Piece, Pool};
 use os::{Core, Socket};
 
-/// Answers each byte with the processor that it was seen on, until the peer goes.
+/// Answers each byte with the CPU that it was seen on, until the peer closes.
 fn answer(listener: &TcpListener, home: usize, among: &[usize]) {
     os::cpu::pin(home).unwrap();
     let core = Core::open(Pool::new(64, 64)).unwrap();
@@ -31,7 +31,7 @@ fn answer(listener: &TcpListener, home: usize, among: &[usize]) {
     }
 }
 
-/// Which processor the next byte is answered on.
+/// Asks for the CPU that answers the next byte.
 fn ask(peer: &mut TcpStream) -> usize {
     let mut byte = [0];
     peer.write_all(&byte).unwrap();
@@ -53,7 +53,7 @@ fn an_idle_core_sleeps_with_its_peer_and_works_at_home() {
         os::cpu::pin(here).unwrap();
         let end = Instant::now() + Duration::from_secs(300);
         assert_eq!(ask(&mut peer), home);
-        // The first idle spell sends it away, and the next news find it there.
+        // The first idle time sends it away, and the next event finds it there.
         let mut idle = || {
             std::thread::sleep(Duration::from_millis(50));
             ask(&mut peer)

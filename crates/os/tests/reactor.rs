@@ -18,7 +18,7 @@ fn pair(core: &Core) -> (Socket, TcpStream) {
     (Socket::new(core, listener.accept().unwrap().0).unwrap(), peer)
 }
 
-/// What must happen does so sooner, on any host.
+/// A limit that no host reaches.
 const LONG: Nanos = Nanos::from_secs(300);
 
 /// Turns until `done` says so; panics after five minutes.
@@ -89,7 +89,7 @@ fn a_lone_socket_takes_no_more_at_once_than_its_owner_wants() {
     assert_eq!(lens, [1000, 1000, 500]);
 }
 
-/// A chain of a ring's buffers with bytes that tell their place.
+/// A chain of a ring's buffers whose bytes depend on their position.
 fn lent(lap: &mut Lap, len: usize) -> (Chain, Vec<u8>) {
     let bytes: Vec<u8> = (0..len).map(|i| ((i * 11) >> 4) as u8).collect();
     let mut chain = Chain::default();
@@ -184,7 +184,7 @@ fn many_sockets_share_the_buffers_without_loss() {
     assert!(bytes.iter().all(|b| *b == message), "bytes differ");
 }
 
-/// More sockets have data than there are buffers; those that wait for one go.
+/// More sockets have data than there are buffers; waiting ones close.
 #[test]
 fn a_socket_that_waits_for_a_buffer_may_go() {
     let core = core();
@@ -196,13 +196,13 @@ fn a_socket_that_waits_for_a_buffer_may_go() {
     for _ in 0..10 {
         core.turn(Some(Nanos(0)), &mut ready).unwrap();
     }
-    // The last come first away, while the buffers are still with the first.
+    // The last ones close first, while the first still hold the buffers.
     let waiting = pairs.split_off(50);
     drop(waiting);
     for _ in 0..10 {
         core.turn(Some(Nanos(0)), &mut ready).unwrap();
     }
-    // Their places are others' now, and what the first ones got is there.
+    // Their slots are reused now, and the data of the first is intact.
     pairs.extend((0..50).map(|_| pair(&core)));
     for (_, peer) in &mut pairs[50..] {
         peer.write_all(&[7; 1000]).unwrap();
@@ -260,8 +260,8 @@ fn a_port_is_shared_by_the_sockets_of_one_call_and_by_no_others() {
     assert!(counts.iter().all(|count| *count > 0), "each has its share: {counts:?}");
 }
 
-/// Peers that all send more than the core has buffers for: how many bytes each socket had when the
-/// first had `enough`. Each peer has data in flight before each turn of the core.
+/// Peers that all send more than the core has buffers for: the bytes of each socket when the first
+/// had `enough`. Each peer has data in flight before each turn of the core.
 fn race_of_floods(count: usize, enough: usize) -> Vec<usize> {
     let core = core();
     let mut pairs: Vec<_> = (0..count).map(|_| pair(&core)).collect();
@@ -272,7 +272,7 @@ fn race_of_floods(count: usize, enough: usize) -> Vec<usize> {
             while let Some(chunk) = socket.receive() {
                 *had += chunk.len();
             }
-            // An error says that the socket is full: data are in flight.
+            // An error means that the socket is full: data is in flight.
             let _ = peer.write(&[7; 64 << 10]);
         }
         had.iter().any(|had| *had >= enough)
@@ -288,7 +288,7 @@ fn of_many_sockets_that_receive_each_gets_buffers_in_turn() {
     assert!(*least >= most / 2, "least {least} of {most}: {had:?}");
 }
 
-/// An empty file that goes with the last of its descriptors.
+/// An empty unlinked file.
 fn scratch(name: &str) -> std::fs::File {
     let path = std::env::temp_dir().join(format!("drumfire-os-{}-{name}", std::process::id()));
     let options =
@@ -346,7 +346,7 @@ fn more_than_a_ring_holds_goes_through_a_polling_thread() {
 fn a_file_that_cannot_be_polled_says_so() {
     let core = core();
     let polling = Polling { completions: true, ..Polling::default() };
-    // It is not direct.
+    // It does not use direct I/O.
     let file = scratch("unpolled");
     file.set_len(4096).unwrap();
     let file = File::polled(&core, file, polling).unwrap();
@@ -403,7 +403,7 @@ fn a_turn_ends_at_its_time_or_when_woken() {
     thread.join().unwrap();
 }
 
-/// Does something again and again until it went as it should: one try on a busy host may not.
+/// Repeats a test until it succeeds: one try on a busy host may fail.
 fn try_until(mut went_well: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !went_well() {
@@ -425,7 +425,7 @@ fn a_long_wait_ends_a_little_before_its_time() {
     });
 }
 
-/// Bytes that a socket has sent and its peer has not acknowledged.
+/// Bytes sent on a socket and not acknowledged by its peer.
 fn unacknowledged(socket: &TcpStream) -> libc::c_int {
     let mut bytes = 0;
     // SAFETY: the kernel writes the number that we own.
@@ -434,7 +434,7 @@ fn unacknowledged(socket: &TcpStream) -> libc::c_int {
     bytes
 }
 
-/// Asks after rests until the acknowledgement of an answer does not go before it is taken.
+/// Sends requests after rests until the ACK of a response is delayed.
 fn asks_after_rests(core: &Core, socket: &Socket, mut peer: TcpStream) {
     peer.set_nodelay(true).unwrap();
     let mut bytes = Vec::new();

@@ -1,46 +1,46 @@
-//! Limits of processors and I/O that control groups set on this process.
+//! CPU and I/O limits of cgroups on this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::tree::{Group, groups};
 
-/// What a limit of I/O counts.
+/// What an I/O limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
     /// Reads.
     Reads,
     /// Writes.
     Writes,
-    /// Bytes that are read.
+    /// Bytes read.
     ReadBytes,
-    /// Bytes that are written.
+    /// Bytes written.
     WrittenBytes,
 }
 
-/// A limit of a control group on the I/O of this process with a device.
+/// A cgroup's I/O limit of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoLimit {
-    /// Where it is set.
+    /// The file that sets it.
     pub file: PathBuf,
-    /// Number of the device, as `254:0`.
+    /// Device number, such as `254:0`.
     pub device: String,
-    /// What of.
+    /// What it limits.
     pub of: Limited,
-    /// The most in a second.
+    /// Limit per second.
     pub per_second: u64,
 }
 
-/// A limit of a control group on the processors that this process uses.
+/// A cgroup's CPU quota.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuQuota {
-    /// Where it is set.
+    /// The file that sets it.
     pub file: PathBuf,
-    /// CPU seconds in a second.
+    /// CPU seconds per second.
     pub cores: f64,
 }
 
-/// The files of version 1, and what the words of version 2's are.
+/// The files of version 1, with the meaning of version 2's keys.
 const V1: [(&str, Limited); 4] = [
     ("blkio.throttle.read_iops_device", Limited::Reads),
     ("blkio.throttle.write_iops_device", Limited::Writes),
@@ -54,20 +54,20 @@ const V2: [(&str, Limited); 4] = [
     ("wbps", Limited::WrittenBytes),
 ];
 
-/// Limits of I/O that hold for this process. In version 2 those of groups above hold, too; in
-/// version 1 they do not.
+/// I/O limits that apply to this process. In version 2 those of parents apply, too; in version 1
+/// they do not.
 pub fn io_limits() -> Vec<IoLimit> {
     limits_of(&here("blkio"))
 }
 
-/// The least quota of processors of this process's control group and of those above it.
+/// The least CPU quota of this process's cgroup and its parents.
 pub fn cpu_quota() -> Option<CpuQuota> {
     let quotas = here("cpu").into_iter().filter_map(|group| quota_of(&group));
     quotas.min_by(|a, b| a.cores.total_cmp(&b.cores))
 }
 
-/// How often a quota stopped the group of this process, or one above it, since it was made; `None`
-/// where no group has counters.
+/// How often a quota throttled this process's cgroup or a parent, since its creation; `None`
+/// without counters.
 pub fn throttled() -> Option<u64> {
     throttled_of(&here("cpu"))
 }

@@ -1,22 +1,22 @@
-//! Where the control groups of this process lie: its own and those above it, in each version.
+//! The cgroups of this process and their parents, in each version.
 
 use std::path::{Path, PathBuf};
 
-/// A group that this process is in.
+/// A cgroup of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
-    /// Its files.
+    /// Its directory.
     pub(super) folder: PathBuf,
-    /// Its name below the mount point.
+    /// Its path below the mount point.
     pub(super) name: PathBuf,
-    /// It is of version 2.
+    /// Whether it is of version 2.
     pub(super) is_unified: bool,
-    /// The process is in this one, not in one below it.
+    /// Whether the process is in it directly.
     pub(super) is_own: bool,
 }
 
-/// The groups with a controller, as `memory`, each before the one above it. `cgroups` and `mounts`
-/// are `/proc/self/cgroup` and `/proc/self/mountinfo`, and all files lie below `root`.
+/// The cgroups with a controller, such as `memory`, children before parents. `cgroups` and `mounts`
+/// are `/proc/self/cgroup` and `/proc/self/mountinfo`; all files are below `root`.
 pub(super) fn groups(root: &Path, cgroups: &str, mounts: &str, controller: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     for line in cgroups.lines() {
@@ -32,7 +32,7 @@ pub(super) fn groups(root: &Path, cgroups: &str, mounts: &str, controller: &str)
             continue;
         }
         let Some((mount, mount_root)) = mount(mounts, controller, is_unified) else { continue };
-        // A container sees its own part of the tree at the mount point.
+        // In a container the mount point shows a part of the tree.
         let path = Path::new(path);
         let below = path.strip_prefix(&mount_root).unwrap_or_else(|_| Path::new(""));
         let below = below.strip_prefix("/").unwrap_or(below);
@@ -47,7 +47,7 @@ pub(super) fn groups(root: &Path, cgroups: &str, mounts: &str, controller: &str)
     groups
 }
 
-/// Where a controller of a version is mounted, and which part of its tree.
+/// The mount point of a controller, and the part of its tree there.
 fn mount(mounts: &str, controller: &str, unified: bool) -> Option<(PathBuf, PathBuf)> {
     mounts.lines().find_map(|line| {
         let (place, kind) = line.split_once(" - ")?;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What Identify brings of a namespace of so many blocks, whose format is the `chosen`-th.
+/// Identify Namespace data of `blocks` blocks with this chosen format.
 fn namespace(blocks: u64, formats: u8, chosen: u8, format: [u8; 4]) -> Vec<u8> {
     let mut data = vec![0; IDENTIFY_BYTES];
     data[..8].copy_from_slice(&blocks.to_le_bytes());
@@ -27,7 +27,7 @@ fn op(kind: FileOpKind, offset: u64, len: u32) -> FileOp {
     FileOp { tag: 0, kind, offset, len, buf: None }
 }
 
-/// Opcode, bytes of data, and words 10 to 12 of the command for an operation.
+/// Opcode, bytes of data, and dwords 10 to 12 of an operation's command.
 fn words(op: &FileOp, sofar: u32) -> (u8, u32, [u32; 3], Range) {
     let mut range = Range::default();
     let command = found().command(op, sofar, 0x1234_5678_9abc, &mut range);
@@ -44,14 +44,14 @@ fn a_namespace_is_what_identify_says() {
     let it = found();
     assert_eq!((it.bytes(), it.block_shift, it.most_bytes), (4 << 30, 12, 256 << 10));
     assert!(it.volatile_cache && it.deallocates && it.writes_zeroes);
-    // MDTS is the least, or there is none; the format is one of the upper ones.
+    // MDTS is the limit, or there is none; the format index uses its upper bits.
     let data = namespace(8, 20, 0b010_0001, [0, 0, 9, 0]);
     for (mdts, most) in [(0, 300 << 10), (5, 128 << 10), (80, 300 << 10)] {
         let it = Namespace::read(1, &data, &controller(mdts, 0, 0), 300 << 10).unwrap();
         assert_eq!((it.bytes(), it.most_bytes), (4096, most));
         assert!(!it.volatile_cache && !it.deallocates && !it.writes_zeroes);
     }
-    // A limit that is no whole blocks; never less than one.
+    // A limit is rounded down to whole blocks; never below one.
     let it = Namespace::read(1, &data, &controller(0, 0, 0), 1000).unwrap();
     assert_eq!(it.most_bytes, 512);
 }
@@ -73,7 +73,7 @@ fn operations_are_commands() {
     let high = 5_u64 << 32;
     let read = op(FileOpKind::Read, high << 12, 300 << 10);
     assert_eq!(words(&read, 0).2, [0, 5, 63]);
-    // The rest of what is longer than a command.
+    // The rest of an operation longer than a command.
     let (code, bytes, rest, _) = words(&read, 256 << 10);
     assert_eq!((code, bytes, rest), (2, 44 << 10, [64, 5, 10]));
     let write = op(FileOpKind::Write { durable: true }, 4096, 4096);
