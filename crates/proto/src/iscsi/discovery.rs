@@ -175,14 +175,7 @@ impl Discovery {
             return Ok(());
         }
         self.stage = Stage::Leaving;
-        let request = LogoutRequest {
-            immediate: true,
-            reason: 0,
-            task_tag: LOGOUT,
-            connection: 0,
-            command_number: self.command_number,
-            expected_status: self.status,
-        };
+        let request = LogoutRequest::of_session(LOGOUT, self.command_number, self.status);
         self.params.put(&request, &[], out);
         Ok(())
     }
@@ -192,15 +185,7 @@ impl Discovery {
         if nop.transfer_tag == NO_TAG {
             return;
         }
-        let answer = NopOut {
-            immediate: true,
-            data_len: 0,
-            lun: nop.lun,
-            task_tag: NO_TAG,
-            transfer_tag: nop.transfer_tag,
-            command_number: self.command_number,
-            expected_status: self.status,
-        };
+        let answer = NopOut::answer(&nop, self.command_number, self.status);
         self.params.put(&answer, &[], out);
     }
 

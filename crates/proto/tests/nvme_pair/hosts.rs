@@ -452,8 +452,8 @@ fn controllers_and_namespaces_of_other_kinds_are_refused_in_words() {
     for (page, at, bytes, word) in [
         (controller, 111, &[2][..], "not an I/O controller"),
         (controller, 536, &[0; 4], "SGL"),
-        (controller, 1792, &[3, 0, 0, 0], "capsules"),
-        (controller, 1800, &[1, 0], "capsules"),
+        (controller, 1792, &[3, 0, 0, 0], "IOCCSZ"),
+        (controller, 1800, &[1, 0], "ICDOFF"),
         (list, 0, &[2, 0, 0, 0], "no namespace 1"),
         (list, 0, &[0, 0, 0, 0], "no namespace 1"),
         (namespace, 0, &[0; 8], "no namespace 1"),

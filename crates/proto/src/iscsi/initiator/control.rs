@@ -121,16 +121,7 @@ impl IscsiInitiator {
         if nop.transfer_tag == NO_TAG {
             return Ok(());
         }
-        //= RFC 7143 §11.18: the answer copies transfer tag and LUN, and is immediate.
-        let answer = NopOut {
-            immediate: true,
-            data_len: 0,
-            lun: nop.lun,
-            task_tag: NO_TAG,
-            transfer_tag: nop.transfer_tag,
-            command_number: self.command_number,
-            expected_status: self.status,
-        };
+        let answer = NopOut::answer(nop, self.command_number, self.status);
         self.params.put(&answer, &[], out);
         Ok(())
     }
@@ -176,14 +167,7 @@ impl IscsiInitiator {
             Stage::Opening(_) | Stage::Ready | Stage::Draining => {
                 self.stage = Stage::Closing;
                 self.logout_at = None;
-                let request = LogoutRequest {
-                    immediate: true,
-                    reason: 0,
-                    task_tag: LOGOUT,
-                    connection: 0,
-                    command_number: self.command_number,
-                    expected_status: self.status,
-                };
+                let request = LogoutRequest::of_session(LOGOUT, self.command_number, self.status);
                 self.params.put(&request, &[], out);
             }
         }

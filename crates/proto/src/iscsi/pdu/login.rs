@@ -158,6 +158,12 @@ pub struct LogoutRequest {
 }
 
 impl LogoutRequest {
+    /// Closes the session.
+    pub fn of_session(task_tag: u32, command_number: u32, expected_status: u32) -> LogoutRequest {
+        let (immediate, reason, connection) = (true, 0, 0);
+        LogoutRequest { immediate, reason, task_tag, connection, command_number, expected_status }
+    }
+
     /// From a header.
     pub fn parse(header: &Header) -> LogoutRequest {
         LogoutRequest {

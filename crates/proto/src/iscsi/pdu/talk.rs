@@ -127,6 +127,14 @@ pub struct NopOut {
 }
 
 impl NopOut {
+    /// The response to a ping of the target.
+    //= RFC 7143 §11.18: it copies transfer tag and LUN, and is immediate.
+    pub fn answer(ping: &NopIn, command_number: u32, expected_status: u32) -> NopOut {
+        let (lun, transfer_tag) = (ping.lun, ping.transfer_tag);
+        let (immediate, data_len, task_tag) = (true, 0, NO_TAG);
+        NopOut { immediate, data_len, lun, task_tag, transfer_tag, command_number, expected_status }
+    }
+
     /// From a header.
     pub fn parse(header: &Header) -> NopOut {
         NopOut {
