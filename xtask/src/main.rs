@@ -1,7 +1,7 @@
 //! The task runner of this repository: `cargo xtask COMMAND`.
 //!
-//! Everything that is done to the code goes through here, so that a developer and CI do the same.
-//! One file or folder per command. Programs are found by name, nothing is done by shell scripts.
+//! Everything done to the code goes through here, so that developers and CI do the same. One file
+//! or folder per command. Programs are found by name; there are no shell scripts.
 #![forbid(unsafe_code)]
 
 mod kernel;
@@ -72,13 +72,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository: where this package lies, one up.
+/// The root of the repository: the parent of this package.
 fn root() -> PathBuf {
     let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     package.parent().expect("xtask lies in the repository").to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 fn target_folder() -> PathBuf {
     let elsewhere = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     elsewhere.map_or_else(|| root().join("target"), |folder| root().join(folder))

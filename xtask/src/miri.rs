@@ -1,8 +1,8 @@
-//! Miri runs what is unsafe and makes no system calls: `cargo xtask miri`.
+//! Runs Miri on unsafe code without system calls: `cargo xtask miri`.
 //!
-//! It interprets the tests and stops at what the compiler need not let pass: a data race, a write
-//! through a pointer that may only read, a byte out of bounds. It comes with nightly compilers
-//! only; where it is missing, its tests are skipped, and nothing is installed for them.
+//! It interprets the tests and stops at undefined behaviour: a data race, a write through a
+//! read-only pointer, an access out of bounds. It comes with nightly compilers only; without one
+//! its tests are skipped, and nothing is installed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use anyhow::{Result, bail};
 use crate::process::{self, Show};
 use crate::test::tally::Tally;
 
-/// A minute on two cores; most of an hour where others keep them busy.
+/// A minute on two idle cores; most of an hour on busy ones.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 const LOOK_LIMIT: Duration = Duration::from_secs(60);
 
 const REMEDY: &str = "miri is not installed: rustup toolchain install nightly \
                       --component miri --component rust-src";
 
-/// Packages, and the tests of each that need no system.
+/// Packages, and the tests of each that need no system calls.
 const TESTS: &[(&str, &[&str])] = &[
     (
         "drumfire-block",
@@ -40,7 +40,7 @@ const TESTS: &[(&str, &[&str])] = &[
     ("drumfire-os", &["--lib", "--", "receive::"]),
 ];
 
-/// Runs them and says how it went. True when none failed.
+/// Runs them and prints the result. True if none failed.
 pub fn main(args: &[String]) -> Result<bool> {
     if let Some(arg) = args.first() {
         bail!("miri takes no arguments, not `{arg}`");
@@ -70,7 +70,7 @@ pub fn test() -> Result<Tally> {
         let mut args = vec!["miri", "test", "-p", *package];
         args.extend(*tests);
         println!("cargo {}", args.join(" "));
-        // Addresses that were made of numbers are none: what the tests run needs no such.
+        // Strict provenance: the tests make no pointers from integers.
         let mut command = nightly(&args);
         command.env("MIRIFLAGS", "-Zmiri-strict-provenance");
         let outcome = process::run(&mut command, LIMIT, Show::Lines)?;
@@ -85,8 +85,8 @@ pub fn test() -> Result<Tally> {
     Ok(tally)
 }
 
-/// Whether there is a nightly compiler with Miri, and with the source of the library, which Miri
-/// builds for itself.
+/// Whether there is a nightly compiler with Miri and the library source, which Miri builds for
+/// itself.
 fn is_there() -> Result<bool> {
     if process::find("rustup").is_none() {
         return Ok(false);
@@ -107,7 +107,7 @@ fn is_there() -> Result<bool> {
 fn nightly(args: &[&str]) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo"]).args(args).current_dir(crate::root());
-    // Those of the cargo that runs this would be taken for the nightly's.
+    // Those of the running cargo would apply to the nightly's.
     for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
         command.env_remove(name);
     }

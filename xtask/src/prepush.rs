@@ -1,4 +1,4 @@
-//! Everything that CI wants, before it is asked: `cargo xtask prepush`.
+//! Runs everything that CI runs: `cargo xtask prepush`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::process::{self, Show};
 use crate::{test, tidy};
 
-/// Nothing of this takes as long on two cores.
+/// No check takes as long on two cores.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 const CARGO: &[&[&str]] = &[
@@ -16,7 +16,7 @@ const CARGO: &[&[&str]] = &[
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
 ];
 
-/// Runs every check, the short ones first. Stops at the first that fails.
+/// Runs every check, short ones first. Stops at the first failure.
 pub fn main(args: &[String]) -> Result<bool> {
     if let Some(arg) = args.first() {
         bail!("prepush takes no arguments, not `{arg}`");
@@ -32,7 +32,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     test::main(&[])
 }
 
-/// Licences, advisories and doubles of dependencies, where the tool is installed.
+/// Licences, advisories and duplicates of dependencies, if the tool is installed.
 fn deny() -> Result<bool> {
     if process::find("cargo-deny").is_none() {
         println!("cargo deny: skipped, not installed (cargo install cargo-deny --locked)");

@@ -1,4 +1,4 @@
-//! Runs other programs: with a time limit, their output shown and kept.
+//! Runs other programs with a time limit, showing and keeping their output.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often a running program is looked at.
+/// Polling interval of a running program.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long output is awaited after the program ended, in case a child of it holds the pipe.
+/// Time limit for output after the program ended, as a child may hold the pipe.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a program ended.
 pub struct Outcome {
-    /// `None` when it was ended at its time limit.
+    /// `None` if it was killed at its time limit.
     pub status: Option<ExitStatus>,
-    /// What it wrote to stdout; to both if it was shown.
+    /// Its stdout; both outputs if shown.
     pub stdout: String,
-    /// What it wrote to stderr, unless it was shown.
+    /// Its stderr, unless shown.
     pub stderr: String,
     /// How long it ran.
     pub took: Duration,
 }
 
 impl Outcome {
-    /// Whether it ended by itself, with success.
+    /// Whether it exited with success.
     pub fn success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
@@ -44,16 +44,16 @@ impl Outcome {
     }
 }
 
-/// Whether output is also shown while it comes.
+/// Whether to show output while it runs.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Show {
-    /// It is only kept.
+    /// Only keep it.
     Nothing,
-    /// Each line appears at once, both outputs in the order in which they were written.
+    /// Show each line at once, both outputs in order.
     Lines,
 }
 
-/// Runs a program to its end, or until `limit`: then it and all its children are ended.
+/// Runs a program to its end, or kills it with all its children at `limit`.
 pub fn run(command: &mut Command, limit: Duration, show: Show) -> Result<Outcome> {
     let began = Instant::now();
     let name = command.get_program().to_string_lossy().into_owned();
@@ -64,7 +64,7 @@ pub fn run(command: &mut Command, limit: Duration, show: Show) -> Result<Outcome
     }
     command.stdin(Stdio::null()).stdout(writer).stderr(err_writer);
     let child = command.spawn().with_context(|| format!("starting {name}"));
-    // Our ends for writing are in `command`; while they are open, the pipes have no end.
+    // Close our write ends, which are in `command`: while they are open, the pipes have no end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child?;
     let (stdout, stderr) = (collect(stdout, show), collect(stderr, show));
@@ -83,7 +83,7 @@ pub fn run(command: &mut Command, limit: Duration, show: Show) -> Result<Outcome
     Ok(Outcome { status, stdout: stdout.text(), stderr: stderr.text(), took })
 }
 
-/// A pipe being read by a thread of its own.
+/// A pipe being read by a thread.
 struct Collector {
     text: Arc<Mutex<String>>,
     reader: thread::JoinHandle<()>,
@@ -117,7 +117,7 @@ impl Collector {
     }
 }
 
-/// Ends a process and all that it started, by their ids.
+/// Kills a process and all its descendants, by their ids.
 pub fn end_tree(root: u32) {
     let mut ids = vec![root];
     let children = children();
@@ -128,7 +128,7 @@ pub fn end_tree(root: u32) {
     }
     for id in ids {
         let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
-        // One that ended by itself in the meantime is as good.
+        // One that has exited in the meantime is fine.
         let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
     }
 }
@@ -148,7 +148,7 @@ fn children() -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// Where a program lies, found by its name as a shell does, and in the administrator's folders.
+/// Finds a program by name on the PATH, as a shell does, and in the sbin directories.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/local/sbin"]);

@@ -1,8 +1,8 @@
-//! Whole servers in virtual time, and runs whose truth is known: `cargo xtask sim`.
+//! Deterministic simulation: whole servers, and measurements with known truth: `cargo xtask sim`.
 //!
-//! Worlds of many seeds, one world by the line that a failure prints, or mistakes that are planted
-//! to see whether they are found; with `--rig` situations in place of worlds, with `--array`
-//! stories of arrays. The simulator itself is the package `drumfire-sim`.
+//! Worlds of many seeds, one world by the line that a failure prints, or planted mistakes that must
+//! be found; `--rig` for situations instead of worlds, `--array` for stories of arrays. The
+//! simulator is the package `drumfire-sim`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use anyhow::{Result, bail};
 use crate::process::{self, Outcome, Show};
 use crate::test::tally::Tally;
 
-/// Worlds of one run of all tests.
+/// Worlds in a run of all tests.
 const SEEDS: &str = "10000";
-/// Each planted mistake is to be found in so many.
+/// Seeds within which each planted mistake must be found.
 const PLANT_SEEDS: &str = "1000";
 /// The build, and a minute or two of worlds on two cores.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// Who asks for more seeds waits for as long as these take.
+/// Time limit of runs with more seeds.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Runs what `args` ask for. True when all holds.
+/// Runs as `args` ask. True if all holds.
 pub fn main(args: &[String]) -> Result<bool> {
     if args.iter().any(|arg| arg == "--help") {
         bail!(

@@ -1,7 +1,7 @@
-//! How long memory takes: loads that depend on each other, each in a line of its own.
+//! Memory latency: dependent loads, each of a line of its own.
 //!
-//! Virtual machines share their memory's channels and the last cache with strangers. What copies
-//! much is as fast as these let it be, and they change by the hour.
+//! Virtual machines share memory channels and the last-level cache with others. Workloads that copy
+//! much are limited by these, which change by the hour.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use block::Memory;
 
-/// More than the last cache of most machines.
+/// More than the last-level cache of most machines.
 const LEN_BYTES: u64 = 128 << 20;
 const LINE_BYTES: u64 = 64;
 /// Tens of milliseconds.
 const LOADS: u64 = 200_000;
 
-/// Time of a load that no cache answers, in nanoseconds. `None` without the memory for it.
+/// Latency of a load from memory, in nanoseconds. `None` if out of memory.
 pub fn load_ns() -> Option<f64> {
     static CHAIN: OnceLock<Option<Memory>> = OnceLock::new();
     let memory = CHAIN.get_or_init(chain).as_ref()?;
@@ -29,14 +29,14 @@ pub fn load_ns() -> Option<f64> {
     Some(taken.as_nanos() as f64 / LOADS as f64)
 }
 
-/// Where the load after the one at `at` goes.
+/// Address of the load after the one at `at`.
 fn next(memory: &Memory, at: u64) -> u64 {
     let mut bytes = [0; 8];
     memory.read(at, &mut bytes);
     u64::from_le_bytes(bytes)
 }
 
-/// Memory in which each line names another, all in one round.
+/// Memory whose lines link to each other in one cycle.
 fn chain() -> Option<Memory> {
     let memory = Memory::new(LEN_BYTES).ok()?;
     for line in 0..LEN_BYTES / LINE_BYTES {
@@ -46,8 +46,8 @@ fn chain() -> Option<Memory> {
     Some(memory)
 }
 
-/// The linear congruential generator of Knuth's MMIX: its last n bits take all 2ⁿ values in turn,
-/// and its first ones look random.
+/// The linear congruential generator of Knuth's MMIX: its low n bits take all 2ⁿ values in turn,
+/// and its high ones look random.
 pub fn step(state: u64) -> u64 {
     state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }

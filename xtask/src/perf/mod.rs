@@ -1,8 +1,8 @@
-//! Measures beside the peers: `cargo xtask perf`, and writes raw tables to `target/perf`.
+//! Measures against peers: `cargo xtask perf`; raw tables go to `target/perf`.
 //!
-//! A row is one question with several contenders. Their runs are interleaved, so that a machine
-//! that drifts drifts for all, and a probe of the processors' placement and of the memory stands
-//! before and after each run. A contender whose program is missing is named as not measured.
+//! A row is one question with several contenders. Their runs are interleaved, so that drift of the
+//! machine affects all, and probes of CPU placement and memory surround each run. A contender whose
+//! program is missing is listed as not measured.
 
 mod latency;
 mod page;
@@ -26,19 +26,19 @@ use programs::Programs;
 use rows::{Contender, ROWS, Row};
 use sample::Sample;
 
-/// What every run needs to know.
+/// Parameters of every run.
 pub struct Bench {
-    /// Length of the measured part of a run.
+    /// Seconds of the measured part of a run.
     pub seconds: u64,
     /// How programs are run.
     pub programs: Programs,
 }
 
-/// What a contender of a row showed.
+/// Results of a contender of a row.
 pub struct Entry {
-    /// The row's name.
+    /// The row.
     pub row: &'static Row,
-    /// The contender's.
+    /// The contender.
     pub contender: &'static str,
     /// Its runs with the state of the machine, or why there are none.
     pub runs: Result<Vec<(Sample, State)>, String>,
@@ -54,7 +54,7 @@ struct Options {
     profile: bool,
 }
 
-/// Measures the rows that were named, or all, and writes the page.
+/// Measures the named rows, or all, and writes the page.
 pub fn main(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
     if options.list {
@@ -93,10 +93,10 @@ fn parse(args: &[String]) -> Result<Options> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut number = || -> Result<u64> {
-            let value = args.next().with_context(|| format!("{arg} wants a number"))?;
+            let value = args.next().with_context(|| format!("{arg} needs a number"))?;
             let number: u64 = value.parse().with_context(|| format!("{arg} {value}"))?;
             if number == 0 {
-                bail!("{arg} wants one at least");
+                bail!("{arg} needs at least one");
             }
             Ok(number)
         };
@@ -128,10 +128,10 @@ fn build() -> Result<Programs> {
     Ok(Programs::Real { drumfire: crate::target_folder().join("release/drumfire"), record: None })
 }
 
-/// Runs every row, the contenders of a row in turn.
+/// Runs every row, its contenders in turn.
 ///
-/// Each turn has an order of its own: a run has after-effects on the next. What follows our target
-/// under a mix of SPDK's initiator was a third slower for a second or two.
+/// Each turn has its own order, as a run affects the next: after our target under a mix of SPDK's
+/// initiator, runs were a third slower for a second or two.
 fn measure(bench: &Bench, rows: &[&'static Row], runs: usize) -> Vec<Entry> {
     let mut entries = Vec::new();
     for row in rows {
@@ -150,7 +150,7 @@ fn measure(bench: &Bench, rows: &[&'static Row], runs: usize) -> Vec<Entry> {
     entries
 }
 
-/// In which order so many contenders take a turn: equal for equal turns.
+/// The order of the contenders in a turn, the same for the same turn.
 fn order(turn: usize, contenders: usize) -> Vec<usize> {
     let mut chance = Rng::new(turn as u64, contenders as u64);
     let mut order: Vec<usize> = (0..contenders).collect();
@@ -218,7 +218,7 @@ mod test {
         assert!(find("race-512").is_ok() && find("race").is_err());
     }
 
-    /// The whole way with canned outputs, so that it does not rot between measurements.
+    /// A dry run with canned outputs, so that the code does not rot between measurements.
     #[test]
     fn every_row_runs_dry() {
         let bench = Bench { seconds: 1, programs: Programs::Dry };

@@ -1,4 +1,4 @@
-//! The page of a measurement: host, table, what was not measured.
+//! The page of a measurement: host, table, and what was not measured.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use super::probe::Placement;
 use super::sample::{Sample, figure};
 use crate::process::{self, Show};
 
-/// A file's name has 255 bytes at most, and a row's some thirty.
+/// File names have at most 255 bytes, and a row's about thirty.
 const MANY: usize = 5;
 
-/// What a reader must know of the machine.
+/// Facts about the machine.
 pub struct Host {
     model: String,
     cores: usize,
@@ -36,7 +36,7 @@ impl Host {
         )
     }
 
-    /// Reads it from the kernel.
+    /// Reads them from the kernel.
     pub fn read() -> Host {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let value = |text: &str, key: &str| {
@@ -58,13 +58,13 @@ impl Host {
     }
 }
 
-/// The numbers of a kernel's release, without what its builder added.
+/// The kernel version without the vendor's suffix.
 fn version(release: &str) -> String {
     release.trim().split('-').next().unwrap_or_default().into()
 }
 
-/// Where today's raw tables of this host and this `kind` go; a page of its own for `rows` that were
-/// asked for by name, or after the first of many.
+/// Path of today's raw tables of this host and `kind`; a page of its own for `rows` chosen by name,
+/// or after the first of many.
 pub fn path(kind: &[String], rows: &[String]) -> PathBuf {
     let host = Host::read();
     let named = match rows {
@@ -84,7 +84,7 @@ fn slug(model: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// First line that a program prints; empty when there is none.
+/// First line that a program prints; empty without output.
 fn said(program: &str, args: &[&str]) -> String {
     let mut command = Command::new(program);
     command.args(args).current_dir(crate::root());
@@ -123,7 +123,7 @@ pub fn write(host: &Host, entries: &[Entry], runs: usize, seconds: u64) -> Strin
     page
 }
 
-/// One contender's line of the table.
+/// A contender's line of the table.
 fn line(entry: &Entry) -> String {
     let runs = match &entry.runs {
         Ok(runs) => runs,
@@ -162,7 +162,7 @@ fn line(entry: &Entry) -> String {
     format!("| {} |\n", columns.join(" | "))
 }
 
-/// The middle value, the lower one of two; nothing for none.
+/// The median, the lower one of two; empty for none.
 fn median(values: &[f64]) -> String {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
-//! Where the processors are: what it costs to hand a cache line from one to the other.
+//! CPU placement: the cost of passing a cache line between two cores.
 //!
-//! Virtual machines are moved between caches while they run, and every exchange between two cores
-//! then costs several times as much. Numbers are comparable only when this was the same for both.
+//! Virtual machines migrate between caches while they run, and every exchange between two cores
+//! then costs several times as much. Numbers are comparable only at equal placement.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +18,10 @@ const FAR_NS: f64 = 120.0;
 
 /// Round trips of one batch: a few milliseconds.
 const TRIPS: u64 = 20_000;
-/// The median of so many batches shrugs off an interruption.
+/// The median of this many batches is robust against an interruption.
 const BATCHES: usize = 5;
 
-/// Where two cores were during a run.
+/// Placement of two cores during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Sharing a cache, before and after.
@@ -30,30 +30,30 @@ pub enum Placement {
     Far,
     /// In between, or it changed.
     Mixed,
-    /// There is one core only.
+    /// A single core.
     Alone,
 }
 
-/// What the machine was like.
+/// State of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct State {
-    /// A cache line from one core to another, in nanoseconds: the least and the most that was
-    /// seen. `None` with one core.
+    /// Latency of a cache line between two cores, in nanoseconds: least and most. `None` with one
+    /// core.
     pub one_way_ns: Option<(f64, f64)>,
-    /// A load that no cache answers, in nanoseconds: the most that was seen.
+    /// Latency of a load from memory, in nanoseconds: the most.
     pub load_ns: Option<f64>,
-    /// How much of a core was ours: see [`width`]. The least that was seen.
+    /// Our share of a core: see [`width`]. The least.
     pub width: Option<f64>,
 }
 
 impl State {
-    /// Looks now.
+    /// Probes now.
     pub fn probe() -> State {
         let one_way_ns = one_way_ns().map(|ns| (ns, ns));
         State { one_way_ns, load_ns: latency::load_ns(), width: Some(width::ours()) }
     }
 
-    /// Of a run between two looks.
+    /// Of a run between two probes.
     pub fn and(&self, after: &State) -> State {
         let both = self.one_way_ns.zip(after.one_way_ns);
         State {
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Where the cores were.
+    /// The placement of the cores.
     pub fn placement(&self) -> Placement {
         match self.one_way_ns {
             None => Placement::Alone,
@@ -95,11 +95,11 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Alone on its cache line, and on the one that is fetched beside it.
+/// Alone on its cache line, and on the one that is prefetched with it.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Time for a cache line from the first core to the second, in nanoseconds. `None` with one core.
+/// Latency of a cache line from the first core to the second, in nanoseconds. `None` with one core.
 fn one_way_ns() -> Option<f64> {
     let allowed = sched_getaffinity(None).ok()?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
@@ -112,7 +112,7 @@ fn one_way_ns() -> Option<f64> {
     })
 }
 
-/// Makes the number odd, waits until it is even again.
+/// Makes the number odd, and waits until it is even again.
 fn ping(line: &Line, core: usize) -> f64 {
     pin(core);
     let mut batches: Vec<f64> = (0..BATCHES as u64)
@@ -146,7 +146,7 @@ fn await_value(line: &Line, value: u64) {
 pub(super) fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);
-    // Without, the probe measures wherever it runs; that is still a number.
+    // Without pinning the probe measures wherever it runs, which is still a number.
     let _ = sched_setaffinity(None, &set);
 }
 

@@ -1,7 +1,7 @@
-//! Where the time of a race goes: `cargo xtask perf --profile ROW…`, with Linux's `perf`.
+//! CPU profile of a race: `cargo xtask perf --profile ROW…`, with Linux's `perf`.
 //!
-//! Samples of the threads of both ends are put into groups by their symbols, and the groups are
-//! given as core time per I/O. Symbols that are inlined count for the function that they are in.
+//! Samples of both ends' threads are grouped by symbol and reported as core time per I/O. Inlined
+//! symbols count for their caller.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,15 +16,15 @@ use super::rows::Row;
 use super::{Bench, sample};
 use crate::process::{self, Show};
 
-/// Start and ramp of a race are not looked at.
+/// Skips start and ramp of a race.
 pub const DELAY_MS: &str = "2000";
-/// Samples a second: no multiple of what timers do.
+/// Samples a second: not a multiple of timer frequencies.
 pub const FREQUENCY: &str = "1999";
 /// Symbols shown beside the groups.
 const SYMBOLS: usize = 12;
 const REPORT_LIMIT: Duration = Duration::from_secs(120);
 
-/// What the time of a symbol is spent on: the first group with a word that its name has.
+/// Groups of symbols: the first group with a word in the symbol's name.
 const GROUPS: &[(&str, &[&str])] = &[
     ("copy out of the volume", &["Outbox::close_current", "CopyAhead"]),
     ("the volume: asking ahead, copying in", &["RamLane as block::lane::Lane>", "write_ahead"]),
@@ -109,7 +109,7 @@ fn head(host: &Host, seconds: u64) -> String {
     )
 }
 
-/// What perf says of the threads of both ends.
+/// perf's report on the threads of both ends.
 fn report(file: &Path) -> Result<String> {
     let mut command = Command::new("perf");
     command.arg("report").arg("-i").arg(file);
@@ -132,7 +132,7 @@ fn lines(text: &str) -> Vec<Line> {
             continue;
         }
         let Some(at) = rest.find("[k]").or_else(|| rest.find("[.]")) else { continue };
-        // Columns of perf that nobody asked for follow after blanks.
+        // Further columns of perf follow after spaces.
         let symbol = rest[at..].split("  ").next().unwrap_or_default().trim().to_string();
         match lines.iter_mut().find(|line| line.symbol == symbol) {
             Some(line) => line.percent += percent,
@@ -148,7 +148,7 @@ fn group(symbol: &str) -> &'static str {
     GROUPS.iter().find(|(_, words)| has(words)).map_or("the rest", |(name, _)| *name)
 }
 
-/// Groups with their time per I/O, then the symbols that take most.
+/// Groups with their time per I/O, then the top symbols.
 fn table(lines: &[Line], core_us: f64) -> String {
     let all: f64 = lines.iter().map(|line| line.percent).sum();
     let of = |percent: f64| {

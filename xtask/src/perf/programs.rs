@@ -1,4 +1,4 @@
-//! Runs the contenders' programs, or plays them when nothing shall be measured.
+//! Runs the contenders' programs, or fakes them in a dry run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,27 +15,27 @@ const SLACK: Duration = Duration::from_secs(60);
 const READY_LIMIT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How programs are run.
+/// How to run programs.
 #[derive(Clone)]
 pub enum Programs {
-    /// For real.
+    /// Real runs.
     Real {
         /// The binary under test.
         drumfire: PathBuf,
-        /// Where `perf record` puts its samples, when it watches what is run to its end.
+        /// Output of `perf record`, if it profiles the run.
         record: Option<PathBuf>,
     },
-    /// Their outputs are canned.
+    /// Dry runs with canned outputs.
     Dry,
 }
 
-/// One call of a program.
+/// A call of a program.
 pub struct Call<'a> {
     /// Its name.
     pub program: &'a str,
-    /// Separated by single blanks; tabs are part of an argument.
+    /// Arguments, separated by single spaces; tabs are part of an argument.
     pub args: String,
-    /// The only core that it may use.
+    /// CPU to pin it to.
     pub core: Option<usize>,
 }
 
@@ -53,10 +53,10 @@ impl Programs {
         Ok(outcome.stdout)
     }
 
-    /// Starts a program that runs until it is ended.
+    /// Starts a program that runs until stopped.
     pub fn start(&self, call: &Call<'_>) -> Result<Service> {
         let Programs::Real { drumfire, .. } = self else {
-            // This very process is as good to look at as any.
+            // Any process will do: this one.
             return Ok(Service { child: None, id: std::process::id(), log: None });
         };
         let mut command = command(drumfire, None, call)?;
@@ -68,7 +68,7 @@ impl Programs {
         Ok(Service { id: child.id(), child: Some(child), log: Some(log) })
     }
 
-    /// Waits until a condition holds; at once when nothing is real.
+    /// Waits until a condition holds; returns at once in a dry run.
     pub fn wait_until<T>(&self, what: &str, mut ready: impl FnMut() -> Option<T>) -> Result<T>
     where
         T: Default,
@@ -89,7 +89,7 @@ impl Programs {
     }
 }
 
-/// A program that runs, ended when this is dropped.
+/// A running program, stopped when this is dropped.
 pub struct Service {
     /// Its process id.
     pub id: u32,
@@ -122,7 +122,7 @@ fn command(drumfire: &Path, record: Option<&Path>, call: &Call<'_>) -> Result<Co
     } else {
         process::find(call.program).with_context(|| format!("{} is not installed", call.program))?
     };
-    // The kernel ends it when we are ended; each of these becomes the next, with one process id.
+    // The kernel kills it when we die; each program execs the next, with one process id.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]);
     if let Some(core) = call.core {
@@ -136,13 +136,13 @@ fn command(drumfire: &Path, record: Option<&Path>, call: &Call<'_>) -> Result<Co
             .arg("--");
     }
     command.arg(program);
-    // Results are kept where they do not pile up in the repository.
+    // Results go where they do not pile up in the repository.
     let args = call.args.split(' ').filter(|arg| !arg.is_empty());
     command.args(args).current_dir(std::env::temp_dir());
     Ok(command)
 }
 
-/// What a program would print, in the form that it has.
+/// Canned output of a program.
 fn canned(call: &Call<'_>) -> String {
     let text = match call.program {
         "drumfire" => {

@@ -1,20 +1,20 @@
-//! One run's figures, read from what programs print.
+//! Parses the figures of a run from the programs' outputs.
 
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// What one run showed.
+/// Figures of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// The figure that the row is about, in the row's unit.
+    /// The row's figure, in its unit.
     pub value: f64,
     /// Mean latency in microseconds.
     pub mean_us: Option<f64>,
     /// 99th percentile of latency in microseconds.
     pub p99_us: Option<f64>,
-    /// Processor time of both sides per I/O, in microseconds.
+    /// CPU time of both sides per I/O, in microseconds.
     pub core_us: Option<f64>,
 }
 
@@ -24,7 +24,7 @@ impl Sample {
         Sample { value, ..Sample::default() }
     }
 
-    /// Reads the result document of `drumfire run --json` and `race --json`.
+    /// Parses the result document of `drumfire run --json` and `race --json`.
     pub fn of_drumfire(json: &str) -> Result<Sample> {
         let result: Value = serde_json::from_str(json).context("the result is no JSON")?;
         let number = |path: &str| result.pointer(path).and_then(Value::as_f64);
@@ -41,29 +41,29 @@ impl Sample {
         })
     }
 
-    /// Reads the mean service time of an open loop, in microseconds, as the figure.
+    /// Parses the mean service time of an open loop, in microseconds, as the figure.
     pub fn of_service(json: &str) -> Result<Sample> {
         let result: Value = serde_json::from_str(json).context("the result is no JSON")?;
         let mean = result.pointer("/totals/paced/service_ns/mean").and_then(Value::as_f64);
         Ok(Sample::of(mean.context("no service time in the result")? / 1e3))
     }
 
-    /// Reads the 99th percentile of an open loop's lag, in microseconds, as the figure.
+    /// Parses the 99th percentile of an open loop's lag, in microseconds, as the figure.
     pub fn of_lag(json: &str) -> Result<Sample> {
         let result: Value = serde_json::from_str(json).context("the result is no JSON")?;
         let p99 = result.pointer("/totals/paced/lag_ns/p99").and_then(Value::as_f64);
         Ok(Sample::of(p99.context("no 99th percentile of the lag in the result")? / 1e3))
     }
 
-    /// Reads what iscsi-perf shows at its end, behind carriage returns.
+    /// Parses the last line of iscsi-perf, after carriage returns.
     pub fn of_iscsi_perf(text: &str) -> Result<Sample> {
         let average = text.rsplit_once("iops average ").context("no average from iscsi-perf")?;
         let number = average.1.split(' ').next().unwrap_or_default();
         Ok(Sample::of(number.parse().context("the average of iscsi-perf is no number")?))
     }
 
-    /// Reads the last line of spdk_nvme_perf's table: I/Os a second, MiB/s, and the latencies
-    /// mean, least, most in microseconds.
+    /// Parses the last line of spdk_nvme_perf's table: IOPS, MiB/s, and mean, least and most
+    /// latency in microseconds.
     pub fn of_spdk_perf(text: &str) -> Result<Sample> {
         let total = text.lines().find(|line| line.starts_with("Total"));
         let total = total.context("no total from spdk_nvme_perf")?;
@@ -73,7 +73,7 @@ impl Sample {
         Ok(Sample { mean_us: Some(mean), ..Sample::of(iops) })
     }
 
-    /// Reads what fio's `t/io_uring` prints each second, the first left out: the mean.
+    /// Parses the lines of fio's `t/io_uring`, one a second: the mean without the first.
     pub fn of_t_io_uring(text: &str) -> Result<Sample> {
         let figures = text.lines().filter_map(|line| line.strip_prefix("IOPS="));
         let figures: Vec<f64> = figures.skip(1).map(with_unit).collect::<Result<_>>()?;
@@ -83,7 +83,7 @@ impl Sample {
         Ok(Sample::of(figures.iter().sum::<f64>() / figures.len() as f64))
     }
 
-    /// Reads `fio --output-format=json` of a job that reads.
+    /// Parses `fio --output-format=json` of a job that reads.
     pub fn of_fio(json: &str) -> Result<Sample> {
         let result: Value = serde_json::from_str(json).context("fio printed no JSON")?;
         let read = result.pointer("/jobs/0/read").context("no job in fio's result")?;
@@ -107,7 +107,7 @@ impl fmt::Display for Sample {
     }
 }
 
-/// A number with as many digits as mean something: 4,912,345 or 12.8 or 0.02.
+/// Formats a number with its significant digits: 4,912,345 or 12.8 or 0.02.
 pub fn figure(value: f64) -> String {
     if value.abs() < 10.0 {
         return format!("{value:.2}");
@@ -125,7 +125,7 @@ pub fn figure(value: f64) -> String {
     groups.join(",")
 }
 
-/// Reads `239.17K, BW=…`.
+/// Parses `239.17K, BW=…`.
 fn with_unit(text: &str) -> Result<f64> {
     let number = text.split(',').next().unwrap_or_default();
     let (digits, factor) = match number.strip_suffix('K') {

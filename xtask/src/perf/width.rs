@@ -1,21 +1,21 @@
-//! How much of a core is ours: a virtual processor is often one thread of a core, and whoever has
-//! the other takes half of the places in the pipeline, unseen by the kernel.
+//! Our share of a core: a vCPU is often one hyperthread, and a busy sibling takes half of the
+//! pipeline, invisible to the kernel.
 //!
-//! One chain of dependent operations leaves most of a core idle; several at once fill it. While
-//! nobody else is there both take the same time.
+//! One chain of dependent operations leaves most of a core idle; several at once fill it. On a core
+//! of our own both take the same time.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Chains that fill a core of six integer units: each has one operation ready in each cycle.
+/// Chains that fill a core of six integer units: each has one operation ready per cycle.
 const CHAINS: usize = 5;
 /// Two or three milliseconds.
 const STEPS: usize = 1 << 20;
-/// The fastest of so many is free of interruptions.
+/// The fastest of this many is free of interruptions.
 const TRIES: usize = 3;
 
-/// The time of one chain as a part of that of several at once: about 1 when the core is ours
-/// alone, 0.5 when a busy stranger shares it. What 1 is depends on the processor.
+/// Time of one chain over that of several at once: about 1 on a core of our own, 0.5 beside a busy
+/// sibling. The exact maximum depends on the CPU.
 pub fn ours() -> f64 {
     best(time::<1>) / best(time::<CHAINS>)
 }
@@ -24,7 +24,7 @@ fn best(time: fn() -> f64) -> f64 {
     (0..TRIES).map(|_| time()).fold(f64::INFINITY, f64::min)
 }
 
-/// Time of so many chains of xorshift64 (Marsaglia), in nanoseconds.
+/// Time of this many chains of xorshift64 (Marsaglia), in nanoseconds.
 fn time<const CHAINS: usize>() -> f64 {
     let mut chains: [u64; CHAINS] = std::array::from_fn(|index| black_box(index as u64 + 1));
     let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use super::{Finding, Tree};
 
-/// What we cite. Numbers and revisions follow.
+/// Documents that we cite. Numbers and revisions follow.
 const DOCUMENTS: &[&str] = &["RFC ", "SPC-", "SBC-", "SAM-", "NVMe ", "NVMe-TCP", "NVMe-oF", "NBD"];
 
 /// Every citation names a known document and a clause.
@@ -26,7 +26,7 @@ fn well_formed(citation: &str) -> bool {
     let Some((document, clause)) = citation.split_once(" §") else { return false };
     let Some(document) = document.strip_prefix(' ') else { return false };
     let known = DOCUMENTS.iter().any(|known| document.starts_with(known));
-    // A clause is its number, or its title where the revisions number it differently.
+    // A clause is its number, or its title if revisions number it differently.
     let clause = clause.split([':', ',', ' ']).next().unwrap_or_default();
     let numbered = clause.split('.').all(|part| {
         !part.is_empty() && part.len() <= 3 && part.chars().all(|c| c.is_ascii_alphanumeric())

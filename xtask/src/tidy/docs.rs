@@ -1,8 +1,8 @@
-//! Pages: links that lead somewhere, and a CHANGELOG that waits for the next release.
+//! Pages: valid links, and a CHANGELOG with a section for the next release.
 
 use super::{File, Finding, Tree};
 
-/// Links resolve and the CHANGELOG has its first chapter.
+/// Links resolve, and the CHANGELOG has its first section.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let pages = tree.files.iter().filter(|file| file.path.ends_with(".md"));
     let mut findings: Vec<Finding> = pages.flat_map(|page| links(tree, page)).collect();
@@ -31,7 +31,7 @@ fn links(tree: &Tree, page: &File) -> Vec<Finding> {
     findings
 }
 
-/// What the links of a line point to, code aside.
+/// Link targets of a line, except in code.
 fn targets(text: &str) -> impl Iterator<Item = &str> {
     let prose = text.split('`').step_by(2);
     prose.flat_map(|part| part.split("](").skip(1).filter_map(|rest| rest.split(')').next()))
@@ -48,7 +48,7 @@ fn resolves(tree: &Tree, page: &str, target: &str) -> bool {
     exists && (heading.is_empty() || headed())
 }
 
-/// The path that `relative` means when it stands in `page`.
+/// The path of a link `relative` in `page`.
 fn join(page: &str, relative: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
@@ -67,7 +67,7 @@ fn has_heading(page: &str, anchor: &str) -> bool {
     headings.map(|line| slug(line.trim_start_matches('#').trim())).any(|slug| slug == anchor)
 }
 
-/// How code hosts name a heading: lower case, blanks to hyphens, signs away.
+/// Anchor of a heading on code hosts: lower case, spaces to hyphens, no punctuation.
 fn slug(heading: &str) -> String {
     let kept = |c: char| match c {
         ' ' => Some('-'),

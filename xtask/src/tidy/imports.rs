@@ -1,4 +1,4 @@
-//! Who may import whom: the manifests against the table in `docs/architecture.md`.
+//! Imports between crates: the manifests against the table in `docs/architecture.md`.
 //!
 //! The table is read from the page itself, so the page cannot lie: a fenced block of the kind
 //! `imports` with lines like `volume -> block model proto os`.
@@ -13,7 +13,7 @@ struct Row {
     allowed: Option<Vec<String>>,
 }
 
-/// Every dependency between our crates stands in the table.
+/// Every dependency between our crates is in the table.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.at(PAGE) else {
         let remedy = "write the table of imports there, in a fenced block ```imports";
@@ -54,7 +54,7 @@ fn table(page: &str) -> Vec<Row> {
     rows.filter_map(row).collect()
 }
 
-/// The names of all dependencies of a manifest, with their lines, tests' and builds' too.
+/// All dependencies of a manifest, with their lines, dev and build ones included.
 fn dependencies(manifest: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut inside = false;
@@ -77,7 +77,7 @@ fn dependencies(manifest: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Our crates are called `drumfire-block` in the registry of packages, and `block` in code.
+/// Our packages are named `drumfire-block`, and `block` in code.
 fn ours(name: &str) -> String {
     let name = name.trim_matches('"');
     if name == "drumfire" { "cli".into() } else { name.replace("drumfire-", "") }

@@ -1,8 +1,8 @@
-//! The honesty checks and their tests: each check has a planted lie that it tells, and an honest
-//! twin at which it is silent.
+//! Tests of the honesty checks: each check has a planted lie that it detects, and an honest twin on
+//! which it is silent.
 //!
-//! A test says which by its comment, `/// Lie of H06: two volumes take turns.` or `/// Twin of
-//! H06: …`. The table of `docs/honesty.md` is made from these comments.
+//! A test says which by its comment, `/// Lie of H06: two volumes take turns.` or `/// Twin of H06:
+//! …`. The table of `docs/honesty.md` is generated from these comments.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Tests {
     files: Vec<String>,
 }
 
-/// Every check of the page has a lie and a twin, and the table is that of the tests.
+/// Every check of the page has a lie and a twin, and the table matches the tests.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.at(PAGE) else { return Vec::new() };
     let found = collect(tree);
@@ -101,7 +101,7 @@ fn with_table(page: &str, found: &BTreeMap<String, Tests>) -> Option<String> {
     Some(format!("{before}{BEGIN}{table}{END}{after}"))
 }
 
-/// The last name of a path that tells something.
+/// The last meaningful name of a path.
 fn name(path: &str) -> &str {
     let path = path.trim_end_matches(".rs").trim_end_matches("/test");
     path.rsplit('/').next().unwrap_or(path)

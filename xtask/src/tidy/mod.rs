@@ -1,7 +1,7 @@
-//! Checks what compilers and formatters do not. The rules are those of `docs/style.md`.
+//! Checks beyond compiler and rustfmt. The rules are those of `docs/style.md`.
 //!
-//! Each rule is a function from the [`Tree`] to findings, so that a test feeds it a fixture of
-//! three lines and sees it fail.
+//! Each rule is a function from the [`Tree`] to findings, so that a test can feed it a fixture of
+//! three lines.
 
 mod citations;
 mod docs;
@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 
 pub use tree::{File, Tree};
 
-/// Something that breaks a rule.
+/// A broken rule.
 #[derive(Debug, PartialEq)]
 pub struct Finding {
     /// Path from the root.
@@ -30,12 +30,12 @@ pub struct Finding {
     pub rule: String,
     /// What to do about it.
     pub remedy: &'static str,
-    /// Asks for a look only; the command still succeeds.
+    /// A note: the command still succeeds.
     pub note: bool,
 }
 
 impl Finding {
-    /// A finding that makes the command fail.
+    /// A finding that fails the command.
     pub fn new(path: &str, line: usize, rule: impl Into<String>, remedy: &'static str) -> Finding {
         Finding { path: path.into(), line, rule: rule.into(), remedy, note: false }
     }
@@ -55,8 +55,8 @@ const RULES: &[Rule] = &[
     scenarios::check,
 ];
 
-/// Checks the whole repository. True when nothing is wrong. `--write` makes the tables of pages
-/// anew before.
+/// Checks the whole repository. True without findings. `--write` regenerates the tables of pages
+/// first.
 pub fn main(args: &[String]) -> Result<bool> {
     let mut tree = Tree::read(&crate::root())?;
     match args.first().map(String::as_str) {

@@ -1,9 +1,9 @@
-//! What a crate must not name: the invariants of `docs/architecture.md` beyond the imports.
+//! Words forbidden in crates: the invariants of `docs/architecture.md` beyond imports.
 
 use super::source::is_word;
 use super::{File, Finding, Tree};
 
-/// Words that the code of some crates, tests aside, must not hold.
+/// Words that the code of some crates must not contain, except in tests.
 struct Ban {
     crates: &'static [&'static str],
     words: &'static [&'static str],
@@ -44,7 +44,7 @@ const BANS: &[Ban] = &[
     },
 ];
 
-/// No crate names what it must not know.
+/// No crate contains its forbidden words.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust().filter(|file| file.path.contains("/src/")) {
@@ -68,13 +68,13 @@ fn named(file: &File, ban: &Ban) -> Vec<Finding> {
     findings
 }
 
-/// Whether `text` holds `word`, not as a part of a longer one.
+/// Whether `text` contains `word` as a whole word.
 pub fn holds(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
         let after = text[at + word.len()..].chars().next();
         let open = |end: Option<char>| !end.is_some_and(is_word);
-        // A word that ends in a sign, such as a macro's `!`, ends by itself.
+        // A word that ends in punctuation, such as a macro's `!`, ends by itself.
         let ends = !word.ends_with(is_word) || open(after);
         let begins = !word.starts_with(is_word) || open(before);
         begins && ends

@@ -1,23 +1,23 @@
-//! Where unsafe code may stand, and that everything else forbids it.
+//! Unsafe code: where it is allowed, and that all other crates forbid it.
 
 use super::purity::holds;
 use super::{Finding, Tree};
 
-/// Crates and files that may hold unsafe code.
+/// Crates and files that may have unsafe code.
 const ALLOWED: &[&str] = &[
     "crates/os/",
     "crates/block/src/buf.rs",
-    // Machine code and atomic words: safe code has no copy that may race.
+    // Assembly and atomic words: safe code has no copy that may race.
     "crates/block/src/copy",
     "crates/block/src/memory.rs",
     "crates/block/src/pages.rs",
-    // An allocator that counts cannot be written without.
+    // A counting allocator needs unsafe code.
     "crates/cli/tests/no_allocation.rs",
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-/// Unsafe code stands in its few places, and a crate without any forbids it.
+/// Unsafe code is only where allowed, and crates without any forbid it.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut holders = Vec::new();
@@ -43,7 +43,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The folder that holds the manifest: `crates/os` for `crates/os/src/ring.rs`.
+/// The folder of the manifest: `crates/os` for `crates/os/src/ring.rs`.
 fn package(path: &str) -> &str {
     path.split_once("/src/").map_or(path, |(package, _)| package)
 }

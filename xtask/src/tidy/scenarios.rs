@@ -1,6 +1,5 @@
-//! The tables of the founding systems: each row of `scenarios/*.toml` stands in the page, and none
-//! else. `--write` makes them by the command that the page names; the tests of scenarios hold the
-//! figures against what that prints.
+//! Tables of the founding systems: the page has exactly the rows of `scenarios/*.toml`. `--write`
+//! generates them with the command that the page names; the scenario tests check the figures.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +11,7 @@ use super::{File, Finding, Tree};
 const PAGE: &str = "docs/founding-systems.md";
 const BEGIN: &str = "<!-- made by `cargo xtask tidy --write` -->\n";
 const END: &str = "<!-- end -->\n";
-/// What prints the tables, and where it may leave its results.
+/// The command that prints the tables, with a folder for its results.
 const COMMAND: [&str; 5] = ["scenario", "run", "all", "--modelled", "--markdown"];
 const OUT: &str = "target/founding-systems";
 
@@ -35,7 +34,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         let table = table.split("\n## ").next().unwrap_or_default();
         let shown: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).collect();
         let rows = rows(&file.text);
-        // One more is the head of the table.
+        // One more line is the table's header.
         if shown.len() != rows.len() + 1 {
             find(format!("{name} has {} rows, and its table {}", rows.len(), shown.len() - 1));
         }
@@ -74,7 +73,7 @@ fn tables(page: &str) -> Option<&str> {
     page.split_once(BEGIN)?.1.split_once(END).map(|(tables, _)| tables)
 }
 
-/// Figure and unit of each row, as they stand in the file.
+/// Figure and unit of each row in the file.
 fn rows(text: &str) -> Vec<(&str, &str)> {
     fn value<'a>(row: &'a str, key: &str) -> Option<&'a str> {
         let line = row.lines().find_map(|line| line.strip_prefix(key));

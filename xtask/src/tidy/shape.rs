@@ -1,16 +1,16 @@
-//! Widths and lengths: what fits on a screen and into a head.
+//! Widths and lengths.
 
 use super::source::is_word;
 use super::{File, Finding, Tree};
 
-/// Columns, as in rustfmt.toml, which leaves comments and strings alone.
+/// Columns, as in rustfmt.toml, which ignores comments and strings.
 const COLUMNS_MAX: usize = 100;
 /// Lines of a function, signature and braces included.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Lines of a file before its tests that go without a question.
+/// Lines of a file without tests beyond which it is noted.
 const FILE_LINES: usize = 600;
 
-/// Lines and functions are short; long files are named.
+/// Checks lengths of lines and functions; notes long files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust() {
@@ -45,7 +45,7 @@ fn long_functions(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// How many lines the function has that begins here; 0 without a body.
+/// Lines of the function that begins here; 0 without a body.
 fn function_lines(code: &str) -> usize {
     let mut depth = 0;
     let mut brackets = 0;
@@ -53,7 +53,7 @@ fn function_lines(code: &str) -> usize {
         match c {
             '(' | '[' => brackets += 1,
             ')' | ']' => brackets -= 1,
-            // `[u8; 4]` in a signature ends nothing.
+            // `[u8; 4]` in a signature is no end.
             ';' if depth == 0 && brackets == 0 => return 0,
             '{' => depth += 1,
             '}' => {

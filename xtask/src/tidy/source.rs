@@ -1,18 +1,18 @@
-//! Rust text taken apart just far enough: what is code, what is comment, what is neither.
+//! Splits Rust text into code, comments and literals.
 //!
-//! Rules look at one of the two views, so that a word in a string is not taken for a call and a
-//! rule may name what it forbids. Both views have the line structure of the original.
+//! Rules search one of the two views, so that a word in a string is no match, and a rule may name
+//! what it forbids. Both views keep the lines of the original.
 
-/// One Rust file in two views.
+/// A Rust file in two views.
 pub struct Source {
-    /// Comments, strings and character literals are blank.
+    /// Comments, strings and character literals are blanked.
     pub code: String,
-    /// Everything but comments is blank.
+    /// Everything but comments is blanked.
     pub comments: String,
 }
 
 impl Source {
-    /// Takes a file apart. Text that is not Rust gives nonsense, never a panic.
+    /// Splits a file. Text that is not Rust gives garbage, never a panic.
     pub fn new(text: &str) -> Source {
         let chars: Vec<char> = text.chars().collect();
         let (mut code, mut comments) = (String::new(), String::new());
@@ -29,13 +29,13 @@ impl Source {
         Source { code, comments }
     }
 
-    /// The code before the unit tests, which stand last in a file.
+    /// The code before the unit tests, which are last in a file.
     pub fn code_without_tests(&self) -> &str {
         self.code.find("#[cfg(test)]").map_or(&self.code, |end| &self.code[..end])
     }
 }
 
-/// Whether a character may stand inside a word of Rust.
+/// Whether a character may be part of a Rust word.
 pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -47,8 +47,8 @@ enum Kind {
     Literal,
 }
 
-/// Kind and length of what begins here. `inside_word` says that the character before belongs to
-/// a word, so that an `r` or `b` here begins no literal.
+/// Kind and length of the token that begins here. `inside_word`: the character before belongs to a
+/// word, so that an `r` or `b` here begins no literal.
 fn token(rest: &[char], inside_word: bool) -> (Kind, usize) {
     let next = |i: usize| rest.get(i).copied().unwrap_or('\n');
     let until_quote = || rest.iter().skip(3).take_while(|c| **c != '\'').count();
@@ -60,7 +60,7 @@ fn token(rest: &[char], inside_word: bool) -> (Kind, usize) {
             0 => (Kind::Code, 1),
             len => (Kind::Literal, len),
         },
-        // A lifetime has no closing quote right behind its first character.
+        // A lifetime has no closing quote after its first character.
         ('\'', '\\') => (Kind::Literal, 4 + until_quote()),
         ('\'', _) if next(2) == '\'' => (Kind::Literal, 3),
         _ => (Kind::Code, 1),
@@ -68,7 +68,7 @@ fn token(rest: &[char], inside_word: bool) -> (Kind, usize) {
     (kind, len.min(rest.len()))
 }
 
-/// Length of a block comment, which may hold others.
+/// Length of a block comment, which may nest.
 fn block_comment(rest: &[char]) -> usize {
     let (mut depth, mut at) = (0, 0);
     while at + 1 < rest.len() {
@@ -84,7 +84,7 @@ fn block_comment(rest: &[char]) -> usize {
     rest.len()
 }
 
-/// Length of a string whose opening quote stands at `quote`, up to behind its closing quote.
+/// Length of a string with its opening quote at `quote`, including its closing quote.
 fn quoted(rest: &[char], quote: usize) -> usize {
     let mut at = quote + 1;
     while at < rest.len() && rest[at] != '"' {
@@ -93,7 +93,7 @@ fn quoted(rest: &[char], quote: usize) -> usize {
     at + 1
 }
 
-/// Length of a raw, byte or C string that begins here; 0 when none does.
+/// Length of a raw, byte or C string that begins here; 0 if none does.
 fn raw_string(rest: &[char]) -> usize {
     let prefix = rest.iter().take_while(|c| matches!(c, 'r' | 'b' | 'c')).count();
     let hashes = rest[prefix..].iter().take_while(|c| **c == '#').count();

@@ -7,17 +7,17 @@ use anyhow::{Context, Result};
 
 use super::source::Source;
 
-/// Folders that hold nothing of ours, wherever they stand.
+/// Folders without files of ours, anywhere.
 const FOREIGN: &[&str] = &["target", ".git", "drumfire-runs", "corpus", "artifacts", "fixtures"];
 
-/// Endings of the files that are read as text.
+/// Extensions of text files.
 const TEXT: &[&str] = &["rs", "toml", "md", "run", "yml", "yaml", "json", "icf", "fio"];
 
 /// One text file.
 pub struct File {
     /// Path from the root, with `/`.
     pub path: String,
-    /// All of it.
+    /// Its content.
     pub text: String,
 }
 
@@ -33,12 +33,12 @@ impl File {
     }
 }
 
-/// All text files, and the names of the others, in the order of their paths.
+/// All text files, and the names of the others, in order of their paths.
 #[derive(Default)]
 pub struct Tree {
     /// Files that were read.
     pub files: Vec<File>,
-    /// Every path, folders too: links may lead to any.
+    /// Every path, folders included, as link targets.
     pub paths: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl Tree {
             if kind.is_dir() {
                 self.read_folder(&entry.path(), &format!("{path}/"))?;
             } else if kind.is_file() && TEXT.iter().any(|end| ends_with(&name, end)) {
-                // Files that are not UTF-8 are data, whatever their ending.
+                // Files that are not UTF-8 are data, whatever their extension.
                 if let Ok(text) = fs::read_to_string(entry.path()) {
                     self.files.push(File { path: path.clone(), text });
                 }

@@ -1,20 +1,20 @@
-//! Words that must not stay: leftovers, hidden clocks, chance without a seed, silent skips, paths
-//! of one machine.
+//! Forbidden words: leftovers, hidden clocks, unseeded randomness, silent skips, paths of one
+//! machine.
 
 use super::purity::holds;
 use super::{File, Finding, Tree};
 
-/// A word that code must not hold.
+/// A word forbidden in code.
 struct Ban {
     word: &'static str,
-    /// Where it may stand all the same: beginnings of paths, or folders anywhere (`/examples/`).
+    /// Where it is allowed: prefixes of paths, or folders anywhere (`/examples/`).
     allowed: &'static [&'static str],
     remedy: &'static str,
 }
 
 const LEFTOVER: &str = "finish it or take it out";
 const CLOCK: &str = "take `now` as an argument; clocks are read in os";
-/// Beside os, the clocks of those who watch from outside.
+/// Where clocks are allowed, beside os: code that watches from outside.
 const OUTSIDE: &[&str] = &["crates/os/", "xtask/", "tests/", "/examples/", "/benches/"];
 
 const CODE: &[Ban] = &[
@@ -35,11 +35,11 @@ const CODE: &[Ban] = &[
     },
 ];
 
-/// Folders where machines keep what is theirs. Put together, so that this file passes.
+/// Folders of one machine's files. Assembled, so that this file passes.
 const MACHINE: &[&str] =
     &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
-/// No word that must not stay stands anywhere.
+/// No forbidden word is anywhere.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tree.rust().flat_map(rust).collect();
     findings.extend(tree.files.iter().flat_map(machine_paths));
@@ -74,7 +74,7 @@ fn stands_in(path: &str, place: &str) -> bool {
     path.starts_with(place) || (place.starts_with('/') && path.contains(place))
 }
 
-/// Whether what follows the word is `(#12)`.
+/// Whether `(#12)` follows the word.
 fn has_issue(after: &str) -> bool {
     let number = after.strip_prefix("(#").and_then(|rest| rest.split_once(')'));
     number.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
@@ -92,7 +92,7 @@ fn machine_paths(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Whether a path begins with `folder`: it is no part of a longer path or of a link.
+/// Whether a path begins with `folder`: not as a part of a longer path or of a link.
 fn begins_path(text: &str, folder: &str) -> bool {
     text.match_indices(folder).any(|(at, _)| {
         let before = text[..at].chars().next_back();

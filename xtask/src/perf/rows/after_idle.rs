@@ -1,4 +1,4 @@
-//! How much longer the first I/O takes that finds a sleeping target.
+//! Latency of the first I/O to a sleeping target.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,9 +12,8 @@ use super::super::probe;
 use super::super::programs::{Call, Programs};
 use super::{Bench, Contender, Row, Sample};
 
-/// One I/O at a time, a tenth of a second apart; what two threads on two cores with nothing but
-/// blocking system calls take is what the machine allows, and waking one of them, with nothing
-/// sent, is the least that can be added to an I/O.
+/// One I/O at a time, 100 ms apart. Two threads on two cores with blocking system calls show what
+/// the machine allows, and waking one of them without data is the minimum added to an I/O.
 pub const ROW: Row = Row {
     name: "nvme-after-idle",
     title: "NVMe/TCP: a 4 KiB read after 100 ms of idling, mean service time",
@@ -28,10 +27,10 @@ pub const ROW: Row = Row {
 };
 
 const OURS: &str = "drumfire race --rate 10";
-/// Each I/O goes to the next queue, which was idle for five seconds.
+/// Each I/O goes to the next queue, idle for five seconds.
 const OF_FIFTY: &str = "drumfire race --rate 10, 50 queues in turn";
 const PAUSE: Duration = Duration::from_millis(100);
-/// A command capsule, and 4 KiB behind the header of a C2HData.
+/// Lengths of a command capsule, and of 4 KiB with a C2HData header.
 const THERE: usize = 72;
 const BACK: usize = 4120;
 
@@ -40,7 +39,7 @@ fn one_queue(bench: &Bench) -> Result<Sample> {
 }
 
 fn fifty_queues(bench: &Bench) -> Result<Sample> {
-    // Longer than each takes to have its first I/O ever.
+    // Longer than it takes each to have its first I/O.
     ours(bench, 50, 6)
 }
 
@@ -89,14 +88,14 @@ fn bare(bench: &Bench) -> Result<Sample> {
     Ok(Sample::of(mean))
 }
 
-/// How long after it was woken a thread on the other core runs.
+/// Time from waking a thread on the other core until it runs.
 fn wake(bench: &Bench) -> Result<Sample> {
     if matches!(bench.programs, Programs::Dry) {
         return Ok(Sample::of(100.0));
     }
     let start = Instant::now();
     let now_ns = move || start.elapsed().as_nanos() as u64;
-    // When the sleeper ran last; the end of all is told by the greatest time.
+    // When the sleeper last ran; the greatest time ends it.
     let ran_ns = Arc::new(AtomicU64::new(0));
     let told = ran_ns.clone();
     let sleeper = std::thread::spawn(move || {

@@ -1,8 +1,8 @@
-//! The same bytes over the same sockets, and nothing else: what the kernel leaves to a protocol.
+//! The same bytes over the same sockets, without a protocol: what the kernel leaves to one.
 //!
-//! Answers are copied out of a volume's memory and written to the socket; writes are copied into
-//! it. There is no parsing, no queue, no clock, no histogram, and received data stay where they
-//! arrive. Sockets are polled. They have the system's congestion control.
+//! Responses are copied from a volume's memory to the socket; writes into it. There is no parsing,
+//! queue, clock or histogram, and received data stays in its buffer. Sockets are polled, with the
+//! system's congestion control.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,32 +17,32 @@ use super::super::probe;
 use super::super::programs::Programs;
 use super::{Bench, Sample};
 
-/// How the contender is called.
+/// Name of the contender.
 pub const NAME: &str = "bare sockets, the same bytes";
 
-/// A command capsule, and the header before the data or the answer to a write.
+/// Lengths of a command capsule, and of the header of data or of a write's response.
 const COMMAND: usize = 72;
 const ANSWER: usize = 24;
 const VOLUME_BYTES: u64 = 64 << 20;
-/// Answers written at once.
+/// Responses written at once.
 const BATCH: usize = 64;
-/// The first part of a run is not counted.
+/// The first part of a run does not count.
 const RAMP: Duration = Duration::from_millis(300);
 
-/// What goes over the sockets.
+/// Traffic on the sockets.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// Connections; a single one has its ends on different cores, of several each has both on one.
+    /// Connections; a single one has its ends on different cores, several have both on one.
     pub connections: usize,
-    /// Requests that wait for an answer, of each connection.
+    /// Requests in flight on each connection.
     pub outstanding: usize,
     /// Length of the data.
     pub size: usize,
-    /// From the asking end to the other.
+    /// Writes: data goes with the requests.
     pub write: bool,
 }
 
-/// Requests a second.
+/// Runs it; returns requests per second.
 pub fn run(bench: &Bench, shape: Shape) -> Result<Sample> {
     if matches!(bench.programs, Programs::Dry) {
         return Ok(Sample::of(1e6));
@@ -62,7 +62,7 @@ pub fn run(bench: &Bench, shape: Shape) -> Result<Sample> {
     let join = |thread: JoinHandle<io::Result<Driven>>| {
         thread.join().map_err(|_| anyhow::anyhow!("a thread of sockets failed"))?.context("sockets")
     };
-    // Sockets are closed when both threads are through.
+    // Sockets are closed once both threads have ended.
     let driven: Vec<Driven> = threads.into_iter().map(join).collect::<Result<_>>()?;
     Ok(Sample::of(driven.iter().map(|driven| driven.rate).sum()))
 }
@@ -72,14 +72,14 @@ enum End {
     Answering(Answering),
 }
 
-/// What came of one core.
+/// Results of a core.
 struct Driven {
-    /// Answers a second.
+    /// Responses per second.
     rate: f64,
     _ends: Vec<End>,
 }
 
-/// Takes turns until the time is over.
+/// Runs turns until the time is over.
 fn drive(core: usize, mut ends: Vec<End>, seconds: Duration) -> io::Result<Driven> {
     probe::pin(core);
     let mut began = Instant::now();
@@ -140,22 +140,22 @@ fn pair(shape: Shape) -> Result<(Asking, Answering)> {
     Ok((asking, answering))
 }
 
-/// The end with the requests.
+/// The requesting end.
 struct Asking {
     socket: TcpStream,
     message: Vec<u8>,
     room: Vec<u8>,
-    /// Lengths of a request and of an answer.
+    /// Lengths of a request and of a response.
     ask: usize,
     answer: usize,
-    /// Bytes of the answer that is not complete.
+    /// Received bytes of an incomplete response.
     part: usize,
-    /// Bytes of requests that are not sent.
+    /// Bytes of requests to be sent.
     owed: usize,
 }
 
 impl Asking {
-    /// Answers that came.
+    /// Returns the responses received.
     fn turn(&mut self) -> io::Result<u64> {
         self.part += now(self.socket.read(&mut self.room))?;
         let complete = self.part / self.answer;
@@ -168,7 +168,7 @@ impl Asking {
     }
 }
 
-/// The end with the memory.
+/// The responding end with the memory.
 struct Answering {
     socket: TcpStream,
     shape: Shape,
@@ -176,11 +176,11 @@ struct Answering {
     place: u64,
     room: Vec<u8>,
     message: Vec<u8>,
-    /// The part of `message` that is not sent.
+    /// The part of `message` to be sent.
     sent: std::ops::Range<usize>,
-    /// Bytes of the request that is not complete.
+    /// Received bytes of an incomplete request.
     part: usize,
-    /// Requests without an answer.
+    /// Requests without a response.
     pending: usize,
 }
 
@@ -206,7 +206,7 @@ impl Answering {
         Ok(())
     }
 
-    /// Puts the answers of a batch together.
+    /// Builds the responses of a batch.
     fn prepare(&mut self) {
         let len = if self.shape.write { ANSWER } else { ANSWER + self.shape.size };
         let count = self.pending.min(self.message.len() / len);
@@ -226,7 +226,7 @@ impl Answering {
     }
 }
 
-/// Random places in a volume.
+/// Random offsets in a volume.
 fn places(state: &mut u64, size: usize) -> impl Iterator<Item = u64> {
     std::iter::repeat_with(move || {
         *state = step(*state);
@@ -234,7 +234,7 @@ fn places(state: &mut u64, size: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What a socket takes or gives without waiting.
+/// The result of a non-blocking call.
 pub(super) fn now(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),

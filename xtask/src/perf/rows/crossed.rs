@@ -1,9 +1,9 @@
-//! NVMe/TCP, each of our ends with SPDK's other end, beside both of SPDK's: what of the figures
-//! beside SPDK is the target's and what the initiator's. A core for each end.
+//! NVMe/TCP, each of our ends with SPDK's other end, and both of SPDK's: separates target from
+//! initiator in the comparison with SPDK. A core per end.
 //!
-//! Before each run the host rests. The kernel's lists of free pages remember the run before: behind
-//! our target, `nvmf_tgt` is given pages for its sockets that lie in the other core's cache, and
-//! copies into them twice as long, whoever drives it. After some seconds the lists are as before.
+//! The host rests before each run. The kernel's free page lists remember the last one: after our
+//! target, `nvmf_tgt` gets socket pages that are in the other core's cache, and copies into them
+//! take twice as long, with any initiator. After some seconds the effect is gone.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -40,7 +40,7 @@ macro_rules! crossed {
 const OUR_TARGET: &str = "drumfire serve, spdk_nvme_perf";
 const OUR_INITIATOR: &str = "nvmf_tgt, drumfire run";
 const READY_MADE: &str = "nvmf_tgt, ready-made bytes";
-/// How long the host rests.
+/// Rest of the host.
 const REST: Duration = Duration::from_secs(4);
 
 /// One connection, pages.

@@ -1,11 +1,11 @@
-//! What the generators themselves can do: null volumes.
+//! Generators alone: null volumes.
 
 use anyhow::Result;
 
 use super::super::programs::Call;
 use super::{Bench, Contender, Row, Sample};
 
-/// The ceiling of everything else.
+/// The upper bound of everything else.
 pub const ROW: Row = Row {
     name: "generator",
     title: "Generators alone: 4 KiB random reads of nothing, one worker, 32 outstanding",

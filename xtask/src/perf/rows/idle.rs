@@ -1,4 +1,4 @@
-//! What a target costs that nobody asks for anything.
+//! CPU time of an idle target.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::super::programs::{Call, Programs, Service};
 use super::{Bench, Contender, Row, Sample, servers};
 
-/// Processor time of a target with sessions that say nothing.
+/// CPU time of a target with idle sessions.
 pub const ROW: Row = Row {
     name: "idle",
     title: "Idle target, 50 sessions logged in",
@@ -19,7 +19,7 @@ pub const ROW: Row = Row {
     ],
 };
 
-/// The same over NVMe/TCP: the poll loop of SPDK is busy by design and not asked.
+/// The same over NVMe/TCP: SPDK's poll loop is busy by design and not measured.
 pub const NVME: Row = Row {
     name: "nvme-idle",
     title: "NVMe/TCP: idle target, 50 queues connected",
@@ -28,10 +28,10 @@ pub const NVME: Row = Row {
 };
 
 const SESSIONS: usize = 50;
-/// Long enough for all sessions to be logged in.
+/// Until all sessions are logged in.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
-/// The initiator is stopped in the middle of its work: its sessions stay and fall silent.
+/// The initiator is stopped at work: its sessions stay and fall silent.
 fn ours(bench: &Bench) -> Result<Sample> {
     let (target, uris) = servers::drumfire(&bench.programs, SESSIONS, "ram:1m", None)?;
     watch_silent(bench, &target, &uris.join(" "))
@@ -69,12 +69,12 @@ fn watch(bench: &Bench, service: &Service) -> Result<Sample> {
     Ok(Sample::of(100.0 * used / span.as_secs_f64()))
 }
 
-/// Processor time of a process since its start.
+/// CPU time of a process since its start.
 fn processor_seconds(id: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).context("it ended")?;
-    // Behind the name, which may hold anything: state is field 3, utime and stime 14 and 15.
+    // After the name, which may contain anything: state is field 3, utime and stime 14 and 15.
     let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
-    // The kernel shows hundredths of a second to all programs.
+    // USER_HZ is 100.
     Ok(ticks.iter().sum::<u64>() as f64 / 100.0)
 }

@@ -1,4 +1,4 @@
-//! Which initiator does more with the same target: ours and iscsi-perf against tgt.
+//! Initiators on the same target: ours and iscsi-perf against tgt.
 
 use anyhow::Result;
 

@@ -1,8 +1,8 @@
 //! Files and block devices of this host: ours beside fio's engines and its `t/io_uring`.
 //!
-//! Each run gets a file or device of its own, full of data that no compressor shortens, and takes
-//! it away again. Compressed memory and loop devices need root; without, the row is not measured.
-//! `t/io_uring` is looked for under that name on the PATH: add the folder that fio was built in.
+//! Each run creates a file or device full of incompressible data, and removes it. zram and loop
+//! devices need root; without it the row is not measured. `t/io_uring` is found by that name on the
+//! PATH: add fio's build directory.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -46,20 +46,20 @@ macro_rules! local {
     };
 }
 
-/// A file system in memory.
+/// tmpfs.
 pub const TMPFS: Row = local!("local-tmpfs", "a file on tmpfs", Kind::Tmpfs);
-/// A block device that answers inside the call.
+/// A block device that completes within the call.
 pub const ZRAM: Row = local!("local-zram", "compressed memory", Kind::Zram);
-/// What the repository lies on.
+/// The repository's file system.
 pub const DISK: Row = local!("local-disk", "a file on disk", Kind::Disk);
-/// A block device behind a thread of the kernel.
+/// A block device with a kernel thread.
 pub const LOOP: Row = local!("local-loop", "a loop device over tmpfs", Kind::Loop);
 
 const BATCHES: &str = "--iodepth_batch_submit=32 --iodepth_batch_complete_max=32";
 const TUNED: &str =
     "--fixedbufs --registerfiles --iodepth_batch_submit=32 --iodepth_batch_complete_max=32";
 const MIB: usize = 1 << 20;
-/// Length of what is read, in MiB: more than caches hold.
+/// Size of the file in MiB: more than caches hold.
 const SIZE_MIB: usize = 256;
 
 fn ours(bench: &Bench, kind: Kind) -> Result<Sample> {
@@ -84,8 +84,8 @@ fn fio(bench: &Bench, kind: Kind, engine: &str, more: &str) -> Result<Sample> {
     Sample::of_fio(&bench.programs.run(&call, seconds)?)
 }
 
-/// Fixed buffers and registered files are its defaults; polled completions are, too, and taken
-/// back: none of these files has them.
+/// Fixed buffers and registered files are its defaults; so are polled completions, which are turned
+/// off: none of these files supports them.
 fn t_io_uring(bench: &Bench, kind: Kind, more: &str) -> Result<Sample> {
     let (store, seconds) = (Store::make(bench, kind)?, bench.seconds);
     // The first second is the ramp, and the last line comes before the end.
@@ -103,12 +103,12 @@ pub(super) enum Kind {
     Loop,
 }
 
-/// A file or device that goes with this.
+/// A file or device, removed with this.
 pub(super) struct Store {
     pub(super) path: PathBuf,
-    /// The file of a loop device, or of itself.
+    /// The file, or that of a loop device.
     file: Option<PathBuf>,
-    /// Number of a device of compressed memory.
+    /// Number of a zram device.
     zram: Option<String>,
     is_loop: bool,
 }
@@ -159,7 +159,7 @@ impl Drop for Store {
             let _ = fs::remove_file(file);
         }
         if let Some(number) = &self.zram {
-            // Whoever had it open may still be closing it, and it holds its memory until it goes.
+            // The last user may still be closing it; it holds its memory until removed.
             let gone = || fs::write("/sys/class/zram-control/hot_remove", number).is_ok();
             if !(0..100).any(|_| gone() || pause()) {
                 eprintln!("/dev/zram{number} is still in use: it stays, with its memory");
@@ -168,13 +168,13 @@ impl Drop for Store {
     }
 }
 
-/// False, after a while.
+/// False, after a pause.
 fn pause() -> bool {
     std::thread::sleep(Duration::from_millis(20));
     false
 }
 
-/// Writes random data, and waits until they are where they shall be.
+/// Writes random data, and waits until it is stored.
 fn fill(path: &Path) -> Result<()> {
     let mut data = vec![0; MIB];
     let mut random = File::open("/dev/urandom")?;

@@ -1,4 +1,4 @@
-//! How long a run of a thousand volumes takes beyond what it measures: opening and closing.
+//! Time of a run with a thousand volumes beyond the measurement: opening and closing.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::super::programs::Call;
 use super::{Bench, Contender, Row, Sample, servers};
 
-/// Logins, ways and threads, all at once.
+/// Logins, lanes and threads, all at once.
 pub const ROW: Row = Row {
     name: "many",
     title: "Start and end of a run with 1,000 volumes, 1 outstanding each",
@@ -35,14 +35,14 @@ fn local(bench: &Bench) -> Result<Sample> {
     beyond(bench, &format!("null:1t --workers {VOLUMES}"))
 }
 
-/// The whole time less the measured second.
+/// Total time less the measured second.
 fn beyond(bench: &Bench, volumes: &str) -> Result<Sample> {
     let args = format!("run {volumes} --size 4096 --outstanding 1 --seconds 1 --ramp 0 --json");
     let call = Call { program: "drumfire", args, core: None };
     let began = Instant::now();
     let json = bench.programs.run(&call, 1)?;
     let whole = began.elapsed().as_secs_f64();
-    // A run with errors says nothing.
+    // A run with errors is invalid.
     Sample::of_drumfire(&json)?;
     Ok(Sample::of((whole - 1.0).max(0.0) * 1e3))
 }

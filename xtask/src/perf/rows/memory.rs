@@ -1,4 +1,4 @@
-//! What both ends keep in memory besides the volumes.
+//! Memory of both ends beside the volumes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::super::programs::{Call, Programs, Service};
 use super::{Bench, Contender, Row, Sample, servers};
 
-/// Resident memory of target and initiator at work.
+/// Resident memory of target and initiator under load.
 pub const ROW: Row = Row {
     name: "memory",
     title: "Memory at work beyond the volumes: 4 KiB reads, 50 sessions, 32 outstanding each",
@@ -17,7 +17,7 @@ pub const ROW: Row = Row {
 
 const SESSIONS: usize = 50;
 const VOLUME_MIB: usize = 16;
-/// Long enough for all sessions to be at work.
+/// Until all sessions are busy.
 const UNDER_WAY: Duration = Duration::from_secs(4);
 
 fn ours(bench: &Bench) -> Result<Sample> {

@@ -1,4 +1,4 @@
-//! The questions that a measurement answers, a file each.
+//! The questions of a measurement, a file each.
 
 mod after_idle;
 mod bare;
@@ -22,27 +22,27 @@ use anyhow::Result;
 
 use super::{Bench, Sample};
 
-/// A question and who answers it.
+/// A question and its contenders.
 pub struct Row {
-    /// How it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The heading on the page.
+    /// Heading on the page.
     pub title: &'static str,
-    /// What its figures are.
+    /// Unit of its figures.
     pub unit: &'static str,
-    /// Who is measured, in turn.
+    /// The contenders, measured in turn.
     pub contenders: &'static [Contender],
 }
 
-/// Who is measured.
+/// A contender.
 pub struct Contender {
-    /// What stands in the table.
+    /// Name in the table.
     pub name: &'static str,
     /// One run.
     pub run: fn(&Bench) -> Result<Sample>,
 }
 
-/// The core of a target, and the one of an initiator, where they are apart.
+/// CPUs of the target and the initiator, if they are separate.
 const TARGET_CORE: Option<usize> = Some(0);
 const INITIATOR_CORE: Option<usize> = Some(1);
 

@@ -1,11 +1,10 @@
 //! NVMe/TCP beside SPDK, shape by shape.
 //!
-//! SPDK's programs are looked for on the PATH: build it, and add its `build/bin`. Its poll loops
-//! get a core each, as ours choose by default for one connection. It takes the system's congestion
-//! control, of which ours is independent within one host: set cubic, or bbr slows it down. It takes
-//! huge pages where 1.5 GiB of them are reserved and a hugetlbfs is mounted, and is faster with
-//! them: `sysctl vm.nr_hugepages=1000`, `mount -t hugetlbfs none /dev/hugepages`. The page names
-//! both.
+//! SPDK's programs are found on the PATH: build it, and add its `build/bin`. Each poll loop gets a
+//! core, as ours do by default for one connection. SPDK uses the system's congestion control, ours
+//! does not within a host: set cubic, as bbr slows SPDK down. It uses huge pages, and is faster
+//! with them, if 1.5 GiB are reserved and a hugetlbfs is mounted: `sysctl vm.nr_hugepages=1000`,
+//! `mount -t hugetlbfs none /dev/hugepages`. The page names both.
 
 use anyhow::Result;
 
@@ -15,7 +14,7 @@ use super::race::race;
 use super::{Bench, Contender, Row, Sample, servers};
 
 const OURS: &str = "drumfire race";
-/// Both ends SPDK's.
+/// Both ends are SPDK's.
 pub const SPDK: &str = "nvmf_tgt, spdk_nvme_perf";
 
 macro_rules! beside_spdk {
@@ -40,7 +39,7 @@ const fn shape(connections: usize, outstanding: usize, size: usize) -> Shape {
     Shape { connections, outstanding, size, write: false }
 }
 
-// The depth of spdk_nvme_perf is that of all its connections together.
+// The queue depth of spdk_nvme_perf is the total of its connections.
 
 /// One connection, pages.
 pub const SESSION_PAGES: Row = beside_spdk!(
@@ -110,13 +109,13 @@ pub const DEPTH_ONE: Row = beside_spdk!(
     shape(1, 1, 4096)
 );
 
-/// Both ends SPDK's.
+/// Both ends are SPDK's.
 pub fn spdk(bench: &Bench, shape: &str) -> Result<Sample> {
     let target = servers::nvmf(&bench.programs)?;
     perf(bench, &target.address, shape)
 }
 
-/// One run of SPDK's initiator, on the second core.
+/// A run of SPDK's initiator, on the second core.
 pub fn perf(bench: &Bench, address: &servers::NvmeAddress, shape: &str) -> Result<Sample> {
     let (seconds, servers::NvmeAddress { port, nqn }) = (bench.seconds, address);
     // One argument of several words.

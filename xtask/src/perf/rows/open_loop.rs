@@ -1,4 +1,4 @@
-//! How late an open loop at 80 % of the maximum begins its I/Os, and how late it must be here.
+//! Lag of an open loop at 80 % of the maximum, and the least lag possible on this machine.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use super::super::programs::{Call, Programs};
 use super::local::{Kind, Store};
 use super::{Bench, Contender, INITIATOR_CORE, Row, Sample};
 
-/// A core that only reads the clock shows when the machine was not ours. A queue that is otherwise
-/// perfect, and is served in what is left, is the least lag that any program could show: what a
-/// gap holds up takes `1 / (1 - 0.8)` times as long as the gap.
+/// A core that only reads the clock shows when the machine was not ours. An ideal queue served in
+/// the remaining time has the least lag of any program: a gap delays I/Os for `1 / (1 - 0.8)` times
+/// its length.
 pub const ROW: Row = Row {
     name: "open-loop",
     title: "Open loop at 80 % of the maximum, 4 KiB random reads of a file on tmpfs, one worker: \
@@ -24,16 +24,16 @@ pub const ROW: Row = Row {
 };
 
 const LOAD: f64 = 0.8;
-/// So much of the maximum before a run must be there after it. Where it is not, the host became
-/// slower, and what was asked is no 80 % of what it can do.
+/// A run counts if this share of the maximum before it is still reached after it. Otherwise the
+/// host became slower, and the rate was not 80 % of its maximum.
 const HOLDS: f64 = 0.97;
-/// How often a run whose maximum did not hold is made anew.
+/// How often a run whose maximum fell is repeated.
 const TRIES: usize = 12;
 /// Length of a search for the maximum, in seconds.
 const SEARCH: &str = "0.5";
-/// Between two I/Os of the ideal queue; gaps are so much longer that it hardly matters.
+/// Time between two I/Os of the ideal queue; gaps are so much longer that it hardly matters.
 const SPACING_NS: u64 = 1500;
-/// Two readings of the clock that are further apart had something between them.
+/// Two clock readings further apart had an interruption between them.
 const GAP_NS: u64 = 1000;
 
 fn ours(bench: &Bench) -> Result<Sample> {
@@ -43,7 +43,7 @@ fn ours(bench: &Bench) -> Result<Sample> {
             "run file:{} --size 4096 --workers 1 --outstanding 64 --ramp 0.2 --json {more}",
             store.path.display()
         );
-        // One worker, on a core that it chooses; who watches it has the other.
+        // One worker, on a core that it chooses; the watching thread has the other.
         let call = Call { program: "drumfire", args, core: None };
         bench.programs.run(&call, bench.seconds)
     };
@@ -80,7 +80,7 @@ fn ideal(bench: &Bench) -> Result<Sample> {
     Ok(Sample::of(p99_ns as f64 / 1e3))
 }
 
-/// When the clock could not be read: from when on and until when, in nanoseconds.
+/// Interruptions of the watching thread, from and to, in nanoseconds.
 fn gaps(span: Duration) -> Vec<(u64, u64)> {
     let mut gaps = Vec::with_capacity(1 << 16);
     let start = Instant::now();
@@ -95,7 +95,7 @@ fn gaps(span: Duration) -> Vec<(u64, u64)> {
     gaps
 }
 
-/// How late each start is that falls into a span, one each [`SPACING_NS`].
+/// Lag of each start within a span, one per [`SPACING_NS`].
 fn lags_ns(gaps: &[(u64, u64)], span_ns: u64) -> Vec<u64> {
     let service_ns = (SPACING_NS as f64 * LOAD) as u64;
     let mut gaps = gaps.iter().peekable();
@@ -108,7 +108,7 @@ fn lags_ns(gaps: &[(u64, u64)], span_ns: u64) -> Vec<u64> {
             start_ns = *end_ns;
         }
         free_ns = start_ns + service_ns;
-        // What begins while it is served holds it up.
+        // A further gap during the delay extends it.
         while let Some((from_ns, end_ns)) = gaps.next_if(|(from_ns, _)| *from_ns < free_ns) {
             free_ns += end_ns - (*from_ns).max(start_ns).min(*end_ns);
         }

@@ -1,4 +1,4 @@
-//! How fast predictions are: the examples of `plan` and `model` say. No peer does the like.
+//! Speed of predictions, from the examples of `plan` and `model`. There are no peers.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::super::programs::Programs;
 use super::{Bench, Contender, Row, Sample};
 use crate::process::{self, Show};
 
-/// One solution.
+/// A solution.
 pub const SOLVE: Row = Row {
     name: "plan-solve",
     title: "Prediction: 28 drives on five adapters, solved once",
@@ -17,7 +17,7 @@ pub const SOLVE: Row = Row {
     contenders: &[Contender { name: "plan::predict", run: |bench| plan(bench, "solve: ") }],
 };
 
-/// As many as `--draws` takes.
+/// The maximum of `--draws`.
 pub const DRAW: Row = Row {
     name: "plan-draw",
     title: "Prediction: the same with 10,000 draws of all figures",
@@ -25,7 +25,7 @@ pub const DRAW: Row = Row {
     contenders: &[Contender { name: "plan::chance", run: |bench| plan(bench, "draw: ") }],
 };
 
-/// Event by event.
+/// Discrete-event simulation.
 pub const SIMULATE: Row = Row {
     name: "simulate",
     title: "Simulation: I/Os through three stations, on one core",
@@ -36,7 +36,7 @@ pub const SIMULATE: Row = Row {
     ],
 };
 
-/// Builds take as long as they take.
+/// Builds take long.
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 
@@ -48,7 +48,7 @@ fn simulation(bench: &Bench, line: &str) -> Result<Sample> {
     number_behind(line, &example(bench, "drumfire-model", "sim_speed")?)
 }
 
-/// What an example prints; it is built first, which is nothing after the first time.
+/// Output of an example, which is built first.
 fn example(bench: &Bench, package: &str, name: &str) -> Result<String> {
     if matches!(bench.programs, Programs::Dry) {
         return Ok("solve: 0.5 ms\ndraw: 1.5 s\nExponential: 5 m\nDeterministic: 9 m\n".into());
@@ -67,7 +67,7 @@ fn example(bench: &Bench, package: &str, name: &str) -> Result<String> {
     Ok(ended.stdout)
 }
 
-/// The number of the line that begins so.
+/// The number of the line that starts with `start`.
 fn number_behind(start: &str, text: &str) -> Result<Sample> {
     let rest = text.lines().find_map(|line| line.strip_prefix(start));
     let number = rest.and_then(|rest| rest.split(' ').next()?.parse().ok());

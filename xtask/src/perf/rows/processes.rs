@@ -1,12 +1,12 @@
-//! The race's job in one process and in two: inside, both ends of a core take turns on one thread;
-//! beyond that there is no shortcut.
+//! The race in one process and in two: within one, both ends of a core take turns on one thread;
+//! there is no other shortcut.
 
 use anyhow::Result;
 
 use super::super::programs::Call;
 use super::{Bench, Contender, Row, Sample, race, servers};
 
-/// `race` against `serve` and `run`, all of them on all cores.
+/// `race` against `serve` and `run`, each on all cores.
 pub const ROW: Row = Row {
     name: "serve-run",
     title: "One process and two: 512 B random reads, 50 sessions, 32 outstanding each",

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::super::programs::Call;
 use super::{Bench, Contender, Row, Sample};
 
-/// What the README promises.
+/// The README's figure.
 pub const DEFAULT: Row = Row {
     name: "race-512",
     title: "Race: 512 B random reads, 50 sessions, 32 outstanding each",
@@ -54,7 +54,7 @@ pub const DEPTH_ONE: Row = Row {
     }],
 };
 
-/// A race of some shape.
+/// A race of this shape.
 pub fn race(bench: &Bench, shape: &str) -> Result<Sample> {
     let args = format!("race --json --ramp 1 --seconds {} {shape}", bench.seconds);
     let call = Call { program: "drumfire", args, core: None };

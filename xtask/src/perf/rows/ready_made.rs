@@ -1,8 +1,8 @@
-//! An NVMe/TCP initiator that only sends ready-made commands and counts the answers: what a target
-//! gives to a peer that costs next to nothing, in the same minute on the same cores.
+//! An NVMe/TCP initiator that only sends prebuilt commands and counts responses: a target's speed
+//! with a nearly free peer, in the same minute on the same cores.
 //!
-//! Each command goes to another place. Data are always the same, answers are looked at for their
-//! kind and length only, no time is taken and nothing recorded. Sockets are polled.
+//! Each command has another offset. Data is always the same, responses are checked for type and
+//! length only, and nothing is timed or recorded. Sockets are polled.
 
 mod handshake;
 
@@ -21,23 +21,23 @@ use super::bare::now;
 use super::servers::NvmeAddress;
 use super::{Bench, INITIATOR_CORE, Sample};
 
-/// Types of PDUs (NVMe/TCP transport specification, 3.6.2).
+/// PDU types (NVMe/TCP transport specification, 3.6.2).
 const COMMAND: u8 = 0x04;
 const RESPONSE: u8 = 0x05;
 const C2H_DATA: u8 = 0x07;
-/// The flag of data that a response needs not follow.
+/// SUCCESS: no response follows the data.
 const SUCCESS: u8 = 1 << 3;
 /// The common header and a submission queue entry.
 const COMMAND_LEN: usize = 72;
 const RESPONSE_LEN: usize = 24;
 const BLOCK: usize = 512;
 const VOLUME_BYTES: usize = 64 << 20;
-/// No answer is longer, data and all.
+/// Longest response with its data.
 const LONGEST: usize = 128 << 10;
-/// The first part of a run is not counted.
+/// The first part of a run does not count.
 const RAMP: Duration = Duration::from_secs(1);
 
-/// What is sent.
+/// The traffic.
 #[derive(Clone, Copy)]
 pub struct Shape {
     /// Connections, one queue each.
@@ -46,11 +46,11 @@ pub struct Shape {
     pub outstanding: usize,
     /// Length of the data.
     pub size: usize,
-    /// Of a hundred commands; the others write, with their data behind them.
+    /// Percent of reads; the others write in-capsule data.
     pub read_percent: u64,
 }
 
-/// Answers a second that a target gives to one core.
+/// Runs it; returns the target's responses per second.
 pub fn run(bench: &Bench, address: &NvmeAddress, shape: Shape) -> Result<Sample> {
     if matches!(bench.programs, Programs::Dry) {
         return Ok(Sample::of(1e6));
@@ -99,22 +99,22 @@ fn drive(port: u16, nqn: &str, shape: Shape, seconds: Duration) -> Result<Sample
 /// A queue with its commands.
 struct Queue {
     socket: TcpStream,
-    /// The commands one behind the other, and where each ends.
+    /// The commands in a row, and the end of each.
     ring: Vec<u8>,
     ends: Vec<usize>,
-    /// The command that is sent next, and how much of the ring is sent.
+    /// The next command to send, and the bytes of the ring sent.
     next: usize,
     sent: usize,
     /// Commands that may be sent.
     credit: usize,
-    /// Commands of the ring that have their place.
+    /// Commands of the ring with their offsets set.
     placed: usize,
-    /// Places in the volume, of so many blocks each.
+    /// Extents of the volume, of this many blocks each.
     places: usize,
     blocks: usize,
     state: u64,
     room: Vec<u8>,
-    /// Bytes in the room.
+    /// Bytes in the receive buffer.
     filled: usize,
 }
 
@@ -151,7 +151,7 @@ impl Queue {
         }
     }
 
-    /// Answers that came.
+    /// Returns the responses received.
     fn turn(&mut self) -> Result<u64> {
         self.send()?;
         match self.socket.read(&mut self.room[self.filled..]) {
@@ -195,7 +195,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Gives the commands before this one new places.
+    /// Gives the commands before this one new offsets.
     fn place(&mut self, end: usize) {
         for index in self.placed..end {
             self.state = step(self.state);
@@ -214,7 +214,7 @@ mod test {
 
     use super::*;
 
-    /// Turns until something was answered, or for long enough.
+    /// Runs turns until a response, or for long enough.
     fn answered(queue: &mut Queue) -> u64 {
         let mut turns = (0..1000).map(|_| {
             thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Targets that run beside a measurement: ours and tgt's.
+//! Targets for measurements: ours, SPDK's and tgt's.
 
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ const NQN: &str = "nqn.2026-11.io.drumfire";
 const SPDK_NQN: &str = "nqn.2016-06.io.spdk:m0";
 const TGT_NAME: &str = "iqn.2026-11.org.example:tgt";
 
-/// Our target with `count` volumes of a kind, such as `ram:64m`, on one core or on all; their
-/// URIs.
+/// Our target with `count` volumes of a kind, such as `ram:64m`, on one core or on all; returns
+/// their URIs.
 pub fn drumfire(
     programs: &Programs,
     count: usize,
@@ -31,15 +31,15 @@ pub fn drumfire(
     Ok((service, (0..count).map(uri).collect()))
 }
 
-/// The port behind a key in the line `ready iscsi=127.0.0.1:PORT …`.
+/// The port after a key in the line `ready iscsi=127.0.0.1:PORT …`.
 fn port(stdout: &str, key: &str) -> Option<String> {
     let address = stdout.lines().next()?.split(' ').find_map(|part| part.strip_prefix(key));
     Some(address?.rsplit_once(':')?.1.to_string())
 }
 
-/// Where an NVMe/TCP subsystem is.
+/// Address of an NVMe/TCP subsystem.
 pub struct NvmeAddress {
-    /// Of the loopback address.
+    /// On loopback.
     pub port: String,
     /// The subsystem's name.
     pub nqn: String,
@@ -58,7 +58,7 @@ pub fn drumfire_nvme(
     Ok((service, NvmeAddress { port, nqn: format!("{NQN}:v0") }))
 }
 
-/// Our target with `count` volumes of a kind over NVMe/TCP, on all cores; their URIs.
+/// Our target with `count` volumes of a kind over NVMe/TCP, on all cores; returns their URIs.
 pub fn drumfire_nvme_uris(
     programs: &Programs,
     count: usize,
@@ -81,18 +81,17 @@ pub struct Nvmf {
     _files: Files,
 }
 
-/// Of huge pages that both ends of SPDK take, in KiB.
+/// Huge pages of both ends of SPDK, in KiB.
 const SPDK_HUGE_KIB: u64 = 1536 << 10;
 
-/// The options for so much memory of one of SPDK's programs: of huge pages if both ends find enough
-/// of them.
+/// Memory options of an SPDK program: with huge pages if there are enough for both ends.
 pub fn spdk_memory(mib: u64) -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let huge = huge_pages(&read("/proc/meminfo"), &read("/proc/mounts"));
     format!("{}-s {mib}", if huge { "" } else { "--no-huge " })
 }
 
-/// Whether the reserved huge pages are enough and can be mapped.
+/// Whether enough huge pages are reserved and mountable.
 fn huge_pages(meminfo: &str, mounts: &str) -> bool {
     let value = |key: &str| -> u64 {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
@@ -102,7 +101,7 @@ fn huge_pages(meminfo: &str, mounts: &str) -> bool {
     mounted && value("HugePages_Total:") * value("Hugepagesize:") >= SPDK_HUGE_KIB
 }
 
-/// Starts nvmf_tgt on a port of its own.
+/// Starts nvmf_tgt on a free port.
 pub fn nvmf(programs: &Programs) -> Result<Nvmf> {
     let (port, nqn) = (free_port()?, SPDK_NQN);
     let call = |method: &str, params: Value| json!({"method": method, "params": params});
@@ -131,12 +130,12 @@ pub fn nvmf(programs: &Programs) -> Result<Nvmf> {
     let listens = || TcpStream::connect(("127.0.0.1", port)).ok().map(drop);
     programs.wait_until("nvmf_tgt did not listen", listens)?;
     let address = NvmeAddress { port: port.to_string(), nqn: nqn.to_owned() };
-    // SPDK leaves both when it is ended, and its lock beside the socket.
+    // SPDK leaves both when killed, and its lock beside the socket.
     Ok(Nvmf { address, _service: service, _files: Files(files) })
 }
 
-/// Files that are removed with this, those that are there. It stands behind the program that has
-/// them, which is then at its end.
+/// Files removed with this, if they exist. Declared after the program that uses them, so that it
+/// has ended.
 struct Files(Vec<PathBuf>);
 
 impl Drop for Files {
@@ -156,9 +155,9 @@ pub struct Tgt {
     files: Files,
 }
 
-/// Starts tgtd on a port and with control sockets of its own.
+/// Starts tgtd on a free port with its own control socket.
 pub fn tgt(programs: &Programs) -> Result<Tgt> {
-    // tgtd numbers its control sockets below 2^15.
+    // tgtd numbers control sockets below 2^15.
     let (port, control) = (free_port()?, free_port()? % (1 << 15));
     let args = format!("-f -C {control} --iscsi portal=127.0.0.1:{port}");
     let service = programs.start(&Call { program: "tgtd", args, core: TARGET_CORE })?;
@@ -169,7 +168,7 @@ pub fn tgt(programs: &Programs) -> Result<Tgt> {
     let uri = format!("iscsi://127.0.0.1:{port}/{TGT_NAME}/1");
     let tgt = Tgt { uri, service, files: Files(vec![disk, socket, lock]) };
     if matches!(programs, Programs::Real { .. }) {
-        // Written, so that reads find pages and not holes.
+        // Written, so that reads find pages, not holes.
         std::fs::write(&tgt.files.0[0], vec![1; 64 << 20]).context("a disk in /dev/shm")?;
     }
     let disk = tgt.files.0[0].display();

@@ -1,4 +1,4 @@
-//! Which target lets the same client do more: iscsi-perf against ours and against tgt.
+//! Targets with the same client: iscsi-perf against ours and against tgt.
 
 use anyhow::Result;
 
@@ -26,7 +26,7 @@ fn tgt(bench: &Bench) -> Result<Sample> {
     iscsi_perf(bench, &tgt.uri)
 }
 
-/// One run of iscsi-perf: blocks of 512 B, eight at a time.
+/// A run of iscsi-perf: eight blocks of 512 B at a time.
 pub fn iscsi_perf(bench: &Bench, uri: &str) -> Result<Sample> {
     let args = format!("-r -b 8 -m 32 -t {} {uri}", bench.seconds);
     let call = Call { program: "iscsi-perf", args, core: INITIATOR_CORE };

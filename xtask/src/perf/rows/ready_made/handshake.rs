@@ -1,4 +1,4 @@
-//! How an NVMe/TCP connection becomes a queue.
+//! Sets up an NVMe/TCP queue.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,14 +9,14 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::{COMMAND, COMMAND_LEN, RESPONSE, RESPONSE_LEN};
 
-/// The answer to an initialisation request.
+/// ICResp.
 const IC_RESP: u8 = 0x01;
 /// Entries of a queue, less one.
 const QUEUE: u16 = 127;
-/// How long a target may take for an answer, or to become ready.
+/// Time-out of a response, and of becoming ready.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A command capsule without data: a scatter-gather list that says where they would be.
+/// A command capsule without data, with an SGL for it.
 pub(super) fn command(opcode: u8, id: u16, data_len: usize, in_capsule: bool) -> [u8; COMMAND_LEN] {
     let mut bytes = [0; COMMAND_LEN];
     let behind = if in_capsule { data_len } else { 0 };
@@ -32,13 +32,13 @@ pub(super) fn command(opcode: u8, id: u16, data_len: usize, in_capsule: bool) ->
     bytes
 }
 
-/// The way of a connection until its queue is there.
+/// A connection until its queue is ready.
 pub(super) struct Handshake {
     pub(super) socket: TcpStream,
 }
 
 impl Handshake {
-    /// Connects, and exchanges the parameters of the connection: no digests.
+    /// Connects, and exchanges ICReq and ICResp: no digests.
     pub(super) fn begin(port: u16) -> Result<Handshake> {
         let mut socket = TcpStream::connect(("127.0.0.1", port)).context("the target")?;
         socket.set_nodelay(true)?;
@@ -52,7 +52,7 @@ impl Handshake {
         Ok(Handshake { socket })
     }
 
-    /// Sends a fabrics command; the first double word of the answer.
+    /// Sends a fabrics command; returns dword 0 of the completion.
     fn fabrics(&mut self, kind: u8, fields: &[u8], data: &[u8]) -> Result<u32> {
         let mut capsule = command(0x7f, 0, data.len(), !data.is_empty()).to_vec();
         capsule[8 + 4] = kind;
@@ -66,8 +66,8 @@ impl Handshake {
         Ok(u32::from_le_bytes([answer[8], answer[9], answer[10], answer[11]]))
     }
 
-    /// Makes this connection a queue of a controller, or with the number 0 of a new one; its
-    /// number.
+    /// Connects a queue of a controller or, with QID 0, the admin queue of a new one; returns the
+    /// controller identifier.
     pub(super) fn connect(&mut self, nqn: &str, queue: u16, controller: u16) -> Result<u32> {
         let mut fields = [0; 12];
         fields[2..4].copy_from_slice(&queue.to_le_bytes());
