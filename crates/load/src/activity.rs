@@ -1,8 +1,8 @@
-//! What the cores of a run do, written down for a while from the beginning of the measured window.
+//! Records what the cores of a run do, for a while from the start of the measured window.
 //!
-//! Each core has an [`Observer`], asked once a turn, which has the core and its workers write
-//! down what they do only while that is wanted. Its memory is taken before the run and does not
-//! grow: of stretches the latest are kept, of I/Os every n-th.
+//! Each core has an [`Observer`], called once a turn, which enables recording on the core and its
+//! workers only while needed. Its memory is allocated before the run and does not grow: it keeps
+//! the latest spans, and every n-th I/O.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,18 +12,18 @@ use stats::{CoreActivity, Counted, SampledIo};
 
 use crate::worker::{Slot, Worker};
 
-/// Stretches that are kept of a core, of 24 bytes each: two seconds of 10,000 turns each.
+/// Spans kept per core, of 24 bytes each: two seconds of 10,000 turns each.
 const STRETCHES: usize = 200_000;
-/// I/Os that are kept of all workers of a core.
+/// I/Os kept of all workers of a core.
 const IOS: usize = 32_768;
-/// As many of each worker at least.
+/// At least as many per worker.
 const IOS_OF_WORKER: usize = 64;
-/// How many times it is counted.
+/// Number of samples of the counters.
 const COUNTS: u64 = 4096;
-/// No more often than this.
+/// Shortest sampling interval.
 const COUNT_EVERY: Nanos = Nanos::from_millis(1);
 
-/// A recording of what the cores of one run do. Clones are the same recording.
+/// A recording of a run's cores. Clones are the same recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     length: Nanos,
@@ -31,12 +31,12 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Of so many seconds from the beginning of the measured window on, or as long as that lasts.
+    /// For this many seconds from the start of the measured window, or as long as it lasts.
     pub fn new(seconds: f64) -> Recording {
         Recording { length: Nanos((seconds * 1e9) as u64), made: Arc::default() }
     }
 
-    /// What was recorded, by processor; empty if the measured window never began.
+    /// The recording by CPU; empty if the measured window never started.
     pub fn take(&self) -> Vec<CoreActivity> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut made = std::mem::take(&mut *made);
@@ -49,32 +49,32 @@ impl Recording {
     }
 }
 
-/// Records what one core does.
+/// Records the activity of one core.
 pub(crate) struct Observer {
     recording: Recording,
     cpu: usize,
     workers: Vec<String>,
-    /// How long the run goes before the measured window.
+    /// Time before the measured window.
     ramp: Nanos,
     state: RecorderState,
     counts: Vec<Counted>,
-    /// When it is counted next, and how often.
+    /// Time of the next sample, and the interval.
     count_at: Nanos,
     count_every: Nanos,
 }
 
 enum RecorderState {
-    /// The run has not begun.
+    /// The run has not started.
     Waits(Activity, Vec<Sampler>),
-    /// It begins to record at this time.
+    /// Recording starts at this time.
     Begins(Nanos, Activity, Vec<Sampler>),
-    /// It records from the first to the second.
+    /// Recording from the first time to the second.
     Records(Nanos, Nanos),
     Over,
 }
 
 impl Observer {
-    /// For the workers of a core by name.
+    /// For the workers of a core, by name.
     pub(crate) fn new(
         recording: Recording,
         cpu: usize,
@@ -96,7 +96,7 @@ impl Observer {
         }
     }
 
-    /// The run has begun.
+    /// The run has started.
     pub(crate) fn start(&mut self, now: Nanos) {
         self.state = match std::mem::replace(&mut self.state, RecorderState::Over) {
             RecorderState::Waits(activity, samplers) => {
@@ -106,7 +106,7 @@ impl Observer {
         };
     }
 
-    /// Begins, counts and ends when it is time to.
+    /// Starts, samples and ends when due.
     pub(crate) fn look(&mut self, core: &Core, workers: &mut [Worker]) -> Nanos {
         let now = core.now();
         match &self.state {
@@ -138,7 +138,7 @@ impl Observer {
         }
     }
 
-    /// Ends the recording, if there is one in flight.
+    /// Ends the recording, if one is in progress.
     #[cold]
     pub(crate) fn end(&mut self, core: &Core, workers: &mut [Worker]) {
         let RecorderState::Records(start, _) =
@@ -166,7 +166,7 @@ impl Observer {
     }
 }
 
-/// Takes every n-th I/O of a worker; n doubles whenever its room is full.
+/// Keeps every n-th I/O of a worker; n doubles whenever its room is full.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     every: u64,
@@ -180,12 +180,12 @@ impl Sampler {
         Sampler { every: 1, seen: 0, room, kept: Vec::with_capacity(room) }
     }
 
-    /// I/Os that it has seen.
+    /// I/Os seen.
     pub(crate) fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Takes some of those that came back.
+    /// Samples completed I/Os.
     pub(crate) fn take_some(&mut self, now: Nanos, done: &[Done], slots: &[Slot]) {
         for done in done {
             if self.seen.is_multiple_of(self.every) {
@@ -197,7 +197,7 @@ impl Sampler {
                     });
                     self.every *= 2;
                 }
-                // This one may be left out by now.
+                // `every` may have grown meanwhile.
                 if self.seen.is_multiple_of(self.every) {
                     let io = slots[done.tag.0 as usize].sampled(now, done.result.is_err());
                     self.kept.push(io);

@@ -1,14 +1,14 @@
-//! Which workers of a core have something to do in a turn.
+//! Which workers of a core to step in a turn.
 //!
-//! Of a thousand sessions some dozen have news in a turn; to ask each of the others whether it has
-//! some costs more than what it does with them.
+//! Of a thousand sessions some dozen have events in a turn; checking all others would cost more
+//! than the work itself.
 
 use block::{Doing, Nanos};
 use os::{Core, Token};
 
 use crate::worker::{Order, Worker};
 
-/// So few workers are all stepped: telling them apart would cost as much.
+/// With this few workers all are stepped: selecting would cost as much.
 const FEW: usize = 16;
 /// No worker.
 const NOBODY: u32 = u32::MAX;
@@ -16,29 +16,29 @@ const NOBODY: u32 = u32::MAX;
 /// What each worker of a core waits for.
 pub(crate) struct Agenda {
     entries: Vec<Entry>,
-    /// By token of a socket: the worker whose lane it belongs to.
+    /// Worker of a lane's socket, by token.
     owners: Vec<u32>,
-    /// The order that all workers know.
+    /// The last order, which all workers know.
     order: Option<Order>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    /// The socket that alone brings it news.
+    /// The only socket whose events concern it.
     socket: Option<u32>,
     wake: Option<Nanos>,
     is_due: bool,
 }
 
 impl Agenda {
-    /// For so many workers, all of which are due.
+    /// For this many workers, all due.
     pub(crate) fn new(workers: usize) -> Agenda {
         Agenda { entries: vec![Entry::default(); workers], owners: Vec::new(), order: None }
     }
 
-    /// A step of each worker that has something to do, or may have, each with the time it has then:
-    /// an I/O's latency ends when its worker gets to it. `news` is what the core's last turn
-    /// brought. Returns when there is something to do if nothing comes before.
+    /// Steps each worker that has or may have something to do, each with its own time: an I/O's
+    /// latency ends when its worker gets to it. `news` are the events of the core's last turn.
+    /// Returns when to step again without an event.
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -86,14 +86,14 @@ impl Agenda {
     }
 }
 
-/// A step of each worker.
+/// Steps all workers.
 #[inline]
 pub(crate) fn step_all(core: &Core, workers: &mut [Worker], order: Order) -> Option<Nanos> {
     let steps = workers.iter_mut().enumerate();
     steps.map(|(index, worker)| step(core, index, worker, order)).fold(None, sooner)
 }
 
-/// A step of one worker, which is written down if its core is.
+/// Steps one worker, and records it if its core is recorded.
 #[inline]
 fn step(core: &Core, index: usize, worker: &mut Worker, order: Order) -> Option<Nanos> {
     if worker.is_sampled() {
@@ -102,7 +102,7 @@ fn step(core: &Core, index: usize, worker: &mut Worker, order: Order) -> Option<
     worker.step(core.now(), order)
 }
 
-/// The same. Halves in which nothing came back or was begun are part of the turn of all workers.
+/// The same. Halves without completions or submissions count as part of the turn of all workers.
 #[cold]
 fn recorded_step(core: &Core, index: usize, worker: &mut Worker, order: Order) -> Option<Nanos> {
     let (start, before) = (core.now(), worker.sampled());

@@ -1,8 +1,8 @@
 //! The generator's ceiling: the same workload on null volumes, for honesty check H10.
 //!
-//! Who opens volumes asks for [`stand_ins`], opens one of each shape, and runs what
-//! [`on_stand_ins`] makes of them, right after the run that is judged: on the same cores, with as
-//! many I/Os in flight, the same pattern and the same recording.
+//! The opener of volumes calls [`stand_ins`], opens a null volume of each geometry, and runs the
+//! result of [`on_stand_ins`] right after the judged run: on the same cores, with the same queue
+//! depth, pattern and recording.
 
 use std::sync::Arc;
 
@@ -12,30 +12,29 @@ use volume::Volume;
 use crate::run::Prepared;
 use job::spec::{Pacing, Range, RunSpec, When, Workload};
 
-/// Length of the window: the rate of a generator that waits for nothing settles in milliseconds.
+/// Length of the window: a generator that waits for nothing settles in milliseconds.
 pub const SECONDS: f64 = 2.0;
-/// Time before it: pages, caches and the processor's clock.
+/// Ramp: warms up pages, caches and the CPU's clock.
 const RAMP_SECONDS: f64 = 0.5;
-/// I/Os per second of a worker that no generator keeps.
+/// IOPS of a worker beyond any generator.
 const UNREACHABLE_PER_S: f64 = 1e9;
-/// Bytes that each volume keeps at most where data are compared, and all of them together, unless
-/// what is in flight needs more.
+/// Bytes stored per volume in verifying runs, and in total, unless the I/Os in flight need more.
 const KEPT_BYTES: (u64, u64) = (64 << 20, 1 << 30);
 
-/// A volume that takes the place of one of a run's.
+/// A stand-in for a volume of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StandIn {
-    /// The one whose place it takes.
+    /// URI of the volume.
     pub uri: String,
-    /// The group of its first worker: its volumes may be driven as one.
+    /// The group of its first worker: its volumes may be striped.
     pub group: usize,
-    /// Its shape.
+    /// Its geometry.
     pub geometry: Geometry,
-    /// It must return what is written to it, because reads are compared.
+    /// It must store data, because reads are verified.
     pub keeps: bool,
 }
 
-/// What takes the places of a run's volumes, each once, in the order of their first workers.
+/// Stand-ins for a run's volumes, each once, in order of their first workers.
 pub fn stand_ins(run: &Prepared) -> Vec<StandIn> {
     let spec = &run.spec;
     let volumes = spec.volumes();
@@ -47,8 +46,7 @@ pub fn stand_ins(run: &Prepared) -> Vec<StandIn> {
         let keeps = workloads().any(|workload| workload.verify.is_some());
         let bytes = match keeps {
             false => real.bytes(),
-            // Writes of the same blocks wait for each other: there is room for twice of what can
-            // be in flight.
+            // Overlapping writes wait for each other: leave room for twice the I/Os in flight.
             true => {
                 let under_way: u64 = workloads().map(under_way_bytes).sum();
                 let used = workloads().map(|workload| workload.range.on(real).1).max();
@@ -65,7 +63,7 @@ fn under_way_bytes(workload: &Workload) -> u64 {
     u64::from(workload.outstanding) * u64::from(workload.access.longest_bytes())
 }
 
-/// The run on `volumes`, which are in the order of [`stand_ins`].
+/// The run on `volumes`, in the order of [`stand_ins`].
 pub fn on_stand_ins(run: &Prepared, stand_ins: &[(StandIn, Arc<dyn Volume>)]) -> Prepared {
     let mut bare = RunSpec {
         seconds: SECONDS,
@@ -80,7 +78,7 @@ pub fn on_stand_ins(run: &Prepared, stand_ins: &[(StandIn, Arc<dyn Volume>)]) ->
             let worker = &mut bare.workers[*index];
             worker.volume = number;
             worker.workload = Arc::new(unbound(&worker.workload, stand_in.keeps));
-            // All at once, on the same processors.
+            // All at once, on the same CPUs.
             worker.shift.when = When::default();
             worker.shift.after.clear();
             worker.shift.cache = Default::default();
@@ -90,7 +88,7 @@ pub fn on_stand_ins(run: &Prepared, stand_ins: &[(StandIn, Arc<dyn Volume>)]) ->
     Prepared { spec: bare, volumes, targets: None }
 }
 
-/// The workload without what holds it back: plans are unreachable, pauses and ends are left away.
+/// The workload without limits: unreachable rates, no pauses, no ends.
 fn unbound(workload: &Workload, keeps: bool) -> Workload {
     let mut free = workload.clone();
     match &mut free.pacing {
@@ -104,7 +102,7 @@ fn unbound(workload: &Workload, keeps: bool) -> Workload {
         replay.endless = true;
     }
     free.access.lines.iter_mut().for_each(|line| line.delay_us = 0);
-    // A limit that is never reached is still counted towards.
+    // A limit that is never reached still has to be counted.
     free.limit_bytes = free.limit_bytes.map(|_| u64::MAX);
     free.limit_ios = free.limit_ios.map(|_| u64::MAX);
     free.end_flush = false;
@@ -178,7 +176,7 @@ mod test {
         let workload = &bare.workers[0].workload;
         assert_eq!(workload.verify, Some(Verify { sample_percent: 50.0, ..Verify::default() }));
         assert_eq!(workload.range, Range::WHOLE);
-        // Much in flight needs more room; a small range needs no more than it has.
+        // A high queue depth needs more room; a small range no more than it has.
         verified.outstanding = 65_536;
         assert_eq!(stand_ins(&prepared(&[verified.clone()]))[0].geometry.bytes(), 512 << 20);
         verified.range.length = Some(Extent::Bytes(1 << 20));

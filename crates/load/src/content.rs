@@ -1,54 +1,53 @@
-//! What is written: by default nothing can compress or share it.
+//! Content of writes: by default incompressible and without duplicates.
 
 use block::{Rng, splitmix};
 
 use job::spec::{Content, DataPattern};
 
-/// Parts of a write that are unique each by themselves: the shortest block there is.
+/// Unit of uniqueness: the shortest block.
 const UNIT: usize = 512;
-/// What compressors and finders of duplicates are told to look at, unless they are told otherwise:
-/// shares are kept in each.
+/// Chunk that compressors and deduplicators use by default: ratios hold within each.
 const CHUNK: usize = 4096;
-/// Different contents of duplicates, likewise. Few, so that they add nothing to what is stored.
+/// Number of different duplicates. Few, so that they add nothing to the stored data.
 const DUPLICATES: u64 = 64;
 
-/// Content of a file that is written before a job that only reads it.
+/// Content of a file that is written before a read-only job.
 #[derive(Debug)]
 pub struct FirstContent(Writer);
 
 impl FirstContent {
-    /// As the writes of a job would be; `seed` decides what is random, and files of other numbers
-    /// hold other data.
+    /// As the writes of a job; `seed` decides the random data, and files of other numbers get other
+    /// data.
     pub fn new(content: &Content, seed: u64, number: u64) -> FirstContent {
         FirstContent(Writer::new(content, seed, number))
     }
 
-    /// Fills what comes next, of any length; a pattern begins with it.
+    /// Fills the next data, of any length; a pattern starts with it.
     pub fn fill(&mut self, buf: &mut [u8]) {
         self.0.fill(buf);
         self.0.renew(buf);
     }
 }
 
-/// Makes the content of one worker's writes.
+/// Generates the content of one worker's writes.
 ///
-/// Buffers hold random bytes from the start. Each write is masked with a number of its own and puts
-/// another into every 512 bytes: all that is written differs in every block, and no two bytes that
-/// follow each other are there again, in no other write either. Whoever compresses many I/Os
-/// together finds nothing, and few buffers take turns as well as many.
+/// Buffers hold random bytes from the start. Each write is XORed with a key of its own, and each
+/// 512-byte unit gets a unique number: all blocks differ, and no byte pair repeats at a predictable
+/// place, in other writes either. So nothing can be compressed across I/Os, and few buffers serve
+/// as well as many.
 #[derive(Debug)]
 pub(crate) struct Writer {
     rng: Rng,
-    /// What makes the next unit unique: never the same twice.
+    /// Unique number of the next unit.
     next: u64,
     /// Length of a chunk.
     chunk: usize,
-    /// Bytes of each chunk that are random; the rest are zero, or this.
+    /// Random bytes of each chunk; the rest is zero or this pattern.
     random: usize,
     rest: Option<DataPattern>,
-    /// Share of 2³² of the chunks that are duplicates.
+    /// Share of duplicate chunks, of 2³².
     duplicates: u64,
-    /// Different contents that they have.
+    /// Number of different duplicates.
     originals: u64,
     /// Writes are not masked.
     repeats: bool,
@@ -60,7 +59,7 @@ impl Writer {
     pub(crate) fn new(content: &Content, seed: u64, number: u64) -> Writer {
         let share = |percent: f64| (percent / 100.0 * (1_u64 << 32) as f64).round() as u64;
         let chunk = content.chunk_bytes.map_or(CHUNK, |bytes| bytes as usize).max(1);
-        // Whole words; at least one number in each unit makes it unique, unless all is zero.
+        // Whole words; at least one number per unit makes it unique, unless all is zero.
         let random = match (&content.pattern, content.compress_percent) {
             (Some(_), 0.0) => 0,
             (_, percent) => ((1.0 - percent / 100.0) * chunk as f64).round() as usize,
@@ -87,10 +86,10 @@ impl Writer {
         self.fill_rest(buf);
     }
 
-    /// Fills what is not random: reads bring other data into the buffers of writes.
+    /// Fills the part that is not random: reads put other data into write buffers.
     fn fill_rest(&self, data: &mut [u8]) {
         match &self.rest {
-            // Of one piece: it begins with the write, and no chunk begins it anew.
+            // In one piece: it starts with the write, and does not restart per chunk.
             Some(pattern) if self.random == 0 => pattern.fill(data, 0),
             Some(pattern) => {
                 let rest =
@@ -105,7 +104,7 @@ impl Writer {
         }
     }
 
-    /// Makes a buffer that this writer filled ready for another write of all its bytes.
+    /// Prepares a filled buffer for another write of all its bytes.
     #[inline]
     pub(crate) fn renew(&mut self, data: &mut [u8]) {
         if self.random == self.chunk && self.duplicates == 0 {
@@ -152,7 +151,7 @@ impl Writer {
     }
 }
 
-/// Makes other random bytes of random bytes.
+/// Turns random bytes into other random bytes.
 #[inline]
 fn mask(bytes: &mut [u8], key: u64) {
     let (words, _) = bytes.as_chunks_mut::<8>();
@@ -179,7 +178,7 @@ mod test {
     use super::*;
     use std::collections::HashSet;
 
-    /// What is written by two workers, 32 KiB at a time, from two buffers each.
+    /// The writes of two workers, 32 KiB each, from two buffers per worker.
     fn written(compress_percent: f64, dedupe_percent: f64) -> Vec<u8> {
         let content = Content { compress_percent, dedupe_percent, ..Content::default() };
         let mut all = Vec::new();
@@ -196,7 +195,7 @@ mod test {
         all
     }
 
-    /// What a compressor leaves of it in blocks of this length, in percent.
+    /// Compressed size in blocks of this length, in percent.
     fn compressed(data: &[u8], block: usize) -> f64 {
         let left: usize =
             data.chunks(block).map(|b| lz4_flex::block::compress(b).len().min(block)).sum();
@@ -215,7 +214,7 @@ mod test {
             assert_eq!(compressed(&data, block), 100.0, "in blocks of {block}");
             assert_eq!(different(&data, block), 100.0, "in blocks of {block}");
         }
-        // 7.9 bits of entropy in each byte at least: no order-0 coder finds anything either.
+        // At least 7.9 bits of entropy per byte: no order-0 coder finds anything either.
         let mut counts = [0_u64; 256];
         data.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
         let share = |count: &u64| *count as f64 / data.len() as f64;
@@ -223,7 +222,7 @@ mod test {
         assert!(entropy > 7.9, "{entropy}");
     }
 
-    /// Storage that compresses 128 KiB together sees many short writes at once, of few buffers.
+    /// Storage that compresses 128 KiB together sees many short writes of few buffers at once.
     #[test]
     fn nothing_is_found_again_in_other_writes() {
         for (compress, left) in [(0.0, 100.0), (50.0, 50.0)] {
@@ -264,7 +263,7 @@ mod test {
         let mut writer = Writer::new(&pattern("\"abc\"", 0.0), 7, 0);
         let mut buf = vec![0; 3 * 4096];
         for dirt in [0, 0x55] {
-            // A read has been in it.
+            // A read has used the buffer.
             buf.fill(dirt);
             writer.renew(&mut buf[..8192]);
             assert!(buf[..8192].iter().zip(b"abc".iter().cycle()).all(|(a, b)| a == b));

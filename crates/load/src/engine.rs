@@ -1,4 +1,4 @@
-//! The threads that drive: one core, one reactor, some workers each.
+//! Engine threads: one core, one reactor, and its workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,12 +18,11 @@ use crate::run::{Prepared, hints};
 use crate::worker::{Identity, Order, Ties, Worker};
 use job::spec::RunSpec;
 
-/// Small and large buffers that a core of workers lends at most.
+/// Maximum small and large buffers of a core's workers.
 const POOL: (usize, usize) = (4096, 512);
-/// Ways that a core opens together: connecting waits for one after the other, and the first may
-/// not run out of time meanwhile.
+/// Lanes opened together: connects are serialized, and the first login must not time out meanwhile.
 const TOGETHER: usize = 64;
-/// How long a lane may take to end in order.
+/// Time limit to close a lane.
 const CLOSING: Nanos = Nanos::from_secs(3);
 
 /// Lets others end a run early. Clones are the same switch.
@@ -31,28 +30,28 @@ const CLOSING: Nanos = Nanos::from_secs(3);
 pub struct Stop(Arc<AtomicU32>);
 
 impl Stop {
-    /// Asks once for an end in order; asked twice, the run ends at once.
+    /// Asks the run to end; a second call ends it at once.
     pub fn ask(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often it was asked.
+    /// Number of calls.
     pub fn asked(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What a thread tells the runner before it starts and when it ends.
+/// A thread's message to the runner.
 pub(crate) enum News {
     /// All lanes are open.
     Open {
-        /// Which thread.
+        /// The thread.
         thread: usize,
-        /// Its number, for its use of the processor.
+        /// Its thread id, to read its CPU time.
         id: i32,
-        /// Those of the kernel's threads that poll for it.
+        /// Its SQPOLL threads.
         pollers: Vec<i32>,
-        /// Ends its waits.
+        /// Wakes it.
         waker: Waker,
     },
     /// A lane or the reactor could not be opened.
@@ -61,37 +60,37 @@ pub(crate) enum News {
     Ended,
 }
 
-/// One thread to be started.
+/// A thread to start.
 pub(crate) struct Seat {
     pub(crate) thread: usize,
     pub(crate) cpu: usize,
-    /// Which of the spec's workers sit here.
+    /// Its workers, as indices into the spec's.
     pub(crate) workers: Vec<usize>,
-    /// What the volume of each should hold, if that is compared.
+    /// The ledger of each worker's volume, if it is verified.
     pub(crate) ledgers: Vec<Option<Arc<Ledger>>>,
-    /// What binds each to the others.
+    /// What ties each worker to others.
     pub(crate) ties: Vec<Ties>,
-    /// Where each writes down its I/Os, if it does.
+    /// Record log of each worker, if its I/Os are logged.
     pub(crate) recorders: Vec<Option<Recorder>>,
     pub(crate) handover: Arc<Handover>,
-    /// What it does is written down there, if that is wanted.
+    /// Recording of its activity, if wanted.
     pub(crate) recording: Option<Recording>,
-    /// The thread of another loop on this processor, to run beside it.
+    /// A thread on this CPU with another loop, to run beside it.
     pub(crate) shared: Option<SharedThread>,
-    /// How the thread's time is split between the loops.
+    /// Time split between the two loops.
     pub(crate) shared_time: Arc<SharedTime>,
 }
 
-/// A seat's loop in flight.
+/// A running loop.
 pub(crate) enum Running {
     /// On a thread of its own.
     Thread(JoinHandle<()>),
-    /// On a thread that had one; this end hangs up when it is over.
+    /// On a thread with another loop; the channel closes when it ends.
     Beside(Receiver<()>),
 }
 
 impl Running {
-    /// Whether it is over.
+    /// Whether it has ended.
     pub(crate) fn is_finished(&self) -> bool {
         match self {
             Running::Thread(thread) => thread.is_finished(),
@@ -99,7 +98,7 @@ impl Running {
         }
     }
 
-    /// Waits for its end. One that panicked has said so itself.
+    /// Waits for its end. A panic has been reported by itself.
     pub(crate) fn join(self) {
         match self {
             Running::Thread(thread) => drop(thread.join()),
@@ -108,7 +107,7 @@ impl Running {
     }
 }
 
-/// Starts the loop of a seat.
+/// Starts the loop of a thread.
 pub(crate) fn start(
     mut seat: Seat,
     run: Arc<Prepared>,
@@ -170,7 +169,7 @@ fn drive(
     run(seat, &core, &mut workers, &mut observer).map_err(|error| format!("io_uring: {error}"))
 }
 
-/// Opens the ways of all workers of a seat, together: each takes some round trips.
+/// Opens the lanes of all workers of a thread in parallel: each takes some round trips.
 fn open_lanes(seat: &Seat, run: &Prepared, core: &Core) -> Result<Vec<Box<dyn Lane>>, String> {
     let begin = |index: &usize| {
         let worker = &run.spec.workers[*index];
@@ -201,7 +200,7 @@ fn make_worker(
         .zoned(&this.workload, spec.seed, this.number, this.part)
 }
 
-/// The loop of a core: one entry into the kernel, then a step of each worker.
+/// The loop of a core: a turn of the reactor, then a step of each worker.
 fn run(
     seat: &Seat,
     core: &Core,
@@ -288,8 +287,8 @@ fn hand_over_last(seat: &Seat, core: &Core, workers: &mut [Worker]) {
     }
 }
 
-/// Waits for what is in flight, and begins what was planned before, until all is back or the runner
-/// loses patience.
+/// Waits for I/Os in flight, and starts those planned before, until all are complete or the
+/// runner's time limit is over.
 fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
     let mut ready = Vec::with_capacity(1024);
     while handover.commanded() == Directive::Drain && !workers.iter().all(Worker::is_drained) {
@@ -301,8 +300,7 @@ fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::R
     Ok(())
 }
 
-/// Hands over what became of the I/Os that were in flight at the end, and gives up those that did
-/// not come back.
+/// Hands over the results of I/Os in flight at the end, and gives up those that did not complete.
 #[cold]
 fn hand_over_rest(seat: &Seat, core: &Core, workers: &mut [Worker]) {
     for (worker, index) in workers.iter_mut().zip(&seat.workers) {
@@ -312,7 +310,7 @@ fn hand_over_rest(seat: &Seat, core: &Core, workers: &mut [Worker]) {
     }
 }
 
-/// Ends the ways to the volumes in order, as far as that comes soon.
+/// Closes the lanes, as far as that is quick.
 fn close(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
     let mut ready = Vec::with_capacity(1024);
     let give_up = core.now() + CLOSING;

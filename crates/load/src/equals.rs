@@ -1,23 +1,22 @@
-//! Which workers of a run do the same, so that their results can be held against each other, and
-//! what a run planned.
+//! Groups of equal workers, whose results can be compared, and the planned rate of a run.
 
 use stats::WorkerName;
 
 use job::spec::{Pacing, RunSpec, WorkerSpec, Workload};
 
-/// A worker that begins fewer I/Os in a second may have seconds without one by its plan.
+/// A worker with fewer IOPS may have planned seconds without one.
 const SELDOM_PER_S: f64 = 20.0;
-/// A pause behind an I/O from which on that is so, too, in microseconds.
+/// A pause after each I/O has the same effect from here on, in microseconds.
 const LONG_PAUSE_US: u64 = 20_000;
 
-/// The workers of a run by their names, with what they have in common.
+/// The workers of a run by name, with their group of equals.
 pub(crate) fn names(spec: &RunSpec) -> Vec<WorkerName> {
     let mut kinds: Vec<&Workload> = Vec::new();
     let mut names = Vec::with_capacity(spec.workers.len());
     for worker in &spec.workers {
         let workload = &*worker.workload;
         let group = same_all_the_time(worker, spec).then(|| {
-            // As a rule all workers of a group of the job share one.
+            // Usually all workers of a group of the job share one.
             let alike = |kind: &&Workload| std::ptr::eq(*kind, workload) || *kind == workload;
             kinds.iter().rposition(alike).unwrap_or_else(|| {
                 kinds.push(workload);
@@ -34,8 +33,8 @@ pub(crate) fn names(spec: &RunSpec) -> Vec<WorkerName> {
     names
 }
 
-/// Whether a worker does the same from the first to the last second, as fast as it goes or by a
-/// quick clock: it has no time of its own, no end but that of the run, no pauses.
+/// Whether a worker's load is constant from the first to the last second: no start or end of its
+/// own, no limit, no pauses.
 fn same_all_the_time(worker: &WorkerSpec, spec: &RunSpec) -> bool {
     let work = &*worker.workload;
     let whole = worker.shift.when == Default::default() && worker.shift.after.is_empty();
@@ -47,7 +46,7 @@ fn same_all_the_time(worker: &WorkerSpec, spec: &RunSpec) -> bool {
     whole && !ends && !steered && !pauses && !seldom && work.access.trace.is_none()
 }
 
-/// I/Os per second that a workload begins by the clock, if it does.
+/// Planned IOPS of a workload, if it is paced.
 fn per_second(workload: &Workload) -> Option<f64> {
     match workload.pacing {
         Pacing::Closed => None,
@@ -56,7 +55,7 @@ fn per_second(workload: &Workload) -> Option<f64> {
     }
 }
 
-/// I/Os per second that a run planned; `None` if not all of it was.
+/// Planned IOPS of a run; `None` unless all of it is paced.
 pub(crate) fn planned_iops(spec: &RunSpec) -> Option<f64> {
     let planned = |worker: &WorkerSpec| {
         let all = per_second(&worker.workload)?;
@@ -65,7 +64,7 @@ pub(crate) fn planned_iops(spec: &RunSpec) -> Option<f64> {
         let ends = work.limit_bytes.is_some() || work.limit_ios.is_some() || work.until_full;
         let steered = work.think.is_some() || work.flow.is_some() || work.demands.is_some();
         let sized = matches!(work.pacing, Pacing::Ios { .. }) || work.access.lines.len() == 1;
-        // Flushes and trims between them are I/Os beyond the plan.
+        // Flushes and trims in between are I/Os beyond the plan.
         let plain = work.access.flush_every == 0 && work.access.trace.is_none();
         (whole && !ends && !steered && sized && plain && !spec.ends_with_first).then_some(all)
     };

@@ -1,50 +1,49 @@
-//! How a worker's numbers get from its core to the collector without a lock or an allocation.
+//! Passes a worker's intervals to the collector without locks or allocations.
 
 use stats::Interval;
 
 use crate::sync::{ArrayQueue, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, PoisonError};
 use crate::worker::Trouble;
 
-/// What the runner wants of all threads.
+/// The runner's directive to all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Directive {
-    /// Lanes are being opened; nobody starts before all are.
+    /// Lanes are opening; nobody starts before all are open.
     Wait,
-    /// Write what is compared later once.
+    /// Fill volumes for verification.
     Fill,
     /// Keep I/Os in flight.
     Run,
-    /// Let I/Os come back, then close.
+    /// Let I/Os complete, then close.
     Drain,
-    /// Leave at once.
+    /// End at once.
     Leave,
 }
 
-/// What came of a worker's I/Os since it handed over its last interval, all of which were begun
-/// before that, or planned.
+/// Results of a worker since its last interval: I/Os begun or planned before it.
 pub(crate) struct Rest {
     pub(crate) worker: usize,
     pub(crate) late: Box<Interval>,
-    /// Those that never came back, as failed ones: in `late` they only wait.
+    /// I/Os that never completed, as failures; in `late` they only count as waiting.
     pub(crate) unanswered: Interval,
     pub(crate) trouble: Option<Trouble>,
 }
 
 /// Between one engine thread and the collector.
 pub(crate) struct Handover {
-    /// How many workers hand over by it.
+    /// Number of workers that use it.
     pub(crate) workers: usize,
     command: AtomicU32,
-    /// Grows each time the collector wants the intervals.
+    /// Incremented when the collector wants the intervals.
     epoch: AtomicU64,
-    /// Workers that still write their volume for the first time.
+    /// Workers that still fill their volume.
     filling: AtomicU32,
-    /// All workers have done what they were to do.
+    /// All workers have finished.
     finished: AtomicBool,
-    /// All have found the depths that they searched.
+    /// All workers have found the depths they searched.
     found: AtomicBool,
-    /// What came of each worker's I/Os since its last interval, once its thread has drained.
+    /// Rests of the workers, once the thread has drained.
     rests: Mutex<Vec<Rest>>,
     full: ArrayQueue<(usize, Box<Interval>)>,
     empty: ArrayQueue<Box<Interval>>,
@@ -67,19 +66,19 @@ impl Handover {
             finished: AtomicBool::new(false),
             found: AtomicBool::new(false),
             rests: Mutex::default(),
-            // One of each worker that was not taken yet, and its last.
+            // One per worker not collected yet, and its last.
             full: ArrayQueue::new(2 * workers.max(1)),
             empty,
             troubles: ArrayQueue::new(workers.max(1)),
         }
     }
 
-    /// Hands over what is left to be said of a worker: at its end, so a lock costs nothing.
+    /// Hands over a worker's rest: at its end, so a lock costs nothing.
     pub(crate) fn put_rest(&self, rest: Rest) {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).push(rest);
     }
 
-    /// What was left to be said of all workers, once the thread has ended.
+    /// The rests of all workers, once the thread has ended.
     pub(crate) fn take_rests(&self) -> Vec<Rest> {
         std::mem::take(&mut *self.rests.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -132,34 +131,34 @@ impl Handover {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// Hands over a worker's trouble, if it has some; before its interval, so that whoever takes
-    /// the latter finds the former. Where the collector is late, the worker keeps it for the next
-    /// time. Called by the one thread of the workers.
+    /// Hands over a worker's trouble, if any, before its interval, so that the collector of the
+    /// latter finds the former. If the collector is late, the worker keeps it for the next time.
+    /// Called by the workers' thread only.
     pub(crate) fn put_trouble(&self, worker: usize, take: impl FnOnce() -> Option<Trouble>) {
         if !self.troubles.is_full()
             && let Some(trouble) = take()
         {
-            // Nobody else puts any in, so there still is room.
+            // There is room: this is the only producer.
             let _ = self.troubles.push((worker, trouble));
         }
     }
 
-    /// Hands over a worker's interval in exchange for an empty one. Where the collector is late,
-    /// the worker goes on with the one that it has.
+    /// Exchanges a worker's interval for an empty one. If the collector is late, the worker goes on
+    /// with its own.
     pub(crate) fn put_full(
         &self,
         worker: usize,
         exchange: impl FnOnce(Box<Interval>) -> Box<Interval>,
     ) {
         if let Some(empty) = self.empty.pop() {
-            // There is room: there are as many places as workers.
+            // There is room for one per worker.
             let _ = self.full.push((worker, exchange(empty)));
         }
     }
 
-    /// Hands over a worker's last interval, for which no empty one is needed.
+    /// Hands over a worker's last interval, which needs no empty one.
     pub(crate) fn put_last(&self, worker: usize, last: Box<Interval>) {
-        // There is room: there are twice as many places as workers.
+        // There is room for two per worker.
         let _ = self.full.push((worker, last));
     }
 
@@ -168,15 +167,15 @@ impl Handover {
         self.troubles.pop()
     }
 
-    /// The next full interval and its worker.
+    /// The next interval and its worker.
     pub(crate) fn take_full(&self) -> Option<(usize, Box<Interval>)> {
         self.full.pop()
     }
 
-    /// Gives an interval back, emptied, after it was read.
+    /// Returns an interval, cleared, after it was read.
     pub(crate) fn put_empty(&self, mut interval: Box<Interval>) {
         interval.clear();
-        // There is none for a last one, which nobody asks for.
+        // Full after a last one, which nobody needs.
         let _ = self.empty.push(interval);
     }
 }

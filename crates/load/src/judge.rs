@@ -1,4 +1,4 @@
-//! The checks that a finished run is held against.
+//! The checks of a finished run.
 
 use stats::verdict::{self, HostUse, Shown, Steadiness, Wire};
 use stats::{Check, Collector, Cpu, Totals, Verdict};
@@ -7,17 +7,17 @@ use crate::equals::planned_iops;
 use crate::witness::Testimony;
 use job::spec::{RunSpec, WorkerSpec};
 
-/// What a run on this host is judged by, beside its own numbers.
+/// Facts about the host, beside the run's own numbers.
 pub(crate) struct Facts<'a> {
     pub(crate) cpu: &'a Cpu,
-    /// How many processors the run was on, and how many of them were busy.
+    /// Number of CPUs of the run, and how many of them were busy.
     pub(crate) taken: Option<(u32, f64)>,
     pub(crate) testimony: &'a Testimony,
-    /// A read returned other data than were written.
+    /// A read returned wrong data.
     pub(crate) mismatch: bool,
 }
 
-/// The checks of a run in virtual time: those of numbers, and none of a host.
+/// Checks of a run in virtual time: those of its numbers, and none of a host.
 pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector, mismatch: bool) -> Vec<Check> {
     let mut checks = of_numbers(spec, collected);
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
@@ -27,7 +27,7 @@ pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector, mismatch: boo
     checks
 }
 
-/// Every check that can be made from the numbers of a run and what the host said of it.
+/// All checks of a run's numbers and host.
 pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -> Vec<Check> {
     let (job, testimony) = (&spec.job, facts.testimony);
     let wire = match job.transport.as_str() {
@@ -53,7 +53,7 @@ pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -
     checks
 }
 
-/// Those that need nothing but what was counted.
+/// Checks that need only the run's numbers.
 fn of_numbers(spec: &RunSpec, collected: &Collector) -> Vec<Check> {
     let totals = collected.totals();
     let (seconds, parts) = (collected.seconds(), collected.courses());
@@ -73,7 +73,7 @@ fn of_numbers(spec: &RunSpec, collected: &Collector) -> Vec<Check> {
 
 fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {
     let cpu = facts.cpu;
-    // A target on this host that is not ours to count would pass for somebody else.
+    // An uncounted target on this host would look like another program.
     if cpu.target_cores.is_none() && spec.job.loopback {
         let words = "the target is another process of this host: other users of the CPU cannot be \
             told from it";
@@ -87,7 +87,7 @@ fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {
     })
 }
 
-/// H05: the data are right, as far as they were compared.
+/// H05: the data is right, as far as it was verified.
 fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
     let check = |verdict, words: &str| Check::new("H05", "data", verdict, words);
     if mismatch {

@@ -1,12 +1,12 @@
-//! What a volume should hold: how often each block was changed, and which changes are in flight.
+//! The ledger of a volume: how often each block was changed, and which changes are in flight.
 //!
 //! All workers of a volume share one ledger, on any thread, without locks. A write claims its
-//! blocks first, so no two writes of a block are ever in flight at once and the last one is
-//! known. A read notes what it must find at least; what it may find at most it asks at its end.
+//! blocks first, so two writes of a block are never in flight together, and the last one is known.
+//! A read notes the least version it must find when it begins, and looks up the most at its end.
 //!
-//! Trims and zeroings count and claim as writes do. Where there are any, a second word for each
-//! block knows the last of both: since then it may be empty, and after a trim on a volume that
-//! promises no zeroes it may hold anything older, too.
+//! Trims and zeroings count and claim like writes. If there are any, a second word per block has
+//! the last of both: since then the block may be empty, and after a trim without guaranteed zeroes
+//! it may hold older data, too.
 
 mod earlier;
 mod finding;
@@ -31,37 +31,36 @@ use job::spec::Workload;
 
 pub use self::finding::{Finding, FindingKind};
 
-/// The ledger of one volume: a [word](word) for each block. Behind all of them, where blocks are
-/// erased: the trim that was begun last (31 bits), the zeroing (31 bits), and whether the block was
-/// ever written. The last word is a number of this run alone: what an earlier run of the same seed
-/// left on a volume must not pass for what this one wrote.
+/// The ledger of a volume: a [word](word) per block. If blocks are erased, a second one follows for
+/// each: the last begun trim (31 bits), the last begun zeroing (31 bits), and whether the block was
+/// ever written. The last word is unique to the run: data that an earlier run of the same seed left
+/// must not pass as this run's.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     words: Words,
     frame: Frame,
     owner: u64,
     trim_zeroes: bool,
-    /// What blocks hold instead of stamps.
+    /// The pattern of blocks without stamps.
     patterned: Option<Patterned>,
 }
 
-/// In a word of erasures.
+/// Flag in a word of erasures.
 const WRITTEN: u64 = 1 << 63;
 
-/// What is known of a block's erasures.
+/// Erasures of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Erased {
-    /// The trim that was begun last; 0 for none.
+    /// The last begun trim; 0 for none.
     trimmed: u32,
-    /// The zeroing that was begun last; 0 for none.
+    /// The last begun zeroing; 0 for none.
     zeroed: u32,
-    /// It was written, too.
+    /// Whether it was written.
     written: bool,
 }
 
 impl Ledger {
-    /// A new one, for a volume and all workloads that are driven on it; in a file if it is to
-    /// outlive us.
+    /// A new ledger for a volume and all its workloads; in a file if it is to outlive the process.
     pub(crate) fn new(
         workloads: &[&Workload],
         geometry: Geometry,
@@ -83,7 +82,7 @@ impl Ledger {
         let count = frame.words() + 1;
         let words = match path {
             Some(path) => {
-                // That of an earlier run knows nothing of this one.
+                // An earlier run's ledger is obsolete.
                 std::fs::write(path, [])?;
                 Words::in_file(path, count)?
             }
@@ -93,7 +92,7 @@ impl Ledger {
         Ok(Ledger::of(words, frame, seed, geometry, workloads))
     }
 
-    /// The one that a run with the same workloads and seed left in a file.
+    /// The ledger that a run with the same workloads and seed left in a file.
     pub(crate) fn reopen(
         workloads: &[&Workload],
         geometry: Geometry,
@@ -121,7 +120,7 @@ impl Ledger {
         Ledger { words, frame, owner, trim_zeroes: geometry.trim_zeroes, patterned }
     }
 
-    /// Claims a range for a write, a trim or a zeroing; false when a change is in progress there.
+    /// Claims a range for a write, trim or zeroing; false if a change is in flight there.
     pub(crate) fn claim(&self, op: Op, offset: u64, len: u32) -> bool {
         if !word::claim(self.blocks(offset, len)) {
             return false;
@@ -135,11 +134,11 @@ impl Ledger {
         true
     }
 
-    /// Remembers what the change of a claimed block is, before it can be seen on the volume.
+    /// Records the kind of a claimed change, before it can be visible on the volume.
     fn remember(&self, op: Op, place: u64) {
         let generation = u64::from(begun(self.block(place).load(Ordering::Acquire)));
         let word = &self.words[self.frame.count + self.index(place)];
-        // Nobody else changes the words of a block that is claimed.
+        // Only the claimer changes the words of a claimed block.
         let before = word.load(Ordering::Acquire);
         let now = match op {
             Op::Trim => before & !GENERATION | generation,
@@ -158,12 +157,12 @@ impl Ledger {
         Erased { trimmed, zeroed, written: word & WRITTEN != 0 }
     }
 
-    /// Ends a change: what was claimed is acknowledged if it was `done`.
+    /// Ends a claimed change; it is acknowledged if `done`.
     pub(crate) fn release(&self, offset: u64, len: u32, done: bool) {
         word::release(self.blocks(offset, len), done);
     }
 
-    /// Writes the stamps of a write that was claimed, or its pattern.
+    /// Fills a claimed write with its stamps or pattern.
     pub(crate) fn stamp(&self, data: &mut [u8], offset: u64) {
         if let Some(patterned) = &self.patterned {
             return patterned.fill(data, offset);
@@ -174,15 +173,15 @@ impl Ledger {
         }
     }
 
-    /// Notes what a read must find at least. `notes` has room for all its blocks.
+    /// Notes the least version a read must find. `notes` has room for all its blocks.
     pub(crate) fn note(&self, offset: u64, len: u32, notes: &mut Vec<u32>) {
         notes.clear();
         let blocks = self.blocks(offset, len).iter();
         notes.extend(blocks.map(|block| acknowledged(block.load(Ordering::Acquire))));
     }
 
-    /// Compares what a read brought with what it noted when it began and with what was begun
-    /// since. Blocks that were never written are not compared.
+    /// Compares read data with the notes of the read's start and with changes begun since. Blocks
+    /// never written are not compared.
     pub(crate) fn check(&self, data: &[u8], offset: u64, notes: &[u32]) -> Option<Finding> {
         word::after_read();
         let unit = self.frame.unit as usize;
@@ -202,24 +201,24 @@ impl Ledger {
         None
     }
 
-    /// Compares a block that is read when nothing is in flight any more, after a crash perhaps.
+    /// Compares a block read without I/Os in flight, such as after a crash.
     pub(crate) fn check_at_rest(&self, data: &[u8], offset: u64) -> Option<Finding> {
         let word = self.block(offset).load(Ordering::Acquire);
         let kind = self.judge(data, offset, acknowledged(word), begun(word))?;
         Some(Finding { offset, kind })
     }
 
-    /// Length of its blocks.
+    /// Block length.
     pub(crate) fn unit_bytes(&self) -> u64 {
         self.frame.unit
     }
 
-    /// First byte of the volume that it is about, and the one behind the last.
+    /// Start and end of the range that it covers.
     pub(crate) fn range(&self) -> (u64, u64) {
         (self.frame.start, self.frame.end)
     }
 
-    /// Whether a write to this place was ever begun.
+    /// Whether a write to this block was ever begun.
     pub(crate) fn is_written(&self, place: u64) -> bool {
         begun(self.block(place).load(Ordering::Acquire)) > 0
     }

@@ -1,7 +1,7 @@
-//! Drive storage: workers with outstanding I/Os on volumes, every latency recorded.
+//! The load generator: workers keep I/Os in flight on volumes, and record every latency.
 //!
-//! A [`JobSpec`](job::spec::JobSpec) is the document that says who drives what and how.
-//! [`Engine`] runs one of its steps, [`Prepared`], on the cores of this host and returns a
+//! A [`JobSpec`](job::spec::JobSpec) describes groups of workers and their workloads. [`Engine`]
+//! runs one of its steps, [`Prepared`], on the cores of this host and returns a
 //! [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
 #![forbid(unsafe_code)]
 

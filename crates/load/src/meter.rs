@@ -1,4 +1,4 @@
-//! What a run costs: processor time of its threads and of the host.
+//! CPU time of a run's threads and of the host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use stats::{Cpu, Processor};
 
 /// The threads of a run.
 pub(crate) struct Threads {
-    /// Those of the workers.
+    /// Threads of the workers.
     pub(crate) initiators: Vec<i32>,
-    /// Threads of the kernel that poll for what the initiators submit.
+    /// SQPOLL threads of the initiators.
     pub(crate) pollers: Vec<i32>,
-    /// Those of the targets, if they are in this process; some may be workers' as well.
+    /// Threads of targets in this process; some may be workers' threads, too.
     pub(crate) targets: Option<Vec<i32>>,
-    /// How the time of workers' threads is split with targets, by the clock.
+    /// Time split of threads shared by workers and targets.
     pub(crate) shared_time: Vec<Arc<SharedTime>>,
 }
 
 /// Reads the counters of a run's threads and of the host.
 pub(crate) struct Meter {
     threads: Threads,
-    /// Threads of the kernel that do what could not begin without a wait, at both ends.
+    /// io_uring worker threads of both ends.
     helpers: [Helpers; 2],
 }
 
-/// Threads of the kernel that come and go, and the processor time of each when it was last seen.
+/// Kernel threads that come and go, with the CPU time of each when last seen.
 #[derive(Default)]
 struct Helpers {
     seen: BTreeMap<i32, Nanos>,
-    /// Of threads whose numbers are others' by now.
+    /// CPU time of threads whose ids were reused.
     gone: Nanos,
 }
 
-/// One reading.
+/// A reading of all counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     at: Nanos,
@@ -45,11 +45,11 @@ pub(crate) struct Reading {
     io_workers: Nanos,
     used: ThreadUse,
     target: Option<Nanos>,
-    /// Processor time of the thread that collects and shows the numbers.
+    /// CPU time of the thread that collects and shows results.
     collector: Nanos,
-    /// Processor time of the threads that workers and targets share.
+    /// CPU time of the threads shared by workers and targets.
     shared: Nanos,
-    /// Time of the same by the clock: that of the targets, and of both.
+    /// Clock time of these threads: of the targets, and in total.
     split: [Nanos; 2],
     host: HostCpu,
     each: Vec<HostCpu>,
@@ -61,8 +61,8 @@ impl Meter {
         Meter { threads, helpers: Default::default() }
     }
 
-    /// The counters now. Helpers that nobody saw between their first work and their end are not in
-    /// them; they live for seconds, so reading every second sees all.
+    /// Reads the counters. Helpers that started and ended between two readings are missed; they
+    /// live for seconds, so reading every second sees all.
     pub(crate) fn read(&mut self, now: Nanos) -> Reading {
         let [io_workers, target_helpers] = self.read_helpers();
         let Threads { initiators, pollers, targets, shared_time } = &self.threads;
@@ -94,10 +94,10 @@ impl Meter {
 }
 
 impl Meter {
-    /// What helpers of the initiators have used, and those of the targets.
+    /// CPU time of the helpers of initiators, and of targets.
     fn read_helpers(&mut self) -> [Nanos; 2] {
         let Threads { initiators, pollers, targets, .. } = &self.threads;
-        // A thread that polls for submissions has helpers of its own.
+        // An SQPOLL thread has helpers of its own.
         let initiators = [&initiators[..], pollers].concat();
         let apart = targets.iter().flatten().filter(|thread| !initiators.contains(thread));
         let targets: Vec<i32> = apart.copied().collect();
@@ -127,7 +127,7 @@ fn sum<'a>(threads: impl IntoIterator<Item = &'a i32>) -> Nanos {
     used.fold(Nanos(0), |sum, used| sum + used)
 }
 
-/// What the system counts for all these threads.
+/// The kernel's counters of all these threads.
 fn used<'a>(threads: impl Iterator<Item = &'a i32>) -> ThreadUse {
     let each = threads.filter_map(|thread| ThreadUse::of(*thread));
     each.fold(ThreadUse::default(), |sum, used| ThreadUse {
@@ -139,7 +139,7 @@ fn used<'a>(threads: impl Iterator<Item = &'a i32>) -> ThreadUse {
 }
 
 impl Reading {
-    /// Cost between `earlier` and here, of so many I/Os.
+    /// The cost of this many I/Os since `earlier`.
     pub(crate) fn since(&self, earlier: &Reading, ios: u64) -> Cpu {
         let seconds = self.at.since(earlier.at).as_secs_f64().max(1e-9);
         let cores = |now: Nanos, then: Nanos| now.since(then).as_secs_f64() / seconds;
@@ -148,7 +148,7 @@ impl Reading {
         let whole = self.initiator.since(earlier.initiator);
         let shared = self.targets_part_since(earlier);
         let initiator = whole.since(shared);
-        // What a thread of both ends spent in the kernel is split as its whole time is.
+        // System time of a shared thread is split like its CPU time.
         let own = if shared == Nanos(0) { 1.0 } else { initiator.0 as f64 / whole.0.max(1) as f64 };
         let target = self.target.zip(earlier.target);
         let (used, before) = (self.used, earlier.used);
@@ -178,9 +178,9 @@ impl Reading {
 }
 
 impl Reading {
-    /// What targets used of the processor time of threads that are workers' as well. The clock goes
-    /// on while such a thread is kept from running, in the turns of the targets as in those of the
-    /// workers: theirs is as much of the processor time as of the other.
+    /// The targets' part of the CPU time of shared threads. The clock goes on while such a thread
+    /// is preempted, in the turns of both ends alike, so CPU time is split in proportion to clock
+    /// time.
     fn targets_part_since(&self, earlier: &Reading) -> Nanos {
         let used = self.shared.since(earlier.shared);
         let [targets, both] = [0, 1].map(|part| self.split[part].since(earlier.split[part]));
@@ -188,13 +188,13 @@ impl Reading {
         Nanos((targets.0 as f64 / stretched.max(1.0)) as u64)
     }
 
-    /// Cores that the collecting thread used between `earlier` and here.
+    /// Cores used by the collecting thread since `earlier`.
     pub(crate) fn collector_cores_since(&self, earlier: &Reading) -> f64 {
         let seconds = self.at.since(earlier.at).as_secs_f64().max(1e-9);
         self.collector.since(earlier.collector).as_secs_f64() / seconds
     }
 
-    /// What each processor did between `earlier` and here.
+    /// Activity of each CPU since `earlier`.
     pub(crate) fn processors_since(&self, earlier: &Reading) -> Vec<Processor> {
         let used = self.each.iter().zip(&earlier.each).map(|(now, then)| now.since(then));
         let shares = used.map(|used| {
@@ -234,7 +234,7 @@ mod test {
         helpers.note(8, Nanos(10));
         helpers.note(7, Nanos(150));
         assert_eq!(helpers.read(&[]), Nanos(160));
-        // The number of a thread that ended, given to a new one.
+        // The id of an ended thread, reused by a new one.
         helpers.note(7, Nanos(5));
         assert_eq!(helpers.read(&[]), Nanos(165));
         let own = sample::thread_id();
@@ -262,11 +262,11 @@ mod test {
         near(cpu.initiator_cores, 0.04);
         near(cpu.target_cores, 0.07);
         near(cpu.initiator_system_cores, 0.02);
-        // The clock goes on while a thread is kept from running, at both ends.
+        // The clock goes on while a thread is preempted, at both ends.
         let cpu = reading(1000, [6000, 10_000]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.04);
         near(cpu.target_cores, 0.07);
-        // What is counted of it may lack a little.
+        // Its counters may lack a little.
         let cpu = reading(1000, [600, 990]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.04);
         // Without shared threads nothing is split.

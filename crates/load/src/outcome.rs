@@ -1,5 +1,4 @@
-//! What a result says of workers that something steered: demands that were not kept, and depths
-//! that were searched.
+//! Results of controlled workers: missed demands, and searched depths.
 
 use block::Nanos;
 use stats::{MissedDemand, SearchedDepth, WorkerResult};
@@ -7,19 +6,19 @@ use stats::{MissedDemand, SearchedDepth, WorkerResult};
 use crate::worker::Missed;
 use job::spec::{DepthSearch, RunSpec};
 
-/// Workers that ended because they did not keep what was demanded, each once.
+/// Workers that ended because they missed a demand, each once.
 #[derive(Debug, Default)]
 pub(crate) struct MissedDemands(Vec<(usize, Missed)>);
 
 impl MissedDemands {
-    /// Takes what a worker says; it may say so again.
+    /// Notes a worker's report, which may be repeated.
     pub(crate) fn note(&mut self, worker: usize, missed: Missed) {
         if self.0.iter().all(|(other, _)| *other != worker) {
             self.0.push((worker, missed));
         }
     }
 
-    /// Why the result is not that of the whole run, if it is not.
+    /// Why the result is partial, if it is.
     pub(crate) fn words(&self, spec: &RunSpec) -> Option<String> {
         let (worker, missed) = self.0.first()?;
         let also = match self.0.len() - 1 {
@@ -29,7 +28,7 @@ impl MissedDemands {
         Some(format!("{} ended: {}{also}", spec.workers[*worker].name, missed.why))
     }
 
-    /// Writes it down with each worker. `begin`: when the measured window began.
+    /// Adds it to each worker's result. `begin`: start of the measured window.
     pub(crate) fn write(&self, workers: &mut [WorkerResult], begin: Nanos) {
         for (worker, Missed { why, errno, at }) in &self.0 {
             let t_s = (at.0 as f64 - begin.0 as f64) / 1e9;
@@ -40,7 +39,7 @@ impl MissedDemands {
     }
 }
 
-/// What came of each search, in sentences.
+/// The result of each search, in sentences.
 pub(crate) fn searches(spec: &RunSpec, workers: &[WorkerResult]) -> Vec<String> {
     let each = spec.workers.iter().zip(workers);
     let with = each.filter_map(|(worker, result)| {

@@ -1,13 +1,12 @@
-//! When the I/Os of an open loop are planned to begin.
+//! Planned starts of the I/Os of an open loop.
 
 use block::{Nanos, Rng};
 
 use job::spec::{Arrivals, Pacing};
 
-/// The planned starts of one worker, one after the other, whatever the volume does.
+/// The planned starts of one worker, whatever the volume does.
 ///
-/// Times are kept in parts of 2⁻³² nanoseconds: a rate of any number of I/Os per second is exact
-/// to less than one I/O in a year.
+/// Times have a fraction of 32 bits: any rate is exact to less than one I/O a year.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     next_q32: u128,
@@ -21,7 +20,7 @@ pub(crate) struct Schedule {
 const Q32: f64 = (1_u64 << 32) as f64;
 
 impl Schedule {
-    /// The schedule of a pacing, if it has one. It stands still until [`begin`](Self::begin).
+    /// The schedule of a pacing, if it has one. It does not advance before [`begin`](Self::begin).
     pub(crate) fn new(pacing: &Pacing, rng: Rng) -> Option<Schedule> {
         let (per_second, per_byte, arrivals) = match *pacing {
             Pacing::Closed => return None,
@@ -32,8 +31,8 @@ impl Schedule {
         Some(Schedule { next_q32: u128::MAX, step_q32, per_byte, arrivals, rng })
     }
 
-    /// Starts the plan at `now`; the first I/O is due within one distance, each worker's at
-    /// another time, so that they do not march in step.
+    /// Starts the plan at `now`; the first I/O is due within one interval, at a different phase for
+    /// each worker.
     pub(crate) fn begin(&mut self, now: Nanos, mean_bytes: f64) {
         let first = self.rng.uniform() * self.step_q32;
         let first = if self.per_byte { first * mean_bytes } else { first };
@@ -46,7 +45,7 @@ impl Schedule {
         Nanos((self.next_q32 >> 32) as u64)
     }
 
-    /// Plans the one after it, which has so many bytes.
+    /// Plans the I/O after the next, which has this length.
     #[inline]
     pub(crate) fn advance(&mut self, len_bytes: u32) {
         let mut step = self.step_q32;
@@ -56,20 +55,19 @@ impl Schedule {
         if self.arrivals == Arrivals::Poisson {
             step *= self.rng.exponential();
         }
-        // Casts to 128 bits are calls; 2⁶⁴ of these parts are four seconds.
+        // Casts to 128 bits are calls; 2⁶⁴ of these units are four seconds.
         self.next_q32 += if step < 1e19 { u128::from(step as u64) } else { step as u128 };
     }
 
-    /// About how many I/Os are planned before `until`.
+    /// Approximate number of I/Os planned before `until`.
     pub(crate) fn ahead(&self, until: Nanos, mean_bytes: f64) -> u64 {
         let span_q32 = (u128::from(until.0) << 32).saturating_sub(self.next_q32) as f64;
         let step_q32 = if self.per_byte { self.step_q32 * mean_bytes } else { self.step_q32 };
         (span_q32 / step_q32) as u64
     }
 
-    /// For how long the I/Os that are planned up to `until` have waited by `now`, all together; one
-    /// by one for the first `most`, and for the others as if they were planned evenly. There are no
-    /// more than `left`.
+    /// Total waiting time by `now` of the I/Os planned up to `until`; exact for the first `most`,
+    /// estimated for the others as if evenly spaced. There are at most `left`.
     pub(crate) fn waited_ns(
         &self,
         (until, now): (Nanos, Nanos),
@@ -95,12 +93,12 @@ impl Schedule {
         sum_ns + ((((u128::from(now.0) << 32).saturating_sub(middle_q32)) * (more + 1)) >> 32)
     }
 
-    /// Plans only one of so many I/Os from now on.
+    /// From now on plans only one of `factor` I/Os.
     pub(crate) fn thin(&mut self, factor: u64) {
         self.step_q32 *= factor as f64;
     }
 
-    /// Plans all that is not due yet so much later.
+    /// Delays everything that is not due yet.
     pub(crate) fn shift(&mut self, span: Nanos) {
         self.next_q32 = self.next_q32.saturating_add(u128::from(span.0) << 32);
     }
@@ -144,7 +142,7 @@ mod test {
             let now = Nanos::from_secs(1);
             let waited = |most, left| schedule.waited_ns((now, now), 4096.0, most, left);
             for left in [5, 500, u64::MAX] {
-                // Planned starts are whole nanoseconds where they are looked at.
+                // Planned starts are rounded to whole nanoseconds when read.
                 let (all, some) = (waited(u64::MAX, left), waited(10, left));
                 assert!(all.abs_diff(some) <= per_second as u128, "{all} {some}");
             }

@@ -1,35 +1,35 @@
-//! How long the collector waits for workers that do not hand their numbers over.
+//! How long the collector waits for workers that do not hand over their intervals.
 //!
-//! A worker that is kept from its processor, by builds beside it or by a stop of the whole process,
-//! answers when it is let: that time does not count. One that sits in a call of the kernel which
-//! does not end may never answer.
+//! A preempted worker, or one in a stopped process, hands over once it runs: that time does not
+//! count. One in a system call that does not return may never do so.
 
 use block::Nanos;
 
-/// How long workers may take that could have answered.
+/// Time limit of workers that could have run.
 const LATE: Nanos = Nanos::from_secs(2);
-/// How long workers may take that only wait for a processor.
+/// Time limit of workers that only wait for a CPU.
 const STARVED: Nanos = Nanos::from_secs(20);
-/// How often their threads are looked at. What was longer, nobody was there to see.
+/// How often their threads are checked. A longer gap means that the collector itself was not
+/// scheduled.
 const LOOK: Nanos = Nanos::from_millis(20);
 
-/// Patience with those who are late.
+/// The time limit of late workers.
 #[derive(Debug)]
 pub(crate) struct Patience {
     looked: Nanos,
-    /// How long they took in all, and when they could have answered.
+    /// Total waiting time, and the time in which they could have run.
     waited: Nanos,
     idle: Nanos,
 }
 
 impl Patience {
-    /// From now on.
+    /// Starting now.
     pub(crate) fn new(now: Nanos) -> Patience {
         Patience { looked: now, waited: Nanos(0), idle: Nanos(0) }
     }
 
-    /// Whether the wait has timed out. `starved` says whether one of those who are late waits for a
-    /// processor; it is asked every [`LOOK`].
+    /// Whether the wait has timed out. `starved` tells whether a late worker waits for a CPU; it is
+    /// called every [`LOOK`].
     pub(crate) fn is_over(&mut self, now: Nanos, starved: impl FnOnce() -> bool) -> bool {
         let since = now.since(self.looked);
         if since >= LOOK {
@@ -47,7 +47,7 @@ impl Patience {
 mod test {
     use super::*;
 
-    /// How long it lasts when it is asked every millisecond.
+    /// How long it lasts if called every millisecond.
     fn lasts(starved: impl Fn(u64) -> bool) -> u64 {
         let mut patience = Patience::new(Nanos(0));
         (1..).find(|ms| patience.is_over(Nanos::from_millis(*ms), || starved(*ms))).unwrap()

@@ -1,4 +1,4 @@
-//! A look at volumes at rest, after a crash perhaps: does each hold what a verified run wrote?
+//! Rechecks volumes without I/O, such as after a crash: does each hold the data of a verified run?
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -12,57 +12,57 @@ use crate::run::Prepared;
 use crate::runner::{RunError, ledger_path};
 use job::spec::Workload;
 
-/// Reads in flight at once.
+/// Reads in flight.
 const OUTSTANDING: usize = 32;
-/// Length of each, unless a block is longer.
+/// Length of a read, unless a block is longer.
 const READ_BYTES: u64 = 256 << 10;
-/// Findings that are told one by one.
+/// Findings listed in full.
 const EXAMPLES: usize = 20;
-/// How long nothing may come back.
+/// Time-out without any completion.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
-/// Which volumes are looked at.
+/// Volumes to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// All that a verified run wrote.
     All,
-    /// Those that a worker wrote, to be compared, and did not read.
+    /// Those written for verification and not read by the run.
     Unread,
 }
 
-/// What was found on one volume.
+/// The result of one volume.
 #[derive(Clone, Debug, Default)]
 pub struct Recheck {
-    /// Which.
+    /// Its URI.
     pub uri: String,
-    /// Length of a block: what every I/O of the run was a multiple of.
+    /// Block length: all I/Os of the run were multiples of it.
     pub block_bytes: u64,
-    /// Blocks that were compared.
+    /// Blocks compared.
     pub compared: u64,
-    /// Blocks that the run never wrote; anything may be in them.
+    /// Blocks that the run never wrote; they may hold anything.
     pub never_written: u64,
     /// Blocks that could not be read.
     pub unreadable: u64,
-    /// The first read that failed, and why.
+    /// The first failed read, and why.
     pub unreadable_first: Option<String>,
-    /// How many were lost, stale, torn, foreign.
+    /// Number of lost, stale, torn, foreign blocks.
     pub found: BTreeMap<&'static str, u64>,
-    /// The first of them.
+    /// The first findings.
     pub examples: Vec<Finding>,
 }
 
 impl Recheck {
-    /// Whether everything that was acknowledged is there.
+    /// Whether all acknowledged data is there.
     pub fn is_right(&self) -> bool {
         self.found.is_empty() && self.unreadable == 0
     }
 }
 
-/// Reads every block of the verified volumes of `run` that are `asked` for, and compares it with
-/// the ledgers that its run left in `folder`.
+/// Reads every block of the `asked` verified volumes of `run`, and compares it with the ledgers
+/// that the run left in `folder`.
 ///
-/// What counts is what was acknowledged. On a volume with a volatile cache a power cut may take
-/// that legally, unless the run's writes were durable (`fua_percent = 100`).
+/// Acknowledged data must be there. On a volume with a volatile cache a power cut may lose it
+/// legally, unless the run used FUA (`fua_percent = 100`).
 pub fn recheck(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Recheck>, RunError> {
     let spec = &run.spec;
     let core = Core::open(Pool::new(64, 64)).map_err(|error| RunError::Open(error.to_string()))?;
@@ -93,12 +93,12 @@ pub fn recheck(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Rechec
     Ok(all)
 }
 
-/// One pass over one volume.
+/// A pass over one volume.
 struct Pass {
     lane: Box<dyn Lane>,
     ledger: Arc<Ledger>,
     bufs: Vec<Option<Buf>>,
-    /// First byte and length of the read of each slot.
+    /// Offset and length of the read in each slot.
     reads: Vec<(u64, u32)>,
     free: Vec<usize>,
     next: u64,

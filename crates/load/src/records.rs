@@ -1,9 +1,8 @@
-//! Records of single I/Os, for jobs that want logs of them, from the workers to whoever writes
-//! them down.
+//! Records of single I/Os for job logs, from the workers to the log writer.
 //!
 //! A worker puts its records into a [`Recorder`], chunk by chunk, and a thread of the [`Desk`]
-//! takes the chunks. There are so many of them and no more: a worker never waits and allocates
-//! nothing. What comes faster than it is taken away is counted and lost, and the run says so.
+//! takes the chunks. Their number is fixed: a worker never waits and allocates nothing. Records
+//! that overflow are counted as lost, which the result reports.
 
 mod desk;
 mod merge;
@@ -18,34 +17,34 @@ use stats::{Moment, Record};
 pub(crate) use self::desk::Desk;
 pub use self::desk::{Scribe, SharedScribe};
 
-/// Records that all workers of a run may have on their way: 40 MiB.
+/// Maximum number of records in flight of all workers: 40 MiB.
 const RECORDS_MAX: usize = 1 << 20;
-/// Most records of a chunk, and fewest: however many workers there are.
+/// Most and fewest records of a chunk, whatever the number of workers.
 const CHUNK: (usize, usize) = (4096, 16);
-/// Most chunks of a worker, and fewest.
+/// Most and fewest chunks of a worker.
 const CHUNKS: (usize, usize) = (64, 4);
 
-/// The way of one worker's records to the desk.
+/// The queue of one worker's records to the desk.
 #[derive(Debug)]
 pub(crate) struct Line {
     full: ArrayQueue<Chunk>,
     empty: ArrayQueue<Vec<Record>>,
-    /// Records for which there was no room.
+    /// Records lost for want of room.
     lost: AtomicU64,
 }
 
-/// Records in the order of time, and how far they reach.
+/// Records in order of time, complete up to a time.
 #[derive(Debug)]
 struct Chunk {
     records: Vec<Record>,
-    /// All that come after it are of this time or later.
+    /// All later records are of this time or later.
     until: Nanos,
-    /// When the worker ended, in its last chunk. What was in flight then may stand in it too.
+    /// When the worker ended, in its last chunk. I/Os in flight then may be in it, too.
     ended: Option<Nanos>,
 }
 
 impl Line {
-    /// One of so many of a run.
+    /// One of this many in a run.
     fn one_of(lines: usize) -> Line {
         let share = RECORDS_MAX / lines.max(1);
         let count = (share / CHUNK.0).clamp(CHUNKS.1, CHUNKS.0);
@@ -58,16 +57,15 @@ impl Line {
     }
 }
 
-/// A worker's end.
+/// The worker's end.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     line: Arc<Line>,
     chunk: Vec<Record>,
     worker: u32,
-    /// It has begun what is recorded: what is written before only so that there is something to
-    /// compare is not.
+    /// Recording has started: the fill is not recorded.
     on: bool,
-    /// The beginnings of I/Os are wanted too.
+    /// Starts of I/Os are recorded, too.
     begins: bool,
 }
 
@@ -77,12 +75,12 @@ impl Recorder {
         Some(Recorder { line: Arc::clone(line), chunk, worker, on: false, begins })
     }
 
-    /// From now on I/Os are recorded.
+    /// Records I/Os from now on.
     pub(crate) fn start(&mut self) {
         self.on = true;
     }
 
-    /// The worker's own turn begins, with a ramp that takes the place of the latency.
+    /// The worker's own start, with its ramp in place of the latency.
     #[cold]
     pub(crate) fn turn(&mut self, at: Nanos, ramp: Nanos) {
         let (latency, op) = (ramp, Op::Flush);
@@ -97,7 +95,7 @@ impl Recorder {
         }
     }
 
-    /// An I/O was done.
+    /// An I/O completed.
     #[inline]
     pub(crate) fn done(&mut self, at: Nanos, latency: Nanos, op: Op, (offset, len): (u64, u32)) {
         self.put(Record { latency, op, offset, len, ..self.record(at, Moment::Done) });
@@ -120,7 +118,7 @@ impl Recorder {
         self.chunk.push(record);
     }
 
-    /// Hands over what there is, and how far it reaches; false if there is no room for more.
+    /// Hands over what there is, and up to when; false if there is no room.
     #[cold]
     pub(crate) fn hand_over(&mut self, until: Nanos) -> bool {
         let Some(empty) = self.line.empty.pop() else { return false };
@@ -129,7 +127,7 @@ impl Recorder {
         true
     }
 
-    /// The last that it hands over: the worker ended at `at`, and nothing is in flight any more.
+    /// The last chunk: the worker ended at `at`, with nothing in flight.
     pub(crate) fn end(self, at: Nanos) {
         let _ = self.line.full.push(Chunk { records: self.chunk, until: at, ended: Some(at) });
     }

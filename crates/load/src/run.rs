@@ -1,4 +1,4 @@
-//! A run on this host: what is to be done, and what it is done to.
+//! A run on this host: its specification with open volumes.
 
 use std::sync::Arc;
 
@@ -9,45 +9,45 @@ use volume::{Hints, Volume};
 /// A run with its volumes open.
 #[derive(Clone)]
 pub struct Prepared {
-    /// What is to be done.
+    /// The specification.
     pub spec: RunSpec,
-    /// The volumes, in the order of their numbers in the spec's workers.
+    /// The volumes, by their numbers in the spec's workers.
     pub volumes: Vec<Arc<dyn Volume>>,
-    /// Processors and threads of targets in this process, to count what they use.
+    /// CPUs and threads of targets in this process, to count their CPU time.
     pub targets: Option<TargetThreads>,
 }
 
 impl Prepared {
-    /// The volume that a worker of it drives.
+    /// The volume of one of its workers.
     pub fn volume(&self, worker: &WorkerSpec) -> &Arc<dyn Volume> {
         &self.volumes[worker.volume]
     }
 
-    /// The volume of each worker, in their order.
+    /// The volume of each worker, in order.
     pub(crate) fn driven(&self) -> impl Iterator<Item = &Arc<dyn Volume>> {
         self.spec.workers.iter().map(|worker| self.volume(worker))
     }
 }
 
-/// Where targets in this process run.
+/// Threads of targets in this process.
 #[derive(Clone, Debug, Default)]
 pub struct TargetThreads {
-    /// Their processors.
+    /// Their CPUs.
     pub cores: Vec<usize>,
-    /// Numbers of their threads.
+    /// Their thread ids.
     pub threads: Vec<i32>,
-    /// Those of the threads that drive as well: workers on the processor of one run on it.
+    /// Threads to be shared: workers on such a thread's CPU run on it.
     pub shared: Vec<SharedThread>,
 }
 
 impl TargetThreads {
-    /// The thread on a processor that drives as well.
+    /// The shared thread on a CPU.
     pub(crate) fn shared_on(&self, cpu: usize) -> Option<SharedThread> {
         self.shared.iter().find(|thread| thread.cpu() == cpu).cloned()
     }
 }
 
-/// What a volume is told of how a worker uses its file.
+/// Hints on a worker's use of its file.
 pub(crate) fn hints(cache: Cache) -> Hints {
     let random = match cache.expect {
         Expect::Unknown => None,
@@ -57,7 +57,7 @@ pub(crate) fn hints(cache: Cache) -> Hints {
     Hints { drop_cached: cache.drop, random }
 }
 
-/// A run of tests, all of whose workers drive one volume.
+/// A test run whose workers share one volume.
 #[cfg(test)]
 pub(crate) fn on(uri: &str, spec: RunSpec) -> Prepared {
     let volume = volume::open(&uri.parse().unwrap(), volume::Purpose::Write).unwrap();

@@ -1,4 +1,4 @@
-//! Runs a spec on this host: starts the threads, collects every second, judges at the end.
+//! Runs a spec on this host: starts threads, collects every second, judges at the end.
 
 mod check;
 mod crew;
@@ -28,16 +28,16 @@ use crate::records::{Desk, SharedScribe};
 use crate::run::Prepared;
 use job::spec::AccessError;
 
-/// How long a run may go on after its time for the flushes that it ends with: a day in seconds.
+/// Time limit of the final flushes after a run, in seconds: a day.
 pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
 
-/// Runs specs: on this host, or in a model of one.
+/// Runs specs: on this host, or in a model.
 pub trait Runner {
-    /// Runs it and shows it in `live`.
+    /// Runs it, with `live` as its view.
     ///
     /// # Errors
     ///
-    /// [`RunError`] when there is no result at all.
+    /// [`RunError`] if there is no result at all.
     fn run(&mut self, run: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError>;
 }
 
@@ -46,12 +46,12 @@ pub trait Runner {
 pub struct Engine {
     /// Ends the run early.
     pub stop: Stop,
-    /// Writes down the I/Os of workers whose job wants that.
+    /// Writes logs of I/Os, for jobs that want them.
     pub scribe: Option<SharedScribe>,
-    /// Writes down what the cores do.
+    /// Records the cores' activity.
     pub recording: Option<Recording>,
-    /// Called when all lanes are open and the first I/O of the job could begin: who measures in
-    /// several processes lets them begin together.
+    /// Called once all lanes are open, before the first I/O of the job: lets several processes
+    /// start together.
     pub gate: Option<fn()>,
 }
 
@@ -61,7 +61,7 @@ pub enum RunError {
     /// The access specification does not fit a volume.
     #[error("{uri}: {error}")]
     Access {
-        /// Which volume.
+        /// The volume.
         uri: String,
         /// Why.
         error: AccessError,
@@ -72,15 +72,15 @@ pub enum RunError {
     /// A lane or a core could not be opened.
     #[error("{0}")]
     Open(String),
-    /// What volumes should hold cannot be kept.
+    /// A ledger cannot be kept.
     #[error("the ledger of what was written, {path}: {error}")]
     Ledger {
-        /// Where it is.
+        /// Its path.
         path: String,
         /// Why.
         error: std::io::Error,
     },
-    /// A system that exists as a model only cannot do this.
+    /// A simulated system does not support this.
     #[error("cannot be simulated: {0}")]
     Model(String),
     /// A thread could not be started.
@@ -89,8 +89,8 @@ pub enum RunError {
 }
 
 impl Engine {
-    /// Runs it and shows it in `live`. A run that ends early has a result too: its `partial`
-    /// says why.
+    /// Runs it, with `live` as its view. A run that ends early has a result, too, with the reason
+    /// in `partial`.
     pub fn run(&self, prepared: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError> {
         check(&prepared)?;
         let cached = read_in::read_in(&prepared, &self.stop)?;
@@ -115,8 +115,8 @@ impl Runner for Engine {
     }
 }
 
-/// How long I/Os in flight at the end are waited for: a little longer than the volumes wait for
-/// answers, so that these tell what is wrong. The kernel gives a device as long by itself.
+/// How long I/Os in flight at the end are waited for: a little longer than the volumes' time-outs,
+/// so that these report the cause. The kernel's time-out of a device is as long.
 pub(crate) fn patience(run: &Prepared) -> Nanos {
     const OF_DEVICES: Nanos = Nanos::from_secs(30);
     const LONGER: Nanos = Nanos::from_secs(1);
@@ -124,7 +124,7 @@ pub(crate) fn patience(run: &Prepared) -> Nanos {
     run.driven().map(own).max().unwrap_or(OF_DEVICES) + LONGER
 }
 
-/// Where the ledger of the n-th volume of a run is kept.
+/// Path of the ledger of the n-th volume of a run.
 pub(crate) fn ledger_path(folder: &Path, volume: usize) -> PathBuf {
     folder.join(format!("volume-{}.ledger", volume + 1))
 }

@@ -1,4 +1,4 @@
-//! A run in virtual time: the same workers, on lanes of storage that exists as a model only.
+//! A run in virtual time: the same workers on lanes of simulated storage.
 
 use block::{Lane, Nanos};
 use stats::live::{About, Action, Live, LiveCpu, Phase, Snapshot};
@@ -20,26 +20,26 @@ pub use hands::Part;
 use hands::{Hands, Here, Threads};
 use section::Bindings;
 
-/// When a virtual run begins: there is no other time in it.
+/// Start of a virtual run, which has no wall clock.
 const STARTED: &str = "1970-01-01T00:00:00Z";
 
-/// What goes on between the steps of workers: storage that exists as a model.
+/// Simulated storage, advanced between the workers' steps.
 pub trait Storage {
-    /// When something happens next by itself; `None` while nothing is in flight.
+    /// Time of the next event; `None` without I/Os in flight.
     fn next(&mut self) -> Option<Nanos>;
 
-    /// Lets everything happen up to `now`, and appends the workers whose lanes have news, as
-    /// indices into the spec's.
+    /// Advances to `now`, and appends the workers whose lanes have completions, as indices into the
+    /// spec's.
     fn advance(&mut self, now: Nanos, workers: &mut Vec<usize>);
 
-    /// Whether reads return what was written, so that they can be compared.
+    /// Whether reads return written data, so that they can be verified.
     fn keeps_data(&self) -> bool {
         false
     }
 }
 
-/// Runs specs without a clock. Nothing but the spec, its seed and the storage decides the result,
-/// to the last bit.
+/// Runs specs without a clock. The spec, its seed and the storage determine the result, to the last
+/// bit.
 #[derive(Clone, Debug, Default)]
 pub struct Simulation {
     /// Ends the run early.
@@ -47,12 +47,12 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Runs what is prepared, but on `lanes`, one for each worker in their order. Its volumes
-    /// say shape and kind only: no I/O goes there, and nothing is compared.
+    /// Runs it on `lanes`, one per worker in order. Its volumes only provide geometry and kind:
+    /// they get no I/O, and nothing is verified.
     ///
     /// # Errors
     ///
-    /// [`RunError`] as for a real run, and when I/Os take no time at all.
+    /// [`RunError`] as for a real run, and if I/Os take no time at all.
     pub fn run(
         &self,
         prepared: &Prepared,
@@ -71,12 +71,12 @@ impl Simulation {
         self.go(prepared, &mut Here { section, storage, spare: None }, live)
     }
 
-    /// The same in parts that share nothing, on so many threads, which change no bit of the result.
-    /// Workers that wait for each other, or share a flow, must be of one part.
+    /// The same in parts that share nothing, on this many threads, with the same bits. Workers that
+    /// wait for each other, or share a flow, must be in one part.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and what the parts say.
+    /// As [`run`](Self::run), and errors of the parts.
     pub fn run_apart(
         &self,
         prepared: &Prepared,
@@ -131,7 +131,7 @@ impl Simulation {
     }
 }
 
-/// Whether workers wait for each other, whatever they drive: then they are simulated in one part.
+/// Whether workers wait for each other: then they must be simulated in one part.
 pub fn tied(spec: &RunSpec) -> bool {
     let alone = |worker: &job::spec::WorkerSpec| {
         worker.workload.flow.is_none()
@@ -141,7 +141,7 @@ pub fn tied(spec: &RunSpec) -> bool {
     outlasts(spec) || spec.ends_with_first || !spec.workers.iter().all(alone)
 }
 
-/// Refuses what is no run in virtual time.
+/// Refuses specs that cannot run in virtual time.
 fn refuse(prepared: &Prepared, data: bool) -> Result<(), RunError> {
     check(prepared)?;
     let spec = &prepared.spec;
@@ -159,23 +159,23 @@ fn refuse(prepared: &Prepared, data: bool) -> Result<(), RunError> {
     Ok(())
 }
 
-/// One run in progress.
+/// A run in progress.
 struct Run<'a> {
     prepared: &'a Prepared,
     spec: &'a RunSpec,
     stop: Stop,
-    /// Those who step the workers.
+    /// Steps the workers.
     hands: &'a mut dyn Hands,
-    /// I/Os that never came back.
+    /// I/Os that never completed.
     unanswered: u64,
     collected: Box<Collector>,
     now: Nanos,
     errors: u64,
     trouble: Option<String>,
-    /// Data were not what was written.
+    /// Read data was wrong.
     mismatch: bool,
     missed: MissedDemands,
-    /// Depths are found, and are being measured.
+    /// Depths were found, and are being measured.
     measured: bool,
     steady_at_s: Option<f64>,
     watch: Watch,
@@ -203,16 +203,16 @@ impl Run<'_> {
         }
     }
 
-    /// Whether every worker has found the depth that it searched, if all do.
+    /// Whether all workers search a depth and have found it.
     fn has_found(&self) -> bool {
         self.spec.search_window().is_some() && self.hands.told().found
     }
 
-    /// Goes on until `end`, a second at a time.
+    /// Runs until `end`, a second at a time.
     fn phase(&mut self, phase: Phase, end: Nanos, live: &mut dyn Live) -> Result<(), RunError> {
         let begin = self.now;
         while self.now < end && self.stop.asked() == 0 && self.trouble.is_none() {
-            // A rest shorter than half a second joins the last second.
+            // A remainder below half a second joins the last second.
             let next = self.now + Nanos::from_secs(1);
             let tick = if next + Nanos::from_millis(500) > end { end } else { next };
             self.until(tick, Order::Run, live)?;
@@ -253,15 +253,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Goes on until `tick`, or until the user has seen enough.
+    /// Runs until `tick`, or until the user stops it.
     fn until(&mut self, tick: Nanos, order: Order, live: &mut dyn Live) -> Result<(), RunError> {
         self.hands.until(tick, order, live, &self.stop)?;
         self.now = self.hands.told().now;
         Ok(())
     }
 
-    /// The window is over: what is in flight comes back, and what was planned in it is begun, as
-    /// long as a real run would wait. What it comes to counts in the window.
+    /// The window is over: I/Os in flight complete, and planned ones start, as long as a real run
+    /// would wait. They count in the window.
     fn drain(&mut self, live: &mut dyn Live) -> Result<(), RunError> {
         let end = self.now + patience(self.prepared);
         self.hands.close_window();
@@ -280,7 +280,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The books, for those who add to them.
+    /// The collector, for those who add to it.
     fn lend(&mut self) -> Box<Collector> {
         std::mem::replace(&mut self.collected, Box::new(Collector::new(Vec::new())))
     }
@@ -344,7 +344,7 @@ impl Run<'_> {
     }
 }
 
-/// What is not there that the job asks for.
+/// Requested features that simulations lack.
 fn unlogged(spec: &RunSpec) -> Option<String> {
     let wanted = spec.workers.iter().any(|worker| worker.shift.job.is_some());
     wanted.then(|| "simulations write no logs of single I/Os".to_owned())

@@ -1,53 +1,53 @@
-//! What verified data look like: every 512 bytes say what they are.
+//! Stamps of verified data: every 512 bytes identify themselves.
 //!
-//! A stamp holds whose it is (the run's identity), its place on the volume, how often that place
-//! was written, and a CRC-32C over all 512 bytes. The rest is noise that differs each time.
+//! A stamp holds the run's identity, the offset on the volume, the write count of that offset, and
+//! a CRC-32C over all 512 bytes. The rest is noise, different for each write.
 
 use block::splitmix;
 use crc_fast::CrcAlgorithm;
 
 /// Length of a stamped sector.
 pub(crate) const SECTOR: usize = 512;
-/// Where the fields stand.
+/// Offsets of the fields.
 const OWNER: usize = 0;
 const PLACE: usize = 8;
 const GENERATION: usize = 16;
 const CHECKSUM: usize = 20;
 const NOISE: usize = 24;
 
-/// What a sector turned out to hold.
+/// The content of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sector {
-    /// What this run wrote to this place, at this of its writes.
+    /// This run's write number so-and-so to this offset.
     Ours(u32),
     /// Zeroes.
     Empty,
-    /// What was written to another place or by another run.
+    /// A stamp of another offset or run.
     Foreign,
-    /// Parts that do not belong together.
+    /// Parts that do not match.
     Torn,
 }
 
-/// What a sector of which nothing is known but its place turned out to hold.
+/// The content of a sector of which only the offset is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// A stamp of this place, whole: whose it is, and which of the writes.
+    /// A whole stamp of this offset: owner, and number of the write.
     Whole(u64, u32),
-    /// A whole stamp of this place of the volume instead.
+    /// A whole stamp of this other offset.
     Elsewhere(u64),
-    /// It begins as a stamp of this place, and goes on as something else.
+    /// Begins as a stamp of this offset, and continues differently.
     Torn,
     /// No stamp.
     Nothing,
 }
 
-/// What tells a run's stamps from all others.
+/// The identity of a run's stamps.
 pub(crate) fn owner(seed: u64) -> u64 {
     let mut state = seed ^ 0x6472_756d_6669_7265;
     splitmix(&mut state)
 }
 
-/// Writes the stamp of one sector at byte `place` of the volume.
+/// Stamps one sector at offset `place` of the volume.
 pub(crate) fn write(sector: &mut [u8], owner: u64, place: u64, generation: u32) {
     sector[OWNER..PLACE].copy_from_slice(&owner.to_le_bytes());
     sector[PLACE..GENERATION].copy_from_slice(&place.to_le_bytes());
@@ -60,7 +60,7 @@ pub(crate) fn write(sector: &mut [u8], owner: u64, place: u64, generation: u32) 
     sector[CHECKSUM..NOISE].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Says what a sector that was read from byte `place` of the volume holds.
+/// Classifies a sector read from offset `place` of the volume.
 pub(crate) fn read(sector: &[u8], owner: u64, place: u64) -> Sector {
     let word = |at: usize| u64::from_le_bytes(sector[at..at + 8].try_into().expect("8 bytes"));
     let half = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("4 bytes"));
@@ -68,21 +68,21 @@ pub(crate) fn read(sector: &[u8], owner: u64, place: u64) -> Sector {
         true if word(OWNER) == owner && word(PLACE) == place => Sector::Ours(half(GENERATION)),
         true => Sector::Foreign,
         false if sector.iter().all(|byte| *byte == 0) => Sector::Empty,
-        // The beginning is ours, so something else is not.
+        // The beginning is ours, so the rest is not.
         false if word(OWNER) == owner => Sector::Torn,
-        // Stamps that end as ours do: the end of our noise under another beginning.
+        // Ends like our stamps: the end of our noise under another beginning.
         false => Sector::Foreign,
     }
 }
 
-/// Says what a sector at byte `place` of the volume holds, whoever wrote it.
+/// Classifies a sector at offset `place` of the volume, whoever wrote it.
 pub(crate) fn look(sector: &[u8], place: u64) -> Left {
     let word = |at: usize| u64::from_le_bytes(sector[at..at + 8].try_into().expect("8 bytes"));
     let half = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("4 bytes"));
     match half(CHECKSUM) == checksum(sector) {
         true if word(PLACE) == place => Left::Whole(word(OWNER), half(GENERATION)),
         true => Left::Elsewhere(word(PLACE)),
-        // Zeroes at the first place of a volume begin like a stamp of it, too.
+        // Zeroes at offset 0 begin like a stamp of it, too.
         false if word(PLACE) == place && word(OWNER) != 0 => Left::Torn,
         false => Left::Nothing,
     }

@@ -1,6 +1,6 @@
-//! What the host says of a run, beside our own numbers: whether the data read exist, what devices
-//! counted, what disturbed. The runner asks before the run and at both ends of the measured window;
-//! the verdicts are those of [`stats::verdict`].
+//! Evidence of the host about a run: whether the data read exists, what devices counted, what
+//! interfered. The runner collects it before the run and at both ends of the measured window;
+//! [`stats::verdict`] judges it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,41 +22,41 @@ mod seen;
 
 pub(crate) use self::moment::Moment;
 
-/// What was seen before a run.
+/// Evidence from before a run.
 pub(crate) struct Witness {
     volumes: Vec<Seen>,
-    /// How long is to be measured; 0 if nothing is.
+    /// Length of the measurement; 0 without one.
     asked_s: f64,
-    /// All that workers do in that time is measured: none has a ramp of its own within it.
+    /// All of the workers' I/O in that time is measured: none has a ramp of its own.
     counts_all: bool,
-    /// Processors of the run.
+    /// CPUs of the run.
     cores: Vec<usize>,
     /// Targets are in this process.
     has_targets: bool,
-    /// Bytes of the processors' largest cache.
+    /// Bytes of the largest CPU cache.
     cache_bytes: Option<u64>,
-    /// Bytes of memory that the page cache may take.
+    /// Bytes of memory available to the page cache.
     memory_bytes: u64,
-    /// What was seen within the window.
+    /// Evidence from within the window.
     glanced: RefCell<Glanced>,
 }
 
-/// What came of it.
+/// The result.
 pub(crate) struct Testimony {
     /// Checks that need nothing else.
     pub(crate) checks: Vec<Check>,
-    /// How often a quota stopped us.
+    /// How often a CPU quota throttled us.
     pub(crate) throttled: Option<u64>,
-    /// TCP segments of the host that were sent again, 0 to 100.
+    /// Retransmitted TCP segments of the host, in percent.
     pub(crate) retransmitted_percent: Option<f64>,
-    /// Threads of the kernel that worked, the busiest first.
+    /// Busy kernel threads, the busiest first.
     pub(crate) threads: Vec<KernelThread>,
-    /// What the devices did, by their names.
+    /// Use of the devices, by name.
     pub(crate) devices: Vec<DeviceUse>,
 }
 
 impl Witness {
-    /// Looks at every volume of a run: what is read must be there before the first read.
+    /// Looks at every volume of a run: data must exist before the first read.
     pub(crate) fn look(run: &Prepared) -> Witness {
         let spec = &run.spec;
         let all = spec.volumes();
@@ -85,13 +85,13 @@ impl Witness {
         Moment::of(&self.volumes, &self.cores)
     }
 
-    /// Looks once more within the window that began at `before`: what changes and is put back shows
-    /// at neither end.
+    /// Looks once more within the window that began at `before`: a setting changed and restored
+    /// shows at neither end.
     pub(crate) fn glance(&self, before: &Moment) {
         self.glanced.borrow_mut().glance(before, &self.volumes, &self.cores);
     }
 
-    /// What the window between two moments was like. `collected` is what we counted in it.
+    /// The evidence of the window between two moments. `collected` is our own count.
     pub(crate) fn testify(
         &self,
         before: &Moment,
@@ -141,7 +141,7 @@ impl Witness {
         self.volumes.iter().map(one).collect()
     }
 
-    /// Bytes that each volume's workers read and wrote.
+    /// Bytes read and written by each volume's workers.
     fn moved(&self, collected: &Collector) -> Vec<[u64; 2]> {
         let workers = collected.workers();
         let sum = |seen: &Seen| {
@@ -173,8 +173,8 @@ impl Witness {
     }
 }
 
-/// What can be said before a run about volumes and the host they would be driven from. Reads
-/// nothing but a few blocks of devices.
+/// Checks of volumes and their host that are possible before a run. Reads only a few blocks of
+/// devices.
 pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
     let witness = Witness {
         volumes: (0..)
@@ -215,7 +215,7 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
     checks
 }
 
-/// Memory of the host, or what its control group leaves this process of it.
+/// Memory of the host, or the room in its cgroup.
 fn memory_bytes() -> u64 {
     let limit = os::cgroup::memory_room().and_then(|room| room.limit);
     let all = os::sample::memory_total_bytes().unwrap_or(0);

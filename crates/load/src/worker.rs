@@ -1,7 +1,7 @@
-//! A worker: keeps I/Os in flight on one volume and records how long each took.
+//! A worker: keeps I/Os in flight on one volume and records their latencies.
 //!
-//! The usual one, a closed loop of a plain pattern without comparison, takes a short way
-//! through [`Worker::start_plain`]; what it does not need costs it one branch.
+//! The usual worker, a closed loop of a plain pattern without verification, has a fast path,
+//! [`Worker::start_plain`]; unused features cost it one branch.
 
 mod closing;
 mod control;
@@ -32,7 +32,7 @@ use self::turn::Turn;
 pub(crate) use self::turn::{Ties, outlasts, ties};
 use self::verify::Verifier;
 
-/// What is written where no bytes move: nothing is random in it, so that no buffer is touched.
+/// Content of writes without data: not random, so that no buffer is touched.
 const NO_CONTENT: Content = Content {
     compress_percent: 100.0,
     chunk_bytes: None,
@@ -48,102 +48,102 @@ pub(crate) struct Worker {
     pattern: Pattern,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Of each slot whether it is in flight, when that is looked at.
+    /// Which slots are in flight, when that is needed.
     under_way: Vec<bool>,
     batch: VecDeque<Io>,
     done: Vec<Done>,
     interval: Box<Interval>,
-    /// Until when outstanding I/Os are counted.
+    /// Until when outstanding I/Os are accounted.
     counted: Nanos,
-    /// What was already said of the connection.
+    /// Connection counters already reported.
     connection: Connection,
     writer: Writer,
-    /// Reads go without a buffer; the lane lends one of this pool's.
+    /// Reads carry no buffer; the lane lends one of this pool's.
     lent: Option<Pool>,
     trouble: Option<Trouble>,
-    /// Nothing of what follows is needed.
+    /// None of the following features is used.
     plain: bool,
     plan: Plan,
     verify: Option<Verifier>,
-    /// What it reads is compared without a ledger.
+    /// Verifies reads without a ledger.
     earlier: Option<Box<Earlier>>,
-    /// Where it does not begin and end with the run.
+    /// Its own start and end, if not the run's.
     turn: Option<Box<Turn>>,
-    /// What steers it while it runs.
+    /// Control of the worker while it runs.
     control: Option<Box<Control>>,
-    /// How long the run goes before what is measured.
+    /// Time before the measurement.
     ramp: Nanos,
-    /// Where each I/O is written down, if it is. Such a worker takes the long way.
+    /// Log of its I/Os, if any. Such a worker uses the slow path.
     recorder: Option<Box<Recorder>>,
-    /// Takes some of its I/Os, while somebody wants to see them.
+    /// Samples its I/Os, if recorded.
     sampler: Option<Box<Sampler>>,
 }
 
-/// What decides when the next I/O begins, where that is not at once.
+/// State that decides when the next I/O starts, if not at once.
 #[derive(Default)]
 struct Plan {
     schedule: Option<Schedule>,
     mean_bytes: f64,
-    /// An I/O that found no place yet, and when it was due.
+    /// An I/O that is blocked by an overlapping change, and its due time.
     held: Option<(Next, Nanos)>,
-    /// An I/O that begins after a pause.
+    /// An I/O that starts after a pause.
     paused: Option<Next>,
-    /// Replies that are to follow: to what, and how long.
+    /// Replies to come: operation replied to, and length.
     replies: VecDeque<(Op, u32)>,
     /// Start of the last I/O.
     last_start: Nanos,
-    /// When I/Os came back after all slots had been in use.
+    /// When I/Os completed after all slots had been in use.
     freed: Nanos,
-    /// Low watermark (iodepth_low): once all slots were in use, none starts until this many are.
+    /// Low watermark (iodepth_low): after all slots were in use, none starts until this many are.
     refill_at: Option<usize>,
     /// All were in use.
     draining: bool,
     /// It ends at ENOSPC.
     until_full: bool,
-    /// None is.
+    /// ENOSPC was reached.
     full: bool,
     /// The pattern has ended.
     exhausted: bool,
-    /// When the worker began.
+    /// When the worker started.
     began: Nanos,
     ended: Option<Nanos>,
-    /// Its time is over: nothing new is planned from here on, and what was is still begun for a
+    /// Its time is over: nothing new is planned from here on, and planned I/Os still start for a
     /// while.
     until: Option<Nanos>,
     /// When the measured window ended.
     closed: Option<Nanos>,
-    /// Nothing of it was measured by then.
+    /// None of its I/O was measured by then.
     unmeasured: bool,
 }
 
-/// One I/O that may be in flight.
+/// An I/O slot.
 pub(crate) struct Slot {
-    /// What its latency counts from: in an open loop the planned start.
+    /// Start of its latency: in an open loop the planned start.
     start: Nanos,
     op: Op,
     len: u32,
     offset: u64,
-    /// Where they differ, the actual start.
+    /// The actual start, if different.
     issued: Nanos,
-    /// Length of the I/O that follows it.
+    /// Length of its reply.
     reply: u32,
-    /// The data, while they are not with the lane. None where it lends all that is moved.
+    /// Its buffer, while not in the lane. None if the lane lends all buffers.
     buf: Option<Buf>,
 }
 
 /// Why a worker ends the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The way to its volume is gone.
+    /// The lane to its volume is lost.
     Lost(String),
-    /// Data are not what was written.
+    /// Read data was wrong.
     Mismatch(Finding),
-    /// It did not keep what was demanded, and ended; the others go on.
+    /// It missed a demand, and ended; the others go on.
     Missed(Missed),
 }
 
 impl Trouble {
-    /// What happened, to which worker on which volume.
+    /// The trouble, with worker and volume.
     pub(crate) fn words(&self, name: &str, uri: &str) -> String {
         match self {
             Trouble::Lost(why) => format!("{name} lost {uri}: {why}"),
@@ -155,28 +155,28 @@ impl Trouble {
     }
 }
 
-/// What a worker is to do.
+/// An order to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Write everything once, if data are to be compared, and do nothing else.
+    /// Fill the volume for verification, and do nothing else.
     Fill,
     /// Keep I/Os in flight.
     Run,
-    /// Let those in flight come back.
+    /// Let I/Os in flight complete.
     Drain,
 }
 
-/// Who a worker is: its number decides its chance.
+/// Identity of a worker: its number seeds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     pub(crate) seed: u64,
     pub(crate) number: u64,
     pub(crate) part: Part,
-    /// Bytes move. Where they do not, its buffers are never touched and use no memory.
+    /// I/Os carry data. If not, its buffers are never touched and use no memory.
     pub(crate) data: bool,
 }
 
-/// Fills buffers with what is written, or has the system give their memory now, not in the first
+/// Fills buffers with data to write, or touches them, so that page faults do not hit the first
 /// I/Os.
 fn fill(bufs: &mut [Buf], writer: Option<&mut Writer>) {
     match writer {
@@ -186,8 +186,8 @@ fn fill(bufs: &mut [Buf], writer: Option<&mut Writer>) {
 }
 
 impl Worker {
-    /// A worker with buffers of its own, as many as it keeps I/Os in flight, unless its lane lends
-    /// all that it moves. All workers of a volume that is verified share its ledger.
+    /// A worker with as many buffers as its queue depth, unless its lane lends all. Workers of a
+    /// verified volume share its ledger.
     pub(crate) fn new(
         lane: Box<dyn Lane>,
         workload: &Workload,
@@ -256,7 +256,7 @@ impl Worker {
         })
     }
 
-    /// The same, bound to the others of its run.
+    /// The same, tied to others of its run.
     pub(crate) fn tied(mut self, ties: Ties) -> Worker {
         self.turn = ties.turn.map(Box::new);
         self.ramp = ties.ramp;
@@ -266,22 +266,21 @@ impl Worker {
         self
     }
 
-    /// The same, writing down each I/O.
+    /// The same, logging each I/O.
     pub(crate) fn recorded(mut self, recorder: Option<Recorder>) -> Worker {
         self.plain &= recorder.is_none();
         self.recorder = recorder.map(Box::new);
         self
     }
 
-    /// Takes what is finished, starts as much anew, and returns when to come again if nothing
-    /// happens before.
+    /// Takes completions, starts as many I/Os, and returns when to step again without an event.
     #[inline]
     pub(crate) fn step(&mut self, now: Nanos, order: Order) -> Option<Nanos> {
         self.finish(now);
         self.begin_next(now, order)
     }
 
-    /// The first half of a step: takes what is finished.
+    /// The first half of a step: takes completions.
     #[inline]
     pub(crate) fn finish(&mut self, now: Nanos) {
         self.lane.poll(now, &mut self.done);
@@ -292,7 +291,7 @@ impl Worker {
         if self.plain { self.finish_plain(now) } else { self.finish_planned(now) }
     }
 
-    /// The second half: starts as much anew, and returns when to come again.
+    /// The second half: starts I/Os, and returns when to step again.
     #[inline]
     pub(crate) fn begin_next(&mut self, now: Nanos, order: Order) -> Option<Nanos> {
         if self.turn.is_some() && order == Order::Run {
@@ -312,31 +311,31 @@ impl Worker {
         sooner(self.lane.wake(), wake)
     }
 
-    /// Has some of its I/Os taken from now on, or no longer; what took them until now.
+    /// Samples its I/Os from now on, or stops; returns the last sampler.
     pub(crate) fn sample(&mut self, sampler: Option<Sampler>) -> Option<Sampler> {
         let before = std::mem::replace(&mut self.sampler, sampler.map(Box::new));
         before.map(|sampler| *sampler)
     }
 
-    /// Whether some are taken.
+    /// Whether its I/Os are sampled.
     #[inline]
     pub(crate) fn is_sampled(&self) -> bool {
         self.sampler.is_some()
     }
 
-    /// I/Os that ended since some of them are taken.
+    /// I/Os completed since sampling began.
     pub(crate) fn sampled(&self) -> u64 {
         self.sampler.as_ref().map_or(0, |sampler| sampler.seen())
     }
 
-    /// The only socket whose events bring it news, beside the time that its last step returned;
-    /// `None` if others may.
+    /// The only socket whose events concern it, beside the time returned by its last step; `None`
+    /// if others may.
     #[inline]
     pub(crate) fn socket(&self) -> Option<u32> {
         self.lane.socket().filter(|_| self.plain && self.turn.is_none())
     }
 
-    /// Exchanges the interval that was recorded for an empty one.
+    /// Exchanges its interval for an empty one.
     pub(crate) fn take_interval(&mut self, now: Nanos, empty: Box<Interval>) -> Box<Interval> {
         self.count_outstanding(now);
         self.count_connection(now);
@@ -344,12 +343,12 @@ impl Worker {
         full.end = self.plan.ended.unwrap_or(now).max(full.start);
         let unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
         if self.plan.ended.is_some_and(|ended| ended < full.start) {
-            // After its end there is no time of its own.
+            // After its end it has no time.
             (full.start, full.end) = (Nanos(u64::MAX), Nanos(0));
         }
         full.searched = self.control.as_ref().and_then(|control| control.searched());
         full.oldest_ns = self.oldest(now).map_or(0, |oldest| now.since(oldest).0);
-        // What waits for its beginning is outstanding in the second in which it waits.
+        // Blocked I/Os are outstanding in the second in which they wait.
         let backlog_ns = self.backlog_ns(now);
         full.outstanding_ns += backlog_ns;
         self.interval.before_ns = backlog_ns;
@@ -358,19 +357,19 @@ impl Worker {
         self.interval.unsettled_ns -= ages_ns;
         self.interval.start = now;
         if unmeasured {
-            // Nor is there any before its turn, and what is done in its own ramp does not count.
+            // Nor before its start, and its own ramp does not count.
             full.clear();
         }
         full
     }
 
-    /// Counts what became of the connection since this was last asked.
+    /// Counts changes of the connection since the last call.
     fn count_connection(&mut self, now: Nanos) {
         let counted = self.lane.connection(now);
         self.interval.connection += counted - std::mem::replace(&mut self.connection, counted);
     }
 
-    /// For how long the I/Os in flight are in flight by now, all together.
+    /// Total age of the I/Os in flight by now.
     fn ages_ns(&self, now: Nanos) -> i128 {
         let start = |slot: &Slot| i128::from(slot.start.0);
         let free = self.free.iter().map(|index| start(&self.slots[*index as usize]));
@@ -378,14 +377,14 @@ impl Worker {
         i128::from(now.0) * (self.slots.len() - self.free.len()) as i128 - starts
     }
 
-    /// Begins to record at `now`.
+    /// Starts to record at `now`.
     pub(crate) fn begin(&mut self, now: Nanos, interval: Box<Interval>) {
         self.interval = interval;
         self.interval.start = now;
         self.counted = now;
     }
 
-    /// Begins its plan at `now`, after everything was written once.
+    /// Starts its plan at `now`, after the fill.
     pub(crate) fn start(&mut self, now: Nanos) {
         if let Some(recorder) = &mut self.recorder {
             recorder.start();
@@ -406,8 +405,8 @@ impl Worker {
         }
     }
 
-    /// Hands over what it has written down until `now`; the last of it if it is `over`: then what
-    /// was in flight when its window ended is back.
+    /// Hands over its log until `now`; the last of it if `over`: then I/Os in flight at the end of
+    /// its window are complete.
     #[cold]
     pub(crate) fn hand_over_records(&mut self, now: Nanos, over: bool) {
         let ended = self.plan.ended.or(self.plan.closed.filter(|_| over || self.plan.unmeasured));
@@ -422,18 +421,18 @@ impl Worker {
         }
     }
 
-    /// Whether it begins I/Os by the clock.
+    /// Whether it is paced by the clock.
     pub(crate) fn is_paced(&self) -> bool {
         self.plan.schedule.is_some() || self.follows_times()
     }
 
-    /// Whether the first pass of a verified run is still going on.
+    /// Whether it is still filling.
     pub(crate) fn filling(&self) -> bool {
         let filling = self.verify.as_ref().is_some_and(|verify| verify.fill.is_some());
         filling && self.trouble.is_none()
     }
 
-    /// Whether it has done all that it was to do.
+    /// Whether it has finished.
     pub(crate) fn is_finished(&self) -> bool {
         let over = self.turn.as_ref().is_none_or(|turn| turn.is_over());
         self.plan.exhausted && self.is_idle() && over
@@ -445,18 +444,18 @@ impl Worker {
         self.trouble.clone().or_else(missed)
     }
 
-    /// Whether nothing is in flight.
+    /// Whether it has no I/Os in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way() == 0
     }
 
-    /// I/Os that did not come back yet.
+    /// Number of I/Os in flight.
     #[inline]
     pub(crate) fn under_way(&self) -> u64 {
         (self.slots.len() - self.free.len()) as u64
     }
 
-    /// Asks for an orderly end of the way to the volume; true when it came.
+    /// Closes its lane; true once closed.
     pub(crate) fn close(&mut self, now: Nanos) -> bool {
         self.lane.close(now)
     }
@@ -483,7 +482,7 @@ impl Worker {
         }
     }
 
-    /// Uses every free slot at once.
+    /// Uses every free slot.
     #[inline]
     fn start_plain(&mut self, now: Nanos) {
         let Pattern::Plain(pattern) = &mut self.pattern else { return };
@@ -508,7 +507,7 @@ impl Worker {
     }
 }
 
-/// The sooner of two times, where there are any.
+/// The earlier of two optional times.
 fn sooner(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -516,7 +515,7 @@ fn sooner(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     }
 }
 
-/// The trouble that a fault means for the whole run, if it does.
+/// The trouble that a fault means for the run, if any.
 #[cold]
 fn lost(lane: &dyn Lane, fault: Fault) -> Option<Trouble> {
     let why = || lane.broken().unwrap_or("connection lost").to_owned();
@@ -528,14 +527,13 @@ impl Slot {
         Slot { start: Nanos(0), op: Op::Read, len, offset: 0, issued: Nanos(0), reply: 0, buf }
     }
 
-    /// Its I/O, which has come back.
+    /// The completed I/O as a sample.
     pub(crate) fn sampled(&self, end: Nanos, failed: bool) -> SampledIo {
         let (op, offset, len, start) = (self.op, self.offset, self.len, self.start);
         SampledIo { worker: 0, every: 1, op, offset, len, start, end, failed }
     }
 
-    /// Counts its I/O, which ended in a fault. One that was never answered took no less than its
-    /// age.
+    /// Counts a failed I/O. One that never completed took at least its age.
     #[cold]
     fn record_failure(
         &self,
@@ -552,18 +550,18 @@ impl Slot {
         }
     }
 
-    /// What is known of its I/O, which ended in a fault.
+    /// Details of a failed I/O.
     fn failed(&self, fault: Fault, cause: Cause, at: Nanos) -> Failed {
         Failed { op: self.op, fault, cause, at, offset: self.offset, len: self.len }
     }
 
-    /// Takes the buffer of an I/O that ended, unless it was lent for a read.
+    /// Takes back the buffer of a completed I/O, unless it was lent for a read.
     #[inline]
     fn take_back(&mut self, buf: Option<Buf>, lent: Option<&Pool>) {
         match (lent, self.op, buf) {
             (Some(pool), Op::Read, Some(lent)) => pool.give(lent),
             (_, _, Some(buf)) => self.buf = Some(buf),
-            // It went without.
+            // It had none.
             (_, _, None) => {}
         }
     }

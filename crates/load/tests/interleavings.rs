@@ -1,4 +1,4 @@
-//! How threads may meet at a ledger and at a handover: every order, with loads that see older
+//! Threads meet at a ledger and at a handover: every interleaving, with loads that see older
 //! stores.
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use crate::handover::{Directive, Handover, Rest};
 use crate::word::{acknowledged, begun};
 use crate::worker::Trouble;
 
-/// Loom's in place of those of the standard library.
+/// Loom's primitives in place of those of the standard library.
 mod sync {
     use std::collections::VecDeque;
     pub(crate) use std::sync::PoisonError;
@@ -25,7 +25,7 @@ mod sync {
     pub(crate) use loom::sync::Mutex;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-    /// As crossbeam's is from outside.
+    /// With the interface of crossbeam's.
     pub(crate) struct ArrayQueue<T> {
         items: Mutex<VecDeque<T>>,
         places: usize,
@@ -56,19 +56,19 @@ mod sync {
 }
 
 mod worker {
-    /// Known by its number.
+    /// Identified by its number.
     #[derive(Debug, PartialEq, Eq)]
     pub(crate) struct Trouble(pub(crate) u32);
 }
 
-/// Tries every order with at most so many changes of thread that no thread asked for.
+/// Tries every interleaving with at most `changes` preemptions.
 fn model(changes: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(changes);
     builder.check(test);
 }
 
-/// A volume of two blocks in memory: its bytes carry no order.
+/// A memory volume of two blocks: its bytes carry no order.
 struct Volume {
     blocks: [AtomicU64; 2],
     words: [AtomicU64; 2],
@@ -94,7 +94,7 @@ impl Volume {
         true
     }
 
-    /// Reads a block: what it must hold at least, what it held, what it may hold at most.
+    /// Reads a block: least version, version found, most version.
     fn read(&self, index: usize) -> [u32; 3] {
         let least = acknowledged(self.words[index].load(Ordering::Acquire));
         let found = self.blocks[index].load(Ordering::Relaxed) as u32;
@@ -147,13 +147,13 @@ fn of_writes_that_overlap_one_at_a_time_has_a_block() {
         });
         let done: u32 = writers.map(|writer| writer.join().expect("it has tried")).iter().sum();
         let ends = [0, 1, 2].map(|index: usize| words[index].load(Ordering::Acquire));
-        // Whatever was given back is as it was.
+        // Undone claims leave no trace.
         assert_eq!(ends.map(begun), ends.map(acknowledged));
         assert!(done >= 1 && begun(ends[1]) == done);
     });
 }
 
-/// A thread of two workers: does an I/O a turn on each, has trouble now and then.
+/// A thread of two workers: an I/O a turn on each, with occasional trouble.
 fn work(handover: &Handover, turns: u32) -> (u64, u32) {
     let mut seen = 0;
     let (mut ios, mut troubles, mut waiting) = (0, 0, [None, None]);
@@ -183,7 +183,7 @@ fn work(handover: &Handover, turns: u32) -> (u64, u32) {
     for (worker, last) in own.into_iter().enumerate() {
         handover.put_trouble(worker, || waiting[worker].take());
         handover.put_last(worker, last);
-        // One that was in flight comes back late.
+        // One that was in flight completes late.
         ios += 1;
         let mut late = Box::new(stats::Interval::new());
         late.read.ios = 1;

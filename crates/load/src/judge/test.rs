@@ -1,5 +1,5 @@
-//! Planted lies and their honest twins, in virtual time: what every check of numbers says of lanes
-//! that starve, stall, drift and fall behind.
+//! Planted lies and their honest twins, in virtual time: the number checks on lanes that starve,
+//! stall, drift and fall behind.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,12 +16,12 @@ use crate::run::on;
 use crate::simulation::{Simulation, Storage};
 use job::spec::{Access, Arrivals, Pacing, Verify, Workload};
 
-/// What an I/O of a worker, begun now, comes to: for how long, and whether it fails.
+/// Service time of an I/O begun now, and whether it fails.
 type Serves = Rc<RefCell<dyn FnMut(usize, Nanos) -> (Nanos, bool)>>;
 
 #[derive(Default)]
 struct Medium {
-    /// What is in flight: when it is done, its number, its worker.
+    /// I/Os in flight: due time, number, worker.
     due: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     ios: BTreeMap<u64, (Io, bool)>,
     ready: Vec<Vec<Done>>,
@@ -122,7 +122,7 @@ fn check<'a>(result: &'a RunResult, code: &str) -> &'a Check {
     result.checks.iter().find(|check| check.code == code).unwrap()
 }
 
-/// Every warning and failure names what settles it.
+/// Warnings and failures, each with a remedy.
 fn said(result: &RunResult) -> Vec<(&str, Verdict)> {
     let bad = |check: &&Check| matches!(check.verdict, Verdict::Warn | Verdict::Fail);
     let said = result.checks.iter().filter(bad);
@@ -131,7 +131,7 @@ fn said(result: &RunResult) -> Vec<(&str, Verdict)> {
         .collect()
 }
 
-/// A service time around `us` that varies like that of a drive: exponential beyond its half.
+/// A service time around `us` with the variance of a drive: exponential beyond its half.
 fn drive(seed: u64, us: f64) -> impl FnMut() -> Nanos {
     let mut rng = Rng::new(seed, 5);
     move || Nanos((us * 500.0 * (1.0 - (1.0 - rng.uniform()).ln())) as u64)
@@ -163,7 +163,7 @@ fn honest_runs_raise_no_alarm() {
 /// Lie of H22: 314 of 500 sessions are never served, in virtual time.
 #[test]
 fn sessions_that_are_never_served_are_told() {
-    // Of 500 sessions 314 finish nothing in three seconds.
+    // Of 500 sessions 314 complete nothing in three seconds.
     let serve = |worker, _| match worker < 314 {
         true => (Nanos::from_secs(60), false),
         false => (Nanos::from_millis(20), false),
@@ -206,7 +206,7 @@ fn two_volumes_that_take_turns_are_told() {
     let steady = check(&found, "H06");
     assert_eq!(steady.verdict, Verdict::Warn, "{steady:?}");
     assert!(steady.evidence.contains("steady in total only: file:"), "{steady:?}");
-    // Uneven all the time: that is not unsteady, and it is told once, as shares and percentiles.
+    // Constantly uneven is not unsteady, and is reported once, by shares and percentiles.
     let found = run(&spec(2, &reads(1), 12.0), move |worker, _| (takes(worker == 1), false));
     assert_eq!(check(&found, "H06").verdict, Verdict::Pass, "{:?}", found.checks);
     assert_eq!(said(&found), [("H12", Verdict::Warn), ("H22", Verdict::Warn)]);
@@ -234,7 +234,7 @@ fn stalls_of_a_closed_loop_are_told() {
 /// Twin of H06: one within.
 #[test]
 fn a_rate_beyond_what_the_storage_does_is_told() {
-    // 2000 a second are done, one after the other; 2150 are planned.
+    // 2000 a second complete, one at a time; 2150 are planned.
     let mut free = Nanos(0);
     let one_by_one = move |_, now: Nanos| {
         free = free.max(now) + Nanos(500_000);

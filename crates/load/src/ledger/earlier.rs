@@ -1,8 +1,7 @@
-//! What an earlier run left: of its writes nothing is known but what their data say themselves.
+//! Verifies data of an earlier run without its ledger: only the data itself is known.
 //!
-//! Whether a block holds the *last* write to its place no stamp can tell, nor whose run it was: a
-//! write that was lost over an older one passes. Who wants to know that compares with the ledger
-//! that the run left.
+//! A stamp cannot tell whether it is of the *last* write to its block, nor of which run: a write
+//! lost over an older one passes. To find that, compare with the ledger that the run left.
 
 use block::{Geometry, Rng};
 
@@ -12,18 +11,18 @@ use super::{Finding, FindingKind};
 use crate::stamp::{self, Left, SECTOR};
 use job::spec::Workload;
 
-/// Compares what a worker reads.
+/// Verifies a worker's reads.
 #[derive(Debug)]
 pub(crate) struct Earlier {
     patterned: Option<Patterned>,
     frame: Frame,
-    /// Share of 2³² of the reads that are compared.
+    /// Share of verified reads, of 2³².
     sample: u64,
     rng: Rng,
 }
 
 impl Earlier {
-    /// For a workload that reads what was there before it, if that is to be compared.
+    /// For a workload that verifies existing data.
     pub(crate) fn of(workload: &Workload, geometry: Geometry, rng: Rng) -> Option<Earlier> {
         let verify = workload.verify.filter(|verify| verify.earlier)?;
         Some(Earlier {
@@ -34,12 +33,12 @@ impl Earlier {
         })
     }
 
-    /// The first block of a read that is not what it should be, if this read is compared.
+    /// The first wrong block of a read, if this read is verified.
     pub(crate) fn check(&mut self, data: &[u8], offset: u64) -> Option<Finding> {
         if !self.rng.chance(self.sample) {
             return None;
         }
-        // A read may begin within a block of the frame, where the volume ends with a shorter one.
+        // A read may begin within a block, if the volume ends with a shorter one.
         let unit = self.frame.unit;
         let (mut place, mut data) = (offset, data);
         while !data.is_empty() {
@@ -61,7 +60,7 @@ impl Earlier {
         for (place, sector) in (place..).step_by(SECTOR).zip(block.chunks_exact(SECTOR)) {
             match stamp::look(sector, place) {
                 Left::Whole(owner, generation) => {
-                    // One write wrote them all, or somebody came between.
+                    // All parts must come from one write.
                     if *first.get_or_insert((owner, generation)) != (owner, generation) {
                         return Some(FindingKind::Torn);
                     }
@@ -102,7 +101,7 @@ mod test {
         let mut kind = |data: &[u8]| earlier.check(data, 8192).map(|finding| finding.kind);
         let right = stamped(5, 8192, 3);
         assert_eq!(kind(&right), None);
-        // An older write, and one of another run, pass: nobody knows better.
+        // An older write, or one of another run, passes unnoticed.
         assert_eq!((kind(&stamped(5, 8192, 1)), kind(&stamped(6, 8192, 9))), (None, None));
         assert_eq!(kind(&[0; 4096]), Some(FindingKind::Unstamped));
         assert_eq!(kind(&[7; 4096]), Some(FindingKind::Unstamped));

@@ -1,69 +1,69 @@
-//! What may be found wrong with a block.
+//! Findings of a verification.
 
 use std::fmt;
 
-/// A block that does not hold what it should.
+/// A block with wrong data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// First byte of it on the volume.
+    /// Its offset on the volume.
     pub offset: u64,
     /// What is wrong.
     pub kind: FindingKind,
 }
 
-/// What can be wrong with a block.
+/// Kinds of wrong data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
-    /// It was erased, and holds an older write.
+    /// Erased, but holds an older write.
     Kept {
-        /// The write that it holds.
+        /// The write found.
         found: u32,
-        /// The trim or zeroing that was acknowledged last.
+        /// The last acknowledged trim or zeroing.
         erased: u32,
     },
-    /// Its writes were acknowledged, and it is empty.
+    /// Empty in spite of acknowledged writes.
     Lost {
-        /// The write that was acknowledged last.
+        /// The last acknowledged write.
         acknowledged: u32,
     },
-    /// It holds an older write than the one that was acknowledged last.
+    /// Holds an older write than the last acknowledged one.
     Stale {
-        /// The write that it holds.
+        /// The write found.
         found: u32,
-        /// The write that was acknowledged last.
+        /// The last acknowledged write.
         acknowledged: u32,
     },
-    /// It holds parts of different writes, or damaged ones.
+    /// Holds parts of different writes, or damaged ones.
     Torn,
-    /// It holds what was written elsewhere or by somebody else.
+    /// Holds data of another block or writer.
     Foreign,
-    /// It holds a write that was never begun.
+    /// Holds a write that was never begun.
     Future {
-        /// The write that it holds.
+        /// The write found.
         found: u32,
-        /// The write that was begun last.
+        /// The last begun write.
         begun: u32,
     },
-    /// Whoever wrote it, it holds what belongs elsewhere.
+    /// Holds data of another block, whoever wrote it.
     Misplaced {
-        /// The byte of the volume that its stamp names.
+        /// The offset in its stamp.
         place: u64,
     },
-    /// It was to be stamped by an earlier run, and is not.
+    /// Has no stamp, though an earlier run should have written one.
     Unstamped,
-    /// A byte is not what the data pattern says.
+    /// A byte differs from the data pattern.
     Differs {
-        /// Which byte of the volume.
+        /// Offset of the byte on the volume.
         at: u64,
-        /// What it is.
+        /// The byte found.
         found: u8,
-        /// What it should be.
+        /// The byte expected.
         wanted: u8,
     },
 }
 
 impl FindingKind {
-    /// One word for it.
+    /// The kind in a word.
     pub fn word(self) -> &'static str {
         match self {
             FindingKind::Kept { .. } => "kept",

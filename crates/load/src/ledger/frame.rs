@@ -1,27 +1,27 @@
-//! Which blocks of a volume a ledger knows.
+//! The blocks that a ledger covers.
 
 use block::Geometry;
 
 use crate::stamp::SECTOR;
 use job::spec::{FileWalk, Workload};
 
-/// Which blocks a ledger has words for.
+/// The blocks of a ledger.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
-    /// First byte of the volume that it is about.
+    /// Offset of the first block on the volume.
     pub(super) start: u64,
-    /// The one behind the last.
+    /// End of the last block.
     pub(super) end: u64,
-    /// Length of a block in bytes.
+    /// Block length in bytes.
     pub(super) unit: u64,
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(super) count: usize,
     /// There are words for erasures, too.
     pub(super) erases: bool,
 }
 
 impl Frame {
-    /// That of all workloads of a volume.
+    /// The frame of all workloads of a volume.
     pub(super) fn of(workloads: &[&Workload], geometry: Geometry) -> Frame {
         let ranges = workloads.iter().map(|workload| workload.range.on(geometry));
         let start = ranges.clone().map(|(start, _)| start).min().unwrap_or(0);
@@ -34,13 +34,13 @@ impl Frame {
         Frame { start, end, unit, count, erases }
     }
 
-    /// How many words that takes; one more stands behind them.
+    /// Number of words, without the run's own.
     pub(super) fn words(&self) -> usize {
         self.count.saturating_mul(if self.erases { 2 } else { 1 }).min(usize::MAX - 1)
     }
 }
 
-/// The length that every I/O is a multiple of and begins at a multiple of.
+/// The length that all I/Os and their offsets are multiples of.
 fn unit(workloads: &[&Workload], geometry: Geometry, start: u64) -> u64 {
     let mut unit = 0;
     for workload in workloads {
@@ -56,7 +56,7 @@ fn unit(workloads: &[&Workload], geometry: Geometry, start: u64) -> u64 {
             }
         }
     }
-    // The pass that fills a volume writes its end too.
+    // The fill writes the end of the volume, too.
     let rest = workloads.iter().map(|workload| workload.range.on(geometry).1);
     rest.fold(unit, gcd).max(u64::from(geometry.block_bytes.min(SECTOR as u32)))
 }

@@ -1,14 +1,14 @@
-//! What a block holds, beside what it may hold.
+//! Compares blocks with the versions that they may hold.
 
 use super::{Erased, FindingKind, Ledger};
 use crate::stamp::{self, SECTOR, Sector};
 
-/// Writes of one block that may come and go during one read of it and are still told apart.
+/// Maximum number of writes of a block during one read that are told apart.
 const OVERLAPPING_MAX: u32 = 64;
 
 impl Ledger {
-    /// Compares a block with what it must hold `least` and may hold at `most`. Blocks that were
-    /// never written are not compared.
+    /// Compares a block with the `least` and the `most` version allowed. Blocks never written are
+    /// not compared.
     pub(super) fn judge(
         &self,
         data: &[u8],
@@ -22,12 +22,12 @@ impl Ledger {
             return None;
         }
         if let Some(patterned) = &self.patterned {
-            // All writes of a block write the same, but the first may still be in flight.
+            // All writes of a block have the same data, but the first may be in flight.
             return patterned.judge(data, place).filter(|_| least > 0);
         }
         let erased = self.erased(place);
         let last = erased.trimmed.max(erased.zeroed);
-        // An erasure that was acknowledged last, or begun since, may be what is seen.
+        // An erasure acknowledged last, or begun since, may be visible.
         let may_be_empty = last > 0 && last >= least;
         if !self.trim_zeroes && erased.trimmed > 0 && erased.trimmed >= least {
             return self.judge_trimmed(data, place, most, erased);
@@ -41,7 +41,7 @@ impl Ledger {
                 }
                 Sector::Ours(found) => {
                     let same = *first.get_or_insert(found) == found;
-                    // While writes may be in flight, parts of several may stand side by side.
+                    // While writes may be in flight, the block may mix them.
                     if found < least && may_be_empty && last == least {
                         return Some(FindingKind::Kept { found, erased: least });
                     }
@@ -57,7 +57,7 @@ impl Ledger {
                     }
                 }
                 Sector::Torn => return Some(FindingKind::Torn),
-                // What was there before the first write.
+                // Data from before the first write.
                 Sector::Empty | Sector::Foreign if least == 0 => {}
                 Sector::Foreign => return Some(FindingKind::Foreign),
                 Sector::Empty if may_be_empty => {}
@@ -71,8 +71,8 @@ impl Ledger {
         }
     }
 
-    /// The same for a block that was trimmed on a volume that promises no zeroes: nothing that
-    /// it ever held is wrong, but what was never written to it is.
+    /// The same for a block trimmed without guaranteed zeroes: any data it ever held is fine, but
+    /// not data never written to it.
     fn judge_trimmed(
         &self,
         data: &[u8],
@@ -89,16 +89,15 @@ impl Ledger {
                 Sector::Torn => Some(FindingKind::Torn),
                 //= NVMe base §DLFEAT: all ones are a third way to read what was deallocated.
                 Sector::Foreign if sector.iter().all(|byte| *byte == 0xff) => None,
-                // What was there before the trim, when nobody had written it.
+                // Data from before the trim, if never written.
                 Sector::Foreign if !erased.written => None,
                 Sector::Foreign => Some(FindingKind::Foreign),
             }
         })
     }
 
-    /// Whether a block is what a read may see while it is being changed: memory, and what lies in
-    /// it, is copied byte after byte, so that one sector can hold parts of several writes. Every
-    /// byte must be that of one of them.
+    /// Whether a block is a valid mix while being written: memory volumes copy byte by byte, so one
+    /// sector may hold parts of several writes. Every byte must come from one of them.
     #[cold]
     pub(super) fn is_between(&self, data: &[u8], place: u64, least: u32, most: u32) -> bool {
         if most <= least || self.patterned.is_some() {
@@ -106,7 +105,7 @@ impl Ledger {
         }
         let erased = self.erased(place);
         let older = !self.trim_zeroes && erased.trimmed > 0 && erased.trimmed >= least;
-        // What was there before the first write is not known, nor all that a trim may leave.
+        // Data from before the first write is unknown, as is what a trim may leave.
         if least == 0 || older || most - least > OVERLAPPING_MAX {
             return true;
         }

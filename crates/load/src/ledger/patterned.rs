@@ -1,24 +1,24 @@
-//! Blocks that hold a data pattern instead of stamps.
+//! Blocks with a data pattern instead of stamps.
 
 use block::Geometry;
 
 use super::FindingKind;
 use job::spec::{DataPattern, Workload};
 
-/// What blocks hold, and where blocks begin: the pattern begins anew in each.
+/// The pattern, and the blocks in which it restarts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Patterned {
     pattern: DataPattern,
-    /// First byte of a block of the volume, and the length of all.
+    /// Offset of a block of the volume, and the block length.
     start: u64,
     block_bytes: u64,
 }
 
 impl Patterned {
-    /// That of a workload whose data are compared with a pattern.
+    /// The pattern of a workload that verifies one.
     pub(crate) fn of(workload: &Workload, geometry: Geometry) -> Option<Patterned> {
         let pattern = workload.content.pattern.clone().filter(|_| workload.verify.is_some())?;
-        // Of several sizes each is a whole number of patterns.
+        // With several sizes each is a multiple of the pattern.
         let size = workload.access.size_bytes().map(u64::from);
         let block_bytes = size.unwrap_or(pattern.len_bytes());
         let (start, _) = workload.range.on(geometry);
@@ -30,7 +30,7 @@ impl Patterned {
         self.pattern.fill(data, offset);
     }
 
-    /// What is wrong with a block, or a part of one, at `place`.
+    /// The finding of a block, or a part of one, at `place`.
     pub(super) fn judge(&self, data: &[u8], place: u64) -> Option<FindingKind> {
         let from = (place - self.start) % self.block_bytes;
         let (at, wanted) = self.pattern.difference(data, place - from, from)?;

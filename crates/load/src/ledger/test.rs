@@ -1,4 +1,4 @@
-//! The ledger on volumes that keep, lose, tear and erase.
+//! The ledger on volumes that keep, lose, tear and erase data.
 
 use super::*;
 use block::Rng;
@@ -45,7 +45,7 @@ fn tells_lost_stale_torn_and_foreign_apart() {
     assert_eq!(at_rest(&ledger, &second, 16384), None);
 }
 
-/// A device that keeps nothing must not pass because the run before, of the same seed, was kept.
+/// A device that stores nothing must not pass because of the last run's data with the same seed.
 #[test]
 fn what_an_earlier_run_wrote_does_not_pass_for_this_ones() {
     let [before, now] = [ledger(), ledger()];
@@ -56,7 +56,7 @@ fn what_an_earlier_run_wrote_does_not_pass_for_this_ones() {
     assert_eq!(at_rest(&now, &left, 8192), Some(FindingKind::Foreign));
 }
 
-/// Memory is copied byte after byte: a read beside a write sees both within a sector, and nothing
+/// Memory is copied byte by byte: a read beside a write may see both within a sector, and nothing
 /// else.
 #[test]
 fn a_read_beside_a_write_may_see_parts_of_both() {
@@ -72,16 +72,16 @@ fn a_read_beside_a_write_may_see_parts_of_both() {
     for cut in [1, 17, 20, 23, 511, 700, 4095] {
         assert_eq!(kind(&[&second[..cut], &first[cut..]].concat(), &notes), None, "{cut}");
         assert_eq!(kind(&[&first[..cut], &second[cut..]].concat(), &notes), None, "{cut}");
-        // What was gone before the read began is not excused, nor what nobody wrote.
+        // Data overwritten before the read began is wrong, and so is data never written.
         let old = [&second[..cut], &zeroth[cut..]].concat();
-        // A single byte may be the same by chance.
+        // A single byte may be equal by chance.
         let told = [&first, &second].iter().all(|it| it[cut..] != zeroth[cut..]);
         assert!(kind(&old, &notes).is_some() || !told, "{cut}");
         let mut damaged = [&second[..cut], &first[cut..]].concat();
         damaged[2049] ^= 1;
         assert!(kind(&damaged, &notes).is_some(), "{cut}");
     }
-    // The write has ended: a read that began behind it sees it whole.
+    // The write has ended: a later read sees it whole.
     ledger.release(0, 4096, true);
     let torn = [&second[..700], &first[700..]].concat();
     assert_eq!(kind(&torn, &notes), None);
@@ -101,7 +101,7 @@ fn a_write_that_was_cut_off_may_be_there_or_not() {
         assert_eq!(at_rest(&ledger, data, 0), None);
     }
     assert_eq!(at_rest(&ledger, &[0; 4096], 0), Some(FindingKind::Lost { acknowledged: 1 }));
-    // A write that failed likewise.
+    // A failed write, too.
     ledger.release(0, 4096, false);
     assert_eq!(at_rest(&ledger, &first, 0), None);
     assert_eq!(at_rest(&ledger, &second, 0), None);
@@ -127,7 +127,7 @@ fn a_read_may_find_what_was_written_while_it_was_under_way() {
     let mixed = [&old[..4096], &new[..]].concat();
     assert_eq!(ledger.check(&old, 0, &notes), None);
     assert_eq!(ledger.check(&mixed, 0, &notes), None);
-    // One that begins now must find it.
+    // A read that begins now must find it.
     ledger.note(0, 8192, &mut notes);
     assert_eq!(ledger.check(&mixed, 0, &notes), None);
     let stale = FindingKind::Stale { found: 1, acknowledged: 2 };
@@ -165,7 +165,7 @@ fn what_was_erased_is_empty_or_what_the_volume_may_keep() {
         }
         assert_eq!(judge(&[0xff; 4096]).is_none(), may_keep);
         assert_eq!(judge(&[7; 4096]), Some(FindingKind::Foreign));
-        // From the next write on all is as ever.
+        // From the next write on everything is normal again.
         let third = write(&ledger, 8192, 4096);
         assert_eq!(judge(&third), None);
         assert_eq!(judge(&[0; 4096]), Some(FindingKind::Lost { acknowledged: 4 }));
@@ -206,8 +206,7 @@ fn what_was_never_written_is_anything_until_it_must_be_zeroes() {
     }
 }
 
-/// Random changes of a volume that erases as it may, and then one that does not do what it
-/// acknowledged.
+/// Random changes of a volume that erases within the rules, and one planted violation.
 #[test]
 fn a_planted_mistake_is_found_and_nothing_else() {
     for seed in 0..40 {

@@ -1,26 +1,26 @@
-//! A block's word in a ledger: the change that was acknowledged last (31 bits), the one that was
-//! begun last (31 bits), and whether that is still in flight.
+//! A block's word in a ledger: the last acknowledged change (31 bits), the last begun change (31
+//! bits), and whether that is in flight.
 //!
-//! The bytes of a volume in memory say nothing of the order in which they were written and read, so
-//! a fence stands between a claim and the write, and between a read and the question what had been
-//! begun. On x86-64 both only bind the compiler.
+//! The bytes of a memory volume carry no order between writes and reads, so fences order a claim
+//! before its write, and a read before the lookup of begun changes. On x86-64 both only constrain
+//! the compiler.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
 pub(crate) const GENERATION: u64 = (1 << 31) - 1;
 const BUSY: u64 = 1 << 63;
 
-/// The change that a word says was acknowledged last.
+/// The last acknowledged change of a word.
 pub(crate) fn acknowledged(word: u64) -> u32 {
     (word & GENERATION) as u32
 }
 
-/// The change that a word says was begun last.
+/// The last begun change of a word.
 pub(crate) fn begun(word: u64) -> u32 {
     (word >> 31 & GENERATION) as u32
 }
 
-/// Claims blocks for a change; false when one is in flight on any of them.
+/// Claims blocks for a change; false if one is in flight on any of them.
 pub(crate) fn claim(blocks: &[AtomicU64]) -> bool {
     for (index, block) in blocks.iter().enumerate() {
         let claimed = block.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -35,27 +35,27 @@ pub(crate) fn claim(blocks: &[AtomicU64]) -> bool {
     true
 }
 
-/// Takes back a claim of which nothing came. Nobody else changes a word that is claimed.
+/// Undoes a claim. Only the claimer changes a claimed word.
 fn give_back(block: &AtomicU64) {
     let word = block.load(Ordering::Acquire);
     let before = u64::from(begun(word)).wrapping_sub(1) & GENERATION;
     block.store(word & GENERATION | before << 31, Ordering::Release);
 }
 
-/// To be called between a claim and what is then written: whoever sees the latter sees the former.
+/// Between a claim and its write: whoever sees the latter sees the former.
 pub(crate) fn before_write() {
     fence(Ordering::Release);
 }
 
-/// To be called between what was read and the question what had been begun.
+/// Between a read and the lookup of begun changes.
 pub(crate) fn after_read() {
     fence(Ordering::Acquire);
 }
 
-/// Ends a change of claimed blocks: it is acknowledged if it was `done`.
+/// Ends a change of claimed blocks; it is acknowledged if `done`.
 pub(crate) fn release(blocks: &[AtomicU64], done: bool) {
     for block in blocks {
-        // Nobody else changes a word that is claimed.
+        // Only the claimer changes a claimed word.
         let word = block.load(Ordering::Acquire);
         let acknowledged = if done { word >> 31 } else { word } & GENERATION;
         block.store(word & GENERATION << 31 | acknowledged, Ordering::Release);

@@ -1,8 +1,8 @@
-//! Drawing from a list by shares in constant time.
+//! Draws from a weighted list in constant time.
 
 use block::Rng;
 
-/// Walker's alias table, made by Vose's method (1991): each column holds its own entry up to a
+/// Walker's alias table, built by Vose's method (1991): each column holds its own entry up to a
 /// limit and one other beyond.
 #[derive(Debug)]
 pub(super) struct Alias(Vec<Column>);
@@ -15,7 +15,7 @@ struct Column {
 }
 
 impl Alias {
-    /// For entries with these shares, of which at least one is above 0.
+    /// For entries with these weights, at least one of them above 0.
     pub(super) fn new(shares: impl Iterator<Item = f64>) -> Alias {
         let mut shares: Vec<f64> = shares.map(|share| share.max(0.0)).collect();
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
@@ -45,7 +45,7 @@ impl Alias {
 
     #[inline]
     fn draw_of_many(&self, rng: &mut Rng) -> usize {
-        // The upper half of the product is the column, the lower one the place in it.
+        // The upper half of the product is the column, the lower one the position in it.
         let product = u128::from(rng.next_u64()) * self.0.len() as u128;
         let column = self.0[(product >> 64) as usize];
         if (product as u64) < column.own { (product >> 64) as usize } else { column.other as usize }

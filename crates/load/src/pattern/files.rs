@@ -1,4 +1,4 @@
-//! Which file everything goes on in, of several in one range.
+//! The current file of a worker, of several in one range.
 
 use block::Rng;
 
@@ -7,39 +7,40 @@ use super::places::normal;
 use super::zipf::Zipf;
 use job::spec::{Access, FileWalk, Part, Places};
 
-/// A law of files is one of so many places in each, as with fio: neighbours share their weight.
+/// Files are chosen by a distribution over this many places each, as in fio: neighbours share their
+/// weight.
 const PLACES_SHIFT: u32 = 10;
-/// Parts of the seeds of files.
+/// Parts of the files' seeds.
 const OWN_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The file of one worker.
+/// The files of one worker.
 #[derive(Debug)]
 pub(super) struct Files {
     /// Length of each.
     share: u64,
-    /// I/Os on one before the next.
+    /// I/Os on one file before the next.
     ios: u32,
     order: Order,
-    /// Which it is now, and I/Os that are left on it.
+    /// The current file, and I/Os left on it.
     index: usize,
     left: u32,
-    /// Where it stands among those that are not done, where they are drawn.
+    /// Its index among unfinished files, if they are drawn.
     slot: usize,
-    /// Those that are not in use; in the place of the one that is lies nothing.
+    /// Positions of the other files; the current one's entry is empty.
     parked: Vec<Position>,
-    /// Bytes that were begun in each since all began anew.
+    /// Bytes begun in each file since the last restart.
     begun: Vec<u64>,
-    /// All is done once in each before it begins anew.
+    /// Each file is done once before all restart.
     once: bool,
-    /// Then, which are done, and those that are not.
+    /// Finished files, and the unfinished ones.
     done: Vec<bool>,
     undone: Vec<u32>,
 }
 
-/// Which file comes next.
+/// Order of the files.
 #[derive(Debug)]
 enum Order {
-    /// The one behind the last.
+    /// Round-robin.
     Turns {
         next: usize,
     },
@@ -56,7 +57,7 @@ enum Order {
 }
 
 impl Files {
-    /// For files of `share` bytes, each with lines of its own.
+    /// For files of `share` bytes, each with its own lines.
     pub(super) fn new(
         walk: &FileWalk,
         access: &Access,
@@ -78,7 +79,7 @@ impl Files {
             }
             Some(Places::Uniform | Places::Once | Places::Zones { .. }) => Order::Uniform,
         };
-        // Places that may come again have no end.
+        // Random offsets that repeat have no end.
         let ends = access.random == Places::Once
             || access.lines.iter().all(|line| line.random_percent == 0.0);
         let once = ends && matches!(order, Order::Turns { .. } | Order::Uniform);
@@ -102,13 +103,13 @@ impl Files {
         }
     }
 
-    /// Where the file begins within the range.
+    /// Offset of the file within the range.
     pub(super) fn begin(&self) -> u64 {
         self.index as u64 * self.share
     }
 
-    /// Counts an I/O of so many bytes, which goes to another file if this one had its turn or is
-    /// done. `here` is where the worker stands in the file.
+    /// Counts an I/O of this length, and moves on to another file if this one had its turn or is
+    /// finished. `here` is the position in the file.
     pub(super) fn advance(&mut self, here: &mut Position, size: u32, rng: &mut Rng) {
         let size = u64::from(size);
         let full = self.begun[self.index] + size > self.share;
@@ -140,11 +141,11 @@ impl Files {
         let of = |place: u64| ((place >> PLACES_SHIFT) as usize).min(count - 1);
         match &mut self.order {
             Order::Turns { next } => {
-                // The next one, but for the last round, in which some are done before others.
+                // The next unfinished one: in the last round some are finished before others.
                 while self.done[*next] {
                     *next = (*next + 1) % count;
                 }
-                // In turn it only matters how many there are.
+                // In round-robin only their number matters.
                 self.slot = 0;
                 let file = *next;
                 *next = (file + 1) % count;
@@ -188,7 +189,7 @@ mod test {
         let all = visited(walk(3, 3, None), 0.0, 48);
         let files: Vec<u64> = all.iter().map(|(file, _)| *file).collect();
         assert_eq!(files[..12], [0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 0, 0]);
-        // The last turn of each is what is left of it.
+        // The last turn of each is its remainder.
         assert_eq!(files[18..24], [0, 0, 1, 1, 2, 2]);
         let first: Vec<u64> =
             all.iter().filter(|(file, _)| *file == 0).map(|(_, at)| *at).collect();

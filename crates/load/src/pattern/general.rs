@@ -1,4 +1,4 @@
-//! Every pattern that the plain one is not: lines, distributions, walks, runs, other operations.
+//! All patterns but the plain one: lines, distributions, walks, runs, other operations.
 
 use block::{Nanos, Op, Rng};
 
@@ -9,17 +9,17 @@ use super::zones::Zones;
 use super::{Next, share};
 use job::spec::{Access, Line, Part, Walk, Workload};
 
-/// The stream of accesses of one worker.
+/// The accesses of one worker.
 #[derive(Debug)]
 pub(crate) struct General {
     rng: Rng,
-    /// First byte and length of the range.
+    /// Start and length of the range.
     start: u64,
     bytes: u64,
-    /// Where it stands.
+    /// The current position.
     here: Position,
     pick: Alias,
-    /// The line of this burst and how many I/Os of it are left.
+    /// The line of this burst, and its I/Os left.
     line: usize,
     burst_left: u32,
     walk: Walk,
@@ -29,25 +29,25 @@ pub(crate) struct General {
     flush_every: u32,
     writes: u32,
     trims_first: bool,
-    /// The zone in which everything goes on, if there are zones.
+    /// The current zone, with zones.
     zones: Option<Box<Zones>>,
-    /// The file in which everything goes on, if there are several.
+    /// The current file, with several.
     files: Option<Box<Files>>,
-    /// The write whose place was trimmed last.
+    /// The write whose range was trimmed last.
     trimmed: Option<Next>,
-    /// Bytes that may still be done.
+    /// Bytes left to do.
     left: u64,
-    /// I/Os that may still be done.
+    /// I/Os left to do.
     left_ios: u64,
 }
 
-/// Where a worker stands: in the range, or in one of its files.
+/// A worker's position in the range, or in a file.
 #[derive(Debug, Default)]
 pub(super) struct Position {
     lines: Vec<LineState>,
-    /// Beginning and end of the last I/O, within the range: of all, or of reads and of writes.
+    /// Start and end of the last I/O within the range: of all, or of reads and of writes.
     last: [(u64, u64); 2],
-    /// I/Os that are left of the run.
+    /// I/Os left of the run.
     run_left: u32,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct LineState {
     align: u64,
     places: u64,
     chooser: Chooser,
-    /// Bounds of 2³² below which an I/O is a read, a trim, a zeroing, a flush.
+    /// Bounds of 2³² below which an I/O is a read, trim, zeroing or flush.
     bounds: [u64; 4],
     randoms: u64,
     fua: u64,
@@ -95,7 +95,7 @@ impl LineState {
         }
     }
 
-    /// Begins anew in another zone.
+    /// Restarts in another zone.
     pub(super) fn restart(&mut self) {
         self.chooser.restart();
     }
@@ -112,7 +112,7 @@ impl LineState {
 }
 
 impl Position {
-    /// At the beginning of a range of so many bytes.
+    /// At the start of a range of this length.
     pub(super) fn new(access: &Access, bytes: u64, seed: u64, part: Part) -> Position {
         let line = |line| LineState::new(line, access, bytes, seed, part);
         let lines: Vec<LineState> = access.lines.iter().map(line).collect();
@@ -139,7 +139,7 @@ impl General {
     ) -> General {
         let access = &workload.access;
         let zones = access.zones.map(|walk| Zones::new(walk, access, bytes, seed, part));
-        // Within a zone all of it is this worker's.
+        // A zone is used by this worker alone.
         let (bytes, part) = match &zones {
             Some(zones) => (zones.bytes(), Part::WHOLE),
             None => (bytes, part),
@@ -207,15 +207,15 @@ impl General {
         Some(next)
     }
 
-    /// How many I/Os follow, at most: flushes between them do not count, and where a number of
-    /// bytes is the limit, they may be shorter.
+    /// Maximum number of I/Os left: flushes in between do not count, and with a byte limit I/Os may
+    /// be shorter.
     pub(super) fn left(&self) -> u64 {
         let shortest = self.here.lines.iter().map(|line| line.size).min().unwrap_or(1).max(1);
         let ios = self.left_ios.min(self.left.div_ceil(u64::from(shortest)));
         ios.saturating_add(u64::from(self.trimmed.is_some()))
     }
 
-    /// Within the range.
+    /// Offset within the range.
     fn offset(&mut self, op: Op, size: u32) -> u64 {
         if let Some(files) = &mut self.files {
             files.advance(&mut self.here, size, &mut self.rng);
@@ -259,7 +259,7 @@ impl General {
 
     pub(super) fn elsewhere(&mut self, next: Next) -> Next {
         let line = &mut self.here.lines[self.line];
-        // Who visits each place once waits for its turn, or one would be left out.
+        // With offsets visited once, each waits for its turn, or one would be skipped.
         let once = matches!(line.chooser, Chooser::Once(_));
         if line.randoms == 0 || next.len != line.size || once {
             return next;
@@ -269,7 +269,7 @@ impl General {
         Next { offset: begin + line.chooser.draw(&mut self.rng) * line.align, ..next }
     }
 
-    /// A reply goes where the line's I/Os go, but no further than it fits.
+    /// A reply goes to the line's offsets, as far as it fits.
     pub(super) fn reply_offset(&mut self, bytes: u32) -> u64 {
         let line = &mut self.here.lines[self.line];
         let places = (self.bytes - u64::from(bytes)) / line.align + 1;
@@ -286,7 +286,7 @@ impl General {
 const FLUSH: Next =
     Next { op: Op::Flush, fua: false, offset: 0, len: 0, pause: Nanos(0), reply: 0 };
 
-/// The place that follows the last I/O on a walk. At the end of the range it begins again.
+/// The offset after the last I/O on a walk, with wrap-around.
 fn follow(walk: Walk, (begin, end): (u64, u64), size: u32, align: u64, places: u64) -> u64 {
     match walk {
         Walk::Forward => {
@@ -349,7 +349,7 @@ mod test {
         for index in 0..400 {
             let next = pattern.next().unwrap();
             let stream = usize::from(next.op == Op::Write);
-            // Each direction stays where it was last.
+            // Each direction keeps its own position.
             assert!(index % 4 == 0 || next.offset == last[stream], "{index}");
             last[stream] = next.offset;
         }
@@ -375,7 +375,7 @@ mod test {
             large += u32::from(size == 4096);
             pauses += u32::from(next.pause == Nanos(5000));
         }
-        // Bursts come 3 to 1, I/Os 6 to 4, and every second large one begins a burst.
+        // Bursts are 3 to 1, I/Os 6 to 4, and every second large one begins a burst.
         assert!((59_000..61_000).contains(&large) && small + large == 100_000, "{large}");
         assert!((pauses * 2).abs_diff(large) <= 2, "{pauses} of {large}");
     }

@@ -1,7 +1,7 @@
-//! Where the next I/O goes and what it does.
+//! The offset and operation of each I/O.
 //!
-//! A worker asks once per I/O. The usual pattern, one size, uniform or sequential, takes a short
-//! way of its own; everything else takes the general one. Both are constant in time and memory.
+//! A worker calls this once per I/O. The usual pattern, with one size, uniform or sequential, has a
+//! fast path; all others use the general one. Both take constant time and memory.
 
 mod alias;
 mod files;
@@ -20,56 +20,56 @@ pub(crate) use crate::pattern::replay::Stream;
 pub(crate) use crate::pattern::zoned::{Entry, Zoned};
 use job::spec::{Access, Line, Part, Places, Walk, Workload};
 
-/// One I/O to be done.
+/// An I/O to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) op: Op,
-    /// The write is to be durable before it is acknowledged.
+    /// The write uses FUA.
     pub(crate) fua: bool,
     pub(crate) offset: u64,
     pub(crate) len: u32,
-    /// Delay after the previous one; zero but for the first of a burst.
+    /// Delay after the previous I/O; zero except for the first of a burst.
     pub(crate) pause: Nanos,
-    /// When it is done, one of the opposite direction of so many bytes follows it; zero for none.
+    /// Length of an I/O in the opposite direction that follows its completion; zero for none.
     pub(crate) reply: u32,
 }
 
-/// The stream of accesses of one worker.
+/// The accesses of one worker.
 #[derive(Debug)]
 pub(crate) enum Pattern {
     Plain(Plain),
     General(Box<General>),
-    /// What a trace says.
+    /// I/Os of a trace.
     Replay(Box<Stream>),
-    /// In the zones that the device has.
+    /// I/Os in the zones of a zoned device.
     Zoned(Box<Zoned>),
 }
 
-/// One size, uniform where random, forward where sequential, reads and writes only.
+/// One size, uniformly random or sequential forward, reads and writes only.
 #[derive(Debug)]
 pub(crate) struct Plain {
     rng: Rng,
     size: u32,
     align: u64,
-    /// First byte of the range.
+    /// Start of the range.
     start: u64,
-    /// Places where an I/O may begin, counted in alignments.
+    /// Possible offsets, in units of the alignment.
     places: u64,
-    /// Place of the next sequential I/O.
+    /// The next sequential offset.
     next: u64,
-    /// Shares of 2³².
+    /// Share of reads, of 2³².
     reads: u64,
     randoms: u64,
 }
 
-/// A share of 100 as one of 2³².
+/// Converts percent to a share of 2³².
 fn share(percent: f64) -> u64 {
     (percent / 100.0 * (1_u64 << 32) as f64).round() as u64
 }
 
 impl Pattern {
-    /// For a volume that the workload was found to fit. The worker's number decides its chance;
-    /// sequential workers of one volume begin at places of their own, by their part.
+    /// For a volume that the workload fits. The worker's number seeds it; sequential workers of a
+    /// volume start at offsets of their own, by their part.
     pub(crate) fn new(
         workload: &Workload,
         geometry: Geometry,
@@ -90,7 +90,7 @@ impl Pattern {
         Pattern::General(Box::new(General::new(workload, range, rng, seed, part)))
     }
 
-    /// The next I/O; `None` when the worker has done all that it was to do.
+    /// The next I/O; `None` once the worker has done everything.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Next> {
         match self {
@@ -105,12 +105,12 @@ impl Pattern {
         }
     }
 
-    /// Whether it is known that none follows.
+    /// Whether no I/O follows for certain.
     pub(crate) fn is_over(&self) -> bool {
         self.left() == 0
     }
 
-    /// How many follow, at most.
+    /// Maximum number of I/Os left.
     pub(crate) fn left(&self) -> u64 {
         match self {
             Pattern::General(general) => general.left(),
@@ -119,8 +119,8 @@ impl Pattern {
         }
     }
 
-    /// Another place for an I/O that cannot be done where it was to be: as likely as any. The
-    /// same place where the pattern allows no other.
+    /// Another, equally likely offset for an I/O that is blocked. The same offset if the pattern
+    /// allows no other.
     pub(crate) fn elsewhere(&mut self, next: Next) -> Next {
         match self {
             Pattern::Plain(Plain { randoms: 0, .. }) => next,
@@ -132,7 +132,7 @@ impl Pattern {
         }
     }
 
-    /// The I/O that follows one with a reply.
+    /// The reply to an I/O.
     pub(crate) fn reply(&mut self, to: Op, bytes: u32) -> Next {
         let op = if to == Op::Read { Op::Write } else { Op::Read };
         let offset = match self {
@@ -183,7 +183,7 @@ impl Plain {
         };
         let random = self.randoms == ALL || (self.randoms > 0 && self.rng.chance(self.randoms));
         let place = if random { self.rng.below(self.places) } else { self.next };
-        // A sequential I/O follows whatever was done before it.
+        // A sequential I/O follows the one before it, whatever that was.
         let step = if self.align == u64::from(self.size) { 1 } else { self.steps() };
         self.next = if place + step >= self.places { 0 } else { place + step };
         (op, self.start + place * self.align)

@@ -1,12 +1,12 @@
-//! An order of any number of things without repeats, in constant memory and constant time.
+//! A pseudo-random permutation of any size, in constant memory and time.
 
 use block::splitmix;
 
-/// A bijection of 0..count that looks like chance.
+/// A pseudo-random bijection of 0..count.
 ///
-/// Rounds of steps that can each be undone on words of b bits (addition, multiplication by an odd
-/// number, a shifted xor) permute 0..2ᵇ. What falls beyond `count` goes round again until it falls
-/// inside: less than twice on average.
+/// Rounds of invertible steps on words of b bits (addition, multiplication by an odd number,
+/// xorshift) permute 0..2ᵇ. Results beyond `count` are permuted again until they fall inside: less
+/// than twice on average.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     count: u64,
@@ -19,17 +19,18 @@ pub(super) struct Permutation {
 const ROUNDS: usize = 4;
 
 impl Permutation {
-    /// The permutation of `count` things, at least one, that belongs to `key`.
+    /// The permutation of `count` elements, at least one, for `key`.
     pub(super) fn new(count: u64, key: u64) -> Permutation {
         let bits = (64 - (count.max(2) - 1).leading_zeros()).max(2);
         let mut state = key;
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
-        // Multipliers are odd, so that they have an inverse, and 5 modulo 8, so that low bits move.
+        // Multipliers are odd, so that they are invertible, and 5 modulo 8, so that low bits
+        // change.
         let round = |()| (splitmix(&mut state), splitmix(&mut state) & !7 | 5);
         Permutation { count, mask, shift: bits.div_ceil(2), rounds: [(); ROUNDS].map(round) }
     }
 
-    /// Where `index`, below the count, goes.
+    /// The image of `index`, which is below the count.
     #[inline]
     pub(super) fn at(&self, index: u64) -> u64 {
         let mut value = index;
@@ -69,8 +70,8 @@ mod test {
 
     #[test]
     fn has_no_pattern() {
-        // Distances of neighbours, in eight classes, are as even as those of chance; and so is
-        // the parity, which a weak mixture of low bits would betray.
+        // Distances of neighbours, in eight classes, are as uniform as random ones; so is the
+        // parity, which weak mixing of low bits would show.
         let count = 1_000_003;
         let permutation = Permutation::new(count, 1);
         let (mut classes, mut odd) = ([0_u32; 8], 0_u32);

@@ -1,4 +1,4 @@
-//! Random offsets: one of N places by a distribution.
+//! Random offsets: one of N by a distribution.
 
 use block::Rng;
 
@@ -7,7 +7,7 @@ use super::permutation::Permutation;
 use super::zipf::Zipf;
 use job::spec::{Extent, Part, Places, Zone};
 
-/// Draws places from 0 to a count. Constant time and memory.
+/// Draws an index below a count, in constant time and memory.
 #[derive(Debug)]
 pub(super) enum Chooser {
     Uniform { places: u64 },
@@ -18,7 +18,7 @@ pub(super) enum Chooser {
     Zones { pick: Alias, zones: Vec<(u64, u64)> },
 }
 
-/// A pass over a part of all places, then another one in another order.
+/// A pass over a part of all offsets, then another one in another order.
 #[derive(Debug)]
 pub(super) struct Once {
     order: Permutation,
@@ -30,8 +30,8 @@ pub(super) struct Once {
 }
 
 impl Chooser {
-    /// For `places`, at least one, at multiples of `align` bytes of a range of `bytes`. The order
-    /// is that of `seed` for all workers of a volume: `part` is this one's share of it.
+    /// For `places` offsets, at least one, at multiples of `align` bytes of a range of `bytes`.
+    /// `seed` gives the order for all workers of a volume: `part` is this one's share.
     pub(super) fn new(
         how: &Places,
         places: u64,
@@ -63,14 +63,14 @@ impl Chooser {
         }
     }
 
-    /// Begins anew: what was visited may be visited again.
+    /// Restarts: visited offsets may be visited again.
     pub(super) fn restart(&mut self) {
         if let Chooser::Once(once) = self {
             once.next = once.part.end(once.places);
         }
     }
 
-    /// The next place.
+    /// The next index.
     #[inline]
     pub(super) fn draw(&mut self, rng: &mut Rng) -> u64 {
         match self {
@@ -104,12 +104,12 @@ impl Once {
             self.next = self.part.begin(self.places);
         }
         self.next += 1;
-        // With more workers than places some have no part, and visit a neighbour's.
+        // With more workers than offsets some have no part, and use a neighbour's.
         self.order.at((self.next - 1).min(self.places - 1))
     }
 }
 
-/// A place around the middle, by Marsaglia's polar method; those outside are drawn again.
+/// An index around the middle, by Marsaglia's polar method; those outside are redrawn.
 pub(super) fn normal(places: f64, deviation: f64, rng: &mut Rng) -> u64 {
     loop {
         let (x, y) = (2.0 * rng.uniform() - 1.0, 2.0 * rng.uniform() - 1.0);
@@ -124,7 +124,7 @@ pub(super) fn normal(places: f64, deviation: f64, rng: &mut Rng) -> u64 {
     }
 }
 
-/// First place and number of places of each zone: at least one each, none beyond the last.
+/// Start and number of offsets of each zone: at least one each, none beyond the last.
 fn cut(zones: &[Zone], places: u64, align: u64, bytes: u64) -> Vec<(u64, u64)> {
     let mut end_bytes = 0.0;
     let mut begin = 0;
@@ -175,7 +175,7 @@ mod test {
             counts.sort_unstable_by(|a, b| b.cmp(a));
             let top = (10_000.0 * hot) as usize;
             let share = |counts: &[u32]| f64::from(counts.iter().sum::<u32>()) / 400_000.0;
-            // The rule holds for hot and for the rest; above a half the cold part is the hotter.
+            // The rule holds for hot and cold; above a half the cold part is the hotter.
             let expected = if hot < 0.5 { 1.0 - hot } else { hot };
             let top = if hot < 0.5 { top } else { 10_000 - top };
             assert!((share(&counts[..top]) - expected).abs() < 0.02, "{hot}");

@@ -1,4 +1,4 @@
-//! The I/Os of a trace, one after the other, with their times.
+//! The I/Os of a trace, in order, with their times.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use super::Next;
 use job::spec::Replay;
 use job::trace::{Cursor, Trace};
 
-/// Where a worker is in its trace.
+/// A worker's position in its trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     trace: Arc<Trace>,
     cursor: Cursor,
-    /// What comes next, and when it is due from the beginning on.
+    /// The next I/O, and its due time from the start.
     upcoming: Option<(Next, Nanos)>,
-    /// Distance between the beginnings of the volumes that it drives as one.
+    /// Distance between the starts of striped volumes.
     stride_bytes: u64,
-    /// Times are those at which I/Os are planned to begin, not only pauses.
+    /// Times are planned starts, not only pauses.
     timed: bool,
     endless: bool,
 }
@@ -33,13 +33,13 @@ impl Stream {
         Some(stream)
     }
 
-    /// What comes next, and when it is due from the beginning on.
+    /// The next I/O, and its due time from the start.
     #[inline]
     pub(crate) fn upcoming(&self) -> Option<(Next, Nanos)> {
         self.upcoming
     }
 
-    /// For how long the I/Os that are due by `now` have waited, all together; of the first `most`.
+    /// Total waiting time of the I/Os due by `now`, of the first `most`.
     pub(crate) fn waited_ns(&self, now: Nanos, most: u64) -> u128 {
         let (mut ahead, mut sum_ns) = (self.clone(), 0);
         for _ in 0..most {
@@ -57,7 +57,7 @@ impl Stream {
         self.timed
     }
 
-    /// Goes to the next one.
+    /// Advances to the next I/O.
     #[inline]
     pub(crate) fn advance(&mut self) {
         let mut event = self.trace.next(&mut self.cursor);

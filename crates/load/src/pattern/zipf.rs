@@ -1,25 +1,26 @@
-//! Ranks by Zipf's law, for any number of ranks, without a table.
+//! Zipf-distributed ranks, for any number of ranks, without a table.
 
 use block::Rng;
 
-/// Draws rank k of 1..=n with a probability in proportion to 1 / kᵉ.
+/// Draws rank k of 1..=n with a probability proportional to 1 / kᵉ.
 ///
 /// Rejection-inversion: W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates
 /// from monotone discrete distributions", ACM TOMACS 6 (1996). The integral of 1 / xᵉ is inverted
-/// and the result rounded to a rank; a rank is refused rarely, where rounding gave it too much.
+/// and the result rounded to a rank; the rare ranks that rounding favours are rejected in
+/// proportion.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
     ranks: f64,
     exponent: f64,
-    /// 1 − e, or 0 where it is so near that the logarithm is more exact.
+    /// 1 − e, or 0 if it is so near that the logarithm is more exact.
     power: f64,
     inverse_power: f64,
     /// The integral from 1 to 3/2 less the weight of the first rank, and to n + 1/2.
     from: f64,
     span: f64,
-    /// A result this near below its rank is taken without a look.
+    /// A result this little below its rank is accepted without a test.
     near: f64,
-    /// e(e + 1) / 12: how much narrower than 1/2 that is for higher ranks, times their square.
+    /// e(e + 1) / 12: how much below 1/2 that is for higher ranks, times their square.
     curve: f64,
 }
 
@@ -51,7 +52,7 @@ impl Zipf {
             let area = self.from + rng.uniform() * self.span;
             let x = self.inverse(area);
             let rank = (x + 0.5).floor().clamp(1.0, self.ranks);
-            // The first rank is never refused; of another only what lies within e(e + 1) / 24k² of
+            // The first rank is never rejected; of another only what lies within e(e + 1) / 24k² of
             // its lower end, and twice that leaves room for the rest of the series.
             let sure = 0.5 - self.curve / (rank * rank);
             if rank == 1.0
@@ -71,12 +72,12 @@ impl Zipf {
     fn integral(&self, x: f64) -> f64 {
         match self.power {
             0.0 => x.ln(),
-            // Exact also where x^power is near 1.
+            // Exact also for x^power near 1.
             power => (power * x.ln()).exp_m1() * self.inverse_power,
         }
     }
 
-    /// Where the integral is so much.
+    /// The x of this integral.
     #[inline]
     fn inverse(&self, area: f64) -> f64 {
         match self.power {
@@ -91,7 +92,7 @@ impl Zipf {
 mod test {
     use super::*;
 
-    /// The sum of 1 / kᵉ, k from 1 to n: exact at first, then by Euler and Maclaurin's formula.
+    /// The sum of 1 / kᵉ, k from 1 to n: exact at first, then by the Euler–Maclaurin formula.
     fn harmonic(ranks: u64, e: f64) -> f64 {
         let head = ranks.min(10_000);
         let exact: f64 = (1..=head).map(|k| (k as f64).powf(-e)).sum();

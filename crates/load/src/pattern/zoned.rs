@@ -1,8 +1,8 @@
-//! Zones of a device: which one is written next at its write pointer, and what can be read.
+//! Zones of a zoned device: the next zone to write at its write pointer, and readable ranges.
 //!
-//! What is known of write pointers is what the device told at the beginning and what was begun
-//! since. A write is *entered* before it is begun: it may have to wait for the one before it in
-//! its zone, or for a zone that it takes the place of, and a full zone is reset first.
+//! Write pointers are those that the device reported at the start, plus the writes begun since. A
+//! write is *entered* before it is submitted: it may have to wait for the previous one in its zone,
+//! or for the zone that it replaces to become full, and a full zone is reset first.
 
 use block::{Nanos, Op, Rng, Zone, Zones};
 use job::spec::{Part, Workload};
@@ -18,49 +18,49 @@ pub(crate) struct Zoned {
     random: bool,
     beyond: bool,
     zones: Vec<State>,
-    /// Those that random writes go to, and how many there may be.
+    /// Open zones for random writes, and their maximum number.
     open: Vec<usize>,
     max_open: usize,
-    /// The zone of the next write in order.
+    /// The zone of the next sequential write.
     writing: usize,
-    /// It was come to: when it is full, the next one follows.
+    /// Entered: when it is full, the next one follows.
     begun: bool,
-    /// It ends when it has gone through its range, not after so many bytes.
+    /// It ends after one pass of its range, not after a number of bytes.
     by_size: bool,
-    /// Zone and place in it of the next read in order.
+    /// Zone and offset in it of the next sequential read.
     reading: (usize, u64),
-    /// Bytes and I/Os that are left to do.
+    /// Bytes and I/Os left to do.
     left: (u64, u64),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct State {
     zone: Zone,
-    /// The write pointer, once all that was begun is done.
+    /// The write pointer, once all begun writes complete.
     at: u64,
     /// A write is in flight.
     busy: bool,
-    /// The device's write pointer must go back first.
+    /// The zone must be reset first.
     reset: bool,
-    /// This zone takes the place of another one, which must be full by then.
+    /// This zone replaces another one, which must be full first.
     after: Option<usize>,
 }
 
-/// Whether a write may begin.
+/// Whether a write may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// It may.
+    /// Now.
     Now,
-    /// Not before another one is done.
+    /// Only after another one completes.
     Wait,
-    /// The zone must be reset first, with nothing in flight.
+    /// The zone must be reset first, without I/Os in flight.
     Reset(Zone),
 }
 
 const ALL: u64 = 1 << 32;
 
 impl Zoned {
-    /// For the zones that lie in a range of start and length, and of them a worker's part.
+    /// For the zones within a range of this start and length, and a worker's part of them.
     pub(crate) fn new(
         workload: &Workload,
         found: Zones,
@@ -84,7 +84,7 @@ impl Zoned {
                 how.zone_bytes, first.bytes, first.bytes
             ));
         }
-        // As with fio a size that ends within a zone ends where that one begins.
+        // As in fio, a size that ends within a zone ends at its start.
         let whole: u64 = zones.iter().map(|state| state.zone.bytes).sum();
         let limit = workload.limit_bytes.unwrap_or(u64::MAX);
         let by_size = limit == bytes;
@@ -114,7 +114,7 @@ impl Zoned {
         })
     }
 
-    /// The next I/O; `None` when all is done, or nothing can be.
+    /// The next I/O; `None` if all is done, or none is possible.
     pub(super) fn next(&mut self) -> Option<Next> {
         if self.left() == 0 {
             return None;
@@ -124,7 +124,7 @@ impl Zoned {
             0 => false,
             reads => self.rng.chance(reads),
         };
-        // Before anything was written there is nothing to read.
+        // Before the first write there is nothing to read.
         let reads = reads && (self.reads == ALL || self.zones.iter().any(|it| self.can_read(it)));
         let (op, offset) = match reads {
             true => (Op::Read, self.read()?),
@@ -135,12 +135,12 @@ impl Zoned {
         Some(Next { op, fua: false, offset, len: self.bytes as u32, pause: Nanos(0), reply: 0 })
     }
 
-    /// How many follow, at most.
+    /// Maximum number of I/Os left.
     pub(super) fn left(&self) -> u64 {
         (self.left.0 / self.bytes).min(self.left.1)
     }
 
-    /// How far a zone can be read.
+    /// Readable bytes of a zone.
     fn end_of_reads(&self, state: &State) -> u64 {
         match self.beyond || !state.zone.sequential {
             true => state.zone.capacity,
@@ -167,7 +167,7 @@ impl Zoned {
                 return Some(state.zone.start + at);
             }
             let next = index + 1;
-            // What ends by its size ends with the last zone.
+            // With a size limit the last zone is the end.
             if next == self.zones.len() && self.left.0 < u64::MAX / 2 {
                 return None;
             }
@@ -176,7 +176,7 @@ impl Zoned {
         None
     }
 
-    /// The zone that can be read, from a drawn one on or before it.
+    /// A readable zone: a drawn one, or the nearest before it.
     fn nearest(&self, from: usize) -> Option<usize> {
         let count = self.zones.len();
         let near = (0..count).flat_map(|step| [from.checked_add(step), from.checked_sub(step)]);
@@ -196,7 +196,7 @@ impl Zoned {
         Some(offset)
     }
 
-    /// The zone after the one that is full by now.
+    /// The zone after the one that is full now.
     fn in_order(&mut self) -> Option<usize> {
         let (count, before) = (self.zones.len(), self.writing);
         let state = &self.zones[before];
@@ -205,7 +205,7 @@ impl Zoned {
             return Some(before);
         }
         if begun && self.by_size {
-            // As with fio what cannot be written is gone through, too.
+            // As in fio, unwritable space counts as done.
             self.left.0 = self.left.0.saturating_sub(state.zone.bytes - state.at);
             if self.left() == 0 {
                 return None;
@@ -222,7 +222,7 @@ impl Zoned {
         None
     }
 
-    /// A zone for a random write: the one that is drawn, as long as not too many are open.
+    /// A zone for a random write: a drawn one, within the limit of open zones.
     fn choose(&mut self) -> Option<usize> {
         let count = self.zones.len();
         let drawn = self.rng.below(count as u64) as usize;
@@ -251,7 +251,7 @@ impl Zoned {
         if fits(self, index) && self.zones[index].zone.usable {
             return Some(index);
         }
-        // It is full: another one takes its place.
+        // It is full: another one replaces it.
         let other = (1..count).map(|step| (index + step) % count).find(|it| is_free(self, *it));
         let Some(other) = other else { return Some(index) };
         self.open[slot] = other;
@@ -263,7 +263,7 @@ impl Zoned {
         self.zones.partition_point(|state| state.zone.start <= offset).saturating_sub(1)
     }
 
-    /// Begins a write, if it may.
+    /// Starts a write, if possible.
     pub(crate) fn enter(&mut self, offset: u64) -> Entry {
         let index = self.index_of(offset);
         let state = self.zones[index];
@@ -284,7 +284,8 @@ impl Zoned {
         self.zones[index].reset = false;
     }
 
-    /// A write has ended. Where one failed nobody knows the write pointer: the zone is left.
+    /// A write has ended. After a failure the write pointer is unknown: the zone is not used any
+    /// more.
     pub(crate) fn ended(&mut self, offset: u64, succeeded: bool) {
         let index = self.index_of(offset);
         let state = &mut self.zones[index];

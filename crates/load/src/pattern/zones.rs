@@ -1,4 +1,4 @@
-//! Which zone everything goes on in: one after the other.
+//! The current zone, one after the other (zonemode=strided).
 
 use super::general::LineState;
 use job::spec::{Access, Part, ZoneWalk};
@@ -7,23 +7,23 @@ use job::spec::{Access, Part, ZoneWalk};
 #[derive(Debug)]
 pub(super) struct Zones {
     walk: ZoneWalk,
-    /// How many there are, at least one.
+    /// Number of zones, at least one.
     count: u64,
-    /// Which it is now, from 0.
+    /// The current one, from 0.
     index: u64,
-    /// Bytes that were read and written in it.
+    /// Bytes read and written in it.
     moved: u64,
-    /// Length of each, but for the last one.
+    /// Length of each except the last.
     bytes: u64,
-    /// The lines of the other kind of zone: of the last one, which the end of the range cuts, or
-    /// while it is that one's turn, of the whole ones. Empty where none is cut.
+    /// Lines of the other kind of zone: of the last one, which the end of the range cuts short, or,
+    /// while that is current, of the whole ones. Empty if none is cut.
     others: Vec<LineState>,
-    /// The lines that are in use are those of the last zone.
+    /// The lines in use are those of the last zone.
     in_last: bool,
 }
 
 impl Zones {
-    /// For a range of so many bytes. Workers of a volume begin in zones of their own.
+    /// For a range of this length. Workers of a volume start in zones of their own.
     pub(super) fn new(walk: ZoneWalk, access: &Access, bytes: u64, seed: u64, part: Part) -> Zones {
         let longest = u64::from(access.longest_bytes());
         let distance = walk.distance_bytes();
@@ -35,7 +35,7 @@ impl Zones {
             true => access.lines.iter().map(cut).collect(),
             false => Vec::new(),
         };
-        // With more workers than zones some begin beside each other.
+        // With more workers than zones some share a start.
         let index = part.begin(count).min(count - 1);
         Zones { walk, count, index, moved: 0, bytes: range, others, in_last: false }
     }
@@ -45,13 +45,13 @@ impl Zones {
         self.bytes
     }
 
-    /// Where the zone begins within the range.
+    /// Offset of the zone within the range.
     pub(super) fn begin(&self) -> u64 {
         self.index * self.walk.distance_bytes()
     }
 
-    /// Counts an I/O of so many bytes, which goes to the next zone if this one had its share. True
-    /// when all begins anew.
+    /// Counts an I/O of this length, and moves on to the next zone if this one had its share. True
+    /// on a restart.
     pub(super) fn advance(&mut self, lines: &mut Vec<LineState>, size: u32) -> bool {
         let next = self.moved >= self.walk.transfer_bytes;
         if next {

@@ -1,4 +1,4 @@
-//! The thread that takes records away from workers and gives them to whoever writes them down.
+//! The thread that takes records from workers and passes them to the log writer.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,50 +16,49 @@ use job::spec::RunSpec;
 /// How often chunks are taken.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Writes records down while a run goes on, on a thread of its own.
+/// Writes records while a run goes on, on a thread of its own.
 pub trait Scribe: Send + std::fmt::Debug {
-    /// Takes records of a job, in the order of time, and puts them where they outlive the program.
-    /// Times of those that are done count from when
-    /// the measured window began for the job, those of beginnings from when the job began.
+    /// Takes records of a job, in order of time, and makes them outlive the process. Completion
+    /// times count from the job's measured window, start times from the job's start.
     fn take(&mut self, job: u32, records: &[Record]);
 
-    /// A job is over, and what was in flight at its end too, so long after the measured window
-    /// began for it.
+    /// A job is complete, I/Os in flight at its end included, this long after the start of its
+    /// measured window.
     fn end(&mut self, job: u32, length: Nanos);
 
-    /// What went wrong, in sentences; empty if nothing did.
+    /// Errors in sentences; empty without any.
     fn troubles(&mut self) -> Vec<String>;
 
-    /// Whether beginnings of I/Os are wanted of a job.
+    /// Whether a job's starts of I/Os are wanted.
     fn wants_beginnings(&self, job: u32) -> bool;
 }
 
-/// One that outlives a run.
+/// A writer that outlives a run.
 pub type SharedScribe = Arc<Mutex<dyn Scribe>>;
 
-/// The thread and the ways to it.
+/// The thread and the queues to it.
 pub(crate) struct Desk {
-    /// That of each worker, if its I/Os are recorded.
+    /// The queue of each worker, if its I/Os are recorded.
     lines: Vec<Option<Arc<Line>>>,
-    /// Workers whose beginnings are wanted too.
+    /// Workers whose starts are wanted, too.
     begins: Vec<bool>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Vec<String>>>,
 }
 
-/// What the thread is told.
+/// State shared with the thread.
 #[derive(Debug, Default)]
 struct Shared {
     begin: AtomicU64,
     opening: AtomicU64,
-    /// 0 as long as the run has not begun.
+    /// 0 before the run starts.
     closing: AtomicU64,
     /// Nobody records any more.
     over: AtomicBool,
 }
 
 impl Desk {
-    /// Starts the thread if any worker's I/Os are recorded and there is somebody to take them.
+    /// Starts the thread if any worker's I/Os are recorded and there is a writer.
     pub(crate) fn start(
         spec: &RunSpec,
         scribe: Option<&SharedScribe>,
@@ -81,20 +80,20 @@ impl Desk {
         Ok(Some(Desk { lines, begins, shared, thread }))
     }
 
-    /// What a worker records into.
+    /// The recorder of a worker.
     pub(crate) fn recorder(&self, worker: usize) -> Option<Recorder> {
         let line = self.lines.get(worker)?.as_ref()?;
         Recorder::new(line, worker as u32, self.begins[worker])
     }
 
-    /// The run begins at `begin`, and what counts is from `opening` on, before `closing`.
+    /// The run starts at `begin`; what counts is from `opening` on, before `closing`.
     pub(crate) fn open(&self, begin: Nanos, opening: Nanos, closing: Nanos) {
         self.shared.begin.store(begin.0, Ordering::Relaxed);
         self.shared.opening.store(opening.0, Ordering::Relaxed);
         self.shared.closing.store(closing.0.max(1), Ordering::Release);
     }
 
-    /// Waits until everything is written. What a reader of the run should know of it.
+    /// Waits until everything is written; returns warnings for the result.
     pub(crate) fn finish(mut self) -> Vec<String> {
         self.end()
     }
@@ -106,15 +105,15 @@ impl Desk {
 }
 
 impl Drop for Desk {
-    /// A run that never began has one, too.
+    /// A run that never started has one, too.
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// What the thread works with.
+/// State of the thread.
 struct Clerk {
-    /// Each worker that is recorded, with its job.
+    /// Each recorded worker, with its job.
     lines: Vec<(u32, u32, Arc<Line>)>,
     jobs: BTreeMap<u32, Merge>,
     shared: Arc<Shared>,
@@ -157,7 +156,7 @@ impl Clerk {
         }
     }
 
-    /// When the run is, if it has begun.
+    /// The times of the run, once it has started.
     fn times(&self) -> Option<Times> {
         let of = |time: &AtomicU64| Nanos(time.load(Ordering::Relaxed));
         let closing = Nanos(self.shared.closing.load(Ordering::Acquire));
@@ -165,11 +164,11 @@ impl Clerk {
         (closing > Nanos(0)).then_some(Times { begin, opening, closing })
     }
 
-    /// Takes what workers have handed over.
+    /// Takes chunks handed over by workers.
     fn take(&mut self) {
         for (worker, job, line) in &self.lines {
             let Some(merge) = self.jobs.get_mut(job) else { continue };
-            // No more than there are: others have their turn, too.
+            // Only those present: other workers get their turn.
             for _ in 0..line.full.len() {
                 let Some(mut chunk) = line.full.pop() else { break };
                 merge.take(*worker, &chunk);
@@ -179,7 +178,7 @@ impl Clerk {
         }
     }
 
-    /// Gives out what is known, and everything when all is over.
+    /// Passes on records whose order is final; all of them at the end.
     fn give(&mut self, times: Times, over: bool, out: &mut Vec<Record>) {
         let mut scribe = self.scribe.lock().unwrap_or_else(PoisonError::into_inner);
         for (job, merge) in &mut self.jobs {

@@ -1,15 +1,14 @@
-//! The records of one job, whose workers hand over each their own: in the order of time, and with
-//! times that count from the job's beginning.
+//! Merges the records of a job's workers in order of time, relative to the job's start.
 
 use block::Nanos;
 use stats::{Moment, Record};
 
 use super::Chunk;
 
-/// Records that wait for those of slower workers at most, over all jobs.
+/// Maximum number of records waiting for slower workers, over all jobs.
 const WAITING_MAX: usize = 1 << 20;
 
-/// When a run began, when what counts begins, and when that ends.
+/// Start of a run, and start and end of its measured window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) begin: Nanos,
@@ -20,20 +19,20 @@ pub(super) struct Times {
 /// One job.
 #[derive(Debug)]
 pub(super) struct Merge {
-    /// How far each of its workers is, by their places in the run.
+    /// Progress of each of its workers, by their indices in the run.
     workers: Vec<(u32, Nanos)>,
     waiting: Vec<Record>,
     waiting_max: usize,
-    /// Records up to here were given out.
+    /// Records up to here were passed on.
     given: Nanos,
-    /// When the first of its workers began its turn, and how long its own ramp is.
+    /// When its first worker started, and the length of its own ramp.
     turn: Option<(Nanos, Nanos)>,
-    /// When the last of its workers ended.
+    /// When its last worker ended.
     ended: Option<Nanos>,
 }
 
 impl Merge {
-    /// For these workers, one of so many jobs.
+    /// For these workers, one of this many jobs.
     pub(super) fn new(workers: Vec<u32>, jobs: usize) -> Merge {
         Merge {
             workers: workers.into_iter().map(|worker| (worker, Nanos(0))).collect(),
@@ -45,7 +44,7 @@ impl Merge {
         }
     }
 
-    /// Takes what a worker handed over.
+    /// Takes a worker's chunk.
     pub(super) fn take(&mut self, worker: u32, chunk: &Chunk) {
         for record in &chunk.records {
             match record.moment {
@@ -62,13 +61,12 @@ impl Merge {
         found.for_each(|(_, until)| *until = (*until).max(reached));
     }
 
-    /// Gives out what no worker can have anything before, in the order of time; all that there is
-    /// if `all`.
+    /// Passes on records older than any still to come, in order of time; everything if `all`.
     pub(super) fn give(&mut self, times: Times, all: bool, out: &mut Vec<Record>) {
         let all = all || self.waiting.len() > self.waiting_max;
         let reached = self.workers.iter().map(|(_, until)| *until).min();
         let until = reached.filter(|_| !all).unwrap_or(Nanos(u64::MAX));
-        // Each worker's are in order already.
+        // Each worker's are sorted already.
         self.waiting.sort_by_key(|record| record.at);
         let ready = match all {
             true => self.waiting.len(),
@@ -76,11 +74,11 @@ impl Merge {
         };
         let (begin, opening) = (self.begin(times), self.opening(times));
         for mut record in self.waiting.drain(..ready) {
-            // Those that came too late to stand in their place stand in the next one.
+            // A late record moves to the next possible time.
             let at = record.at.max(self.given);
             self.given = at;
             let from = if record.moment == Moment::Begun { begin } else { opening };
-            // What was in flight at the end comes after it.
+            // I/Os in flight at the end come after it.
             if at >= from {
                 record.at = at.since(from);
                 out.push(record);
@@ -97,7 +95,7 @@ impl Merge {
         (self.begin(times) + ramp).max(times.opening)
     }
 
-    /// How long it went until its last I/O was done, when all is over; `None` if it never began.
+    /// Time until its last I/O completed, at the end; `None` if it never started.
     pub(super) fn length(&self, times: Times) -> Option<Nanos> {
         let ended = self.ended.unwrap_or(self.given).min(times.closing);
         let end = ended.max(self.given);
@@ -135,12 +133,12 @@ mod test {
         merge.take(3, &chunk(3, Moment::Done, &[150, 210, 400, 500], 500));
         assert!(given(&mut merge, false).is_empty());
         merge.take(8, &chunk(8, Moment::Done, &[205, 450], 460));
-        // What is before the opening does not count, and times count from it.
+        // Records before the opening do not count, and times count from it.
         assert_eq!(given(&mut merge, false), [5, 10, 200, 250]);
         let over = Chunk { ended: Some(Nanos(470)), ..chunk(8, Moment::Done, &[], 470) };
         merge.take(8, &over);
         merge.take(3, &chunk(3, Moment::Done, &[700, 950], 960));
-        // The last was in flight when the run ended, and came back after it.
+        // The last one was in flight at the end of the run, and completed later.
         assert_eq!(given(&mut merge, false), [300, 500, 750]);
         assert!(given(&mut merge, true).is_empty());
         assert_eq!(merge.length(TIMES), Some(Nanos(750)));
@@ -162,7 +160,7 @@ mod test {
         late.take(0, &ended());
         assert_eq!(given(&mut late, false), [10, 20]);
         assert_eq!(late.length(TIMES), Some(Nanos(100)));
-        // With a ramp of its own what is done counts from its end.
+        // With a ramp of its own, completions count from its end.
         let mut ramped = Merge::new(vec![0], 1);
         turn.records[0].latency = Nanos(50);
         ramped.take(0, &turn);

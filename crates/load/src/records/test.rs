@@ -1,4 +1,4 @@
-//! The way of records from workers to whoever writes them down.
+//! Records on their way from workers to the log writer.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::Engine;
 use crate::run::on;
 use job::spec::{Access, Part, RunSpec, Shift, When, WorkerSpec, Workload};
 
-/// Keeps what it is given.
+/// Keeps all records.
 #[derive(Debug, Default)]
 struct Kept {
     records: Vec<(u32, Record)>,
@@ -35,7 +35,7 @@ impl Scribe for Kept {
     }
 }
 
-/// Nobody looks.
+/// No live view.
 struct Blind;
 
 impl Live for Blind {
@@ -48,7 +48,7 @@ impl Live for Blind {
     fn end(&mut self) {}
 }
 
-/// Two workers of job 1, and one of job 2 that begins later; each does 300 I/Os.
+/// Two workers of job 1, and one of job 2 that starts later; each does 300 I/Os.
 fn run() -> (RunResult, Kept) {
     let workload =
         Workload { limit_ios: Some(300), ..Workload::new(Access::new(4096, 50.0, 100.0), 8) };
@@ -103,7 +103,7 @@ fn every_io_of_a_run_is_recorded_once_and_in_order() {
         };
         assert!(done.last().is_some_and(|last| *last <= length.1), "{length:?}");
     }
-    // Its times count from its own turn, 50 ms after the run's beginning, however late that is.
+    // Its times count from its own start, 50 ms after the run's, however late that is.
     let last = kept.records.iter().rfind(|(job, _)| *job == 2).unwrap().1.at;
     let whole = result.totals.seconds;
     assert!(last.as_secs_f64() + 0.04 < whole, "{last:?} of {whole} s");

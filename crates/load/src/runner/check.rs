@@ -1,11 +1,11 @@
-//! What must hold before a run.
+//! Preconditions of a run.
 
 use super::RunError;
 use crate::ledger::Patterned;
 use crate::run::Prepared;
 use job::spec::{AccessError, Workload};
 
-/// Whether a spec can be run at all.
+/// Checks that a spec can be run.
 pub(crate) fn check(run: &Prepared) -> Result<(), RunError> {
     let spec = &run.spec;
     if spec.workers.is_empty() || spec.cores.is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn check(run: &Prepared) -> Result<(), RunError> {
     spec.volumes().iter().try_for_each(|workers| check_data(run, workers))
 }
 
-/// Whether what the workers of one volume compare is not written otherwise by another of them.
+/// Checks that no worker of a volume overwrites data that another one verifies.
 fn check_data(run: &Prepared, workers: &[usize]) -> Result<(), RunError> {
     let spec = &run.spec;
     let first = &spec.workers[workers[0]];

@@ -1,4 +1,4 @@
-//! The threads of a run: which worker sits on which processor, how they start and how they end.
+//! The threads of a run: placement of workers on CPUs, start and end.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -17,7 +17,7 @@ use crate::run::Prepared;
 use crate::worker::ties;
 use job::spec::{RunSpec, Workload};
 
-/// How long threads may take to leave when one of them could not begin.
+/// Time limit of threads to end if one of them failed to start.
 const LEAVING: Nanos = Nanos::from_secs(10);
 
 /// The threads of a run.
@@ -25,9 +25,9 @@ pub(super) struct Crew {
     pub(super) handovers: Vec<Arc<Handover>>,
     wakers: Vec<Waker>,
     pub(super) ids: Vec<i32>,
-    /// Threads of the kernel that poll for them.
+    /// Their SQPOLL threads.
     pub(super) pollers: Vec<i32>,
-    /// How time is split with the loops beside theirs, where threads are shared.
+    /// Time split with other loops on shared threads.
     pub(super) shared_time: Vec<Arc<SharedTime>>,
     threads: Vec<Running>,
     news: Receiver<News>,
@@ -108,17 +108,17 @@ impl Crew {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Whether every worker has done all that it was to do.
+    /// Whether every worker has finished.
     pub(super) fn is_finished(&self) -> bool {
         self.handovers.iter().all(|handover| handover.is_finished())
     }
 
-    /// Whether every worker has found the depth that it searched.
+    /// Whether every worker has found the depth it searched.
     pub(super) fn has_found(&self) -> bool {
         self.handovers.iter().all(|handover| handover.has_found())
     }
 
-    /// Whether a volume is still being written for the first time.
+    /// Whether a volume is still being filled.
     pub(super) fn is_filling(&self) -> bool {
         self.handovers.iter().any(|handover| handover.is_filling())
     }
@@ -128,9 +128,9 @@ impl Crew {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Waits for the threads to drain; those that do not come within `patience` are told to leave,
-    /// and all are when the user has `asked` so often and asks once more, which `poll` may find
-    /// out. Returns what became of the I/Os that were in flight, and whether the user did.
+    /// Waits for the threads to drain; those late by more than `patience` are told to end, and all
+    /// are if the user, who has `asked` that often, asks once more, which `poll` may detect.
+    /// Returns the rests of the workers, and whether the user did.
     pub(super) fn join(
         &mut self,
         stop: &Stop,
@@ -158,8 +158,7 @@ impl Crew {
     }
 }
 
-/// What came of the workers of a thread that has ended. What one of them handed over too late for
-/// the window came late, as all that follows it.
+/// Rests of the workers of an ended thread. Intervals too late for the window count as late, too.
 fn rests(handover: &Handover) -> Vec<Rest> {
     let mut rests = handover.take_rests();
     while let Some((worker, interval)) = handover.take_full() {
@@ -169,15 +168,15 @@ fn rests(handover: &Handover) -> Vec<Rest> {
     rests
 }
 
-/// Processors with the workers on each: dealt out in turn, or where a worker may only be on some,
-/// to the one of them that has the fewest.
+/// CPUs with their workers: assigned in turn, or, for workers limited to some CPUs, to the least
+/// loaded of these.
 pub(super) fn seats(spec: &RunSpec) -> Vec<(usize, Vec<usize>)> {
     let mut seats: Vec<(usize, Vec<usize>)> =
         spec.cores.iter().map(|cpu| (*cpu, Vec::new())).collect();
     for (index, worker) in spec.workers.iter().enumerate() {
         let allowed = &worker.shift.cores;
         let may = |seat: &&mut (usize, Vec<usize>)| allowed.is_empty() || allowed.contains(&seat.0);
-        // The first of those with as few.
+        // The first least loaded one.
         let found = seats.iter_mut().filter(may).min_by_key(|seat| seat.1.len());
         if let Some(seat) = found {
             seat.1.push(index);
@@ -187,7 +186,7 @@ pub(super) fn seats(spec: &RunSpec) -> Vec<(usize, Vec<usize>)> {
     seats
 }
 
-/// The ledger of each worker's volume, if anything on it is compared.
+/// The ledger of each worker's volume, if it is verified.
 pub(crate) fn ledgers(run: &Prepared) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
     let spec = &run.spec;
     let mut all = vec![None; spec.workers.len()];
@@ -217,7 +216,7 @@ mod test {
     use crate::run::on;
     use job::spec::{Access, Shift, Verify, WorkerSpec};
 
-    /// A run on these cores, with a worker for each list of those that it may be on.
+    /// A run on these cores, with a worker for each list of allowed ones.
     fn spec(cores: &[usize], workers: &[&[usize]]) -> RunSpec {
         let workload = Arc::new(Workload::new(Access::new(512, 100.0, 0.0), 1));
         let worker = |cores: &&[usize]| WorkerSpec {

@@ -1,4 +1,4 @@
-//! How the workers' numbers get to the collector.
+//! Collects the workers' intervals.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::worker::Trouble;
 use job::spec::RunSpec;
 
 impl Run<'_> {
-    /// Asks all workers for their intervals and merges them; with the `last` of them they begin
+    /// Asks all workers for their intervals and merges them; after the `last` one they start
     /// nothing more.
     pub(super) fn collect(&mut self, crew: &Crew, last: bool) {
         match last {
@@ -41,8 +41,8 @@ impl Run<'_> {
         self.late = missing.iter().sum();
     }
 
-    /// Takes what became of the I/Os that were in flight at the end. That those have no answer for
-    /// which a user in a hurry did not wait is nobody's fault.
+    /// Takes the results of I/Os in flight at the end. Those that a hurried user did not wait for
+    /// are not failures.
     pub(super) fn take(&mut self, rests: Vec<Rest>, hurried: bool) {
         self.hurried = hurried;
         for Rest { worker, late, unanswered, trouble } in rests {

@@ -1,4 +1,4 @@
-//! What a reader of a result should know, in sentences.
+//! Notes for the reader of a result, in sentences.
 
 use stats::{Collector, Interval, Origin, Waiting};
 
@@ -6,22 +6,22 @@ use super::patience;
 use crate::run::Prepared;
 use job::spec::{RunSpec, Steady};
 
-/// What of it is emulated, each drive once.
+/// Emulated drives, each once.
 pub(super) fn emulated(run: &Prepared) -> impl Iterator<Item = &str> {
     let all: std::collections::BTreeSet<&str> =
         run.driven().filter_map(|volume| volume.emulates()).collect();
     all.into_iter()
 }
 
-/// What faults the volumes of this process put into I/Os, each sentence once.
+/// Faults injected by volumes of this process, each sentence once.
 pub(super) fn incidents(run: &Prepared) -> impl Iterator<Item = String> {
     let all: std::collections::BTreeSet<String> =
         run.driven().filter_map(|volume| volume.incidents()).collect();
     all.into_iter()
 }
 
-/// Two writes of a block that is compared are never in flight at once: a pattern that wants them
-/// loses some to other places, which flattens its law.
+/// Overlapping writes of verified blocks are never in flight together: a pattern that repeats
+/// offsets has some moved elsewhere, which flattens its distribution.
 pub(super) fn displaced(collected: &Collector) -> Option<String> {
     let Interval { displaced, write, other, .. } = collected.whole();
     let writes = write.ios + other.ios;
@@ -34,7 +34,7 @@ pub(super) fn displaced(collected: &Collector) -> Option<String> {
     })
 }
 
-/// What comparing with an earlier run cannot find.
+/// What verification of an earlier run cannot find.
 pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
     verified.any(|verify| verify.earlier).then(|| {
@@ -44,7 +44,7 @@ pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     })
 }
 
-/// What never came back is in no rate, and in the latencies only as a lower bound.
+/// I/Os that never completed count in no rate, and in latencies only as a lower bound.
 pub(crate) fn unanswered_ios(run: &Prepared, ios: u64) -> Option<String> {
     let seconds = patience(run).as_secs_f64();
     let (were, count) = match ios {
@@ -56,7 +56,7 @@ pub(crate) fn unanswered_ios(run: &Prepared, ios: u64) -> Option<String> {
     })
 }
 
-/// For what a user in a hurry did not wait.
+/// I/Os that a hurried user did not wait for.
 pub(super) fn not_waited_for(waiting: Waiting) -> Option<String> {
     let Waiting { ios, oldest_ns } = waiting;
     let seconds = oldest_ns as f64 / 1e9;
@@ -65,7 +65,7 @@ pub(super) fn not_waited_for(waiting: Waiting) -> Option<String> {
     })
 }
 
-/// Whether a run became steady that was to end then.
+/// Whether a run that was to end once steady became so.
 pub(crate) fn steadiness(steady: &Steady, at_s: Option<f64>) -> String {
     match at_s {
         Some(at_s) => format!("steady after {at_s:.0} s: {steady}"),
@@ -73,7 +73,7 @@ pub(crate) fn steadiness(steady: &Steady, at_s: Option<f64>) -> String {
     }
 }
 
-/// One emulated volume among others makes the sum a number that nothing real has.
+/// One emulated volume makes the total emulated.
 pub(super) fn origin(run: &Prepared) -> Origin {
     if emulated(run).next().is_some() { Origin::Emulated } else { Origin::Measured }
 }

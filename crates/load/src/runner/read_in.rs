@@ -1,4 +1,4 @@
-//! What is read into the page cache first a run, where a job wants its files there.
+//! Reads files into the page cache before a run, if the job wants that.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use super::RunError;
 use crate::engine::Stop;
 use crate::run::Prepared;
 
-/// Reads what the workers want cached, each part of a volume once, until the user asks for an end.
-/// Returns a sentence that says so, if anything was read.
+/// Reads the workers' ranges into the page cache, each part of a volume once, until the user stops
+/// it. Returns a note, if anything was read.
 pub(super) fn read_in(run: &Prepared, stop: &Stop) -> Result<Option<String>, RunError> {
     let mut seen = BTreeSet::new();
     let mut bytes = 0;
     for worker in run.spec.workers.iter().filter(|worker| worker.shift.cache.read) {
         let (begin, length) = worker.workload.range.on(run.volume(worker).geometry());
-        // Clones have the same part.
+        // Clones share a range.
         if !seen.insert((worker.volume, begin, length)) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What remains of a run: its result, with checks and warnings.
+//! The result of a run, with checks and warnings.
 
 use block::{Nanos, Op};
 use os::Clock;
@@ -72,7 +72,7 @@ impl Run<'_> {
         }
     }
 
-    /// Why it is not the result of the whole run, if it is not.
+    /// Why the result is partial, if it is.
     fn partial(&self, totals: &Totals, whole: bool) -> Option<String> {
         let spec = self.spec;
         let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
@@ -95,7 +95,7 @@ impl Run<'_> {
             .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried))
     }
 
-    /// What a reader should know.
+    /// Warnings for the reader.
     fn warnings(&self, workers: &[WorkerResult]) -> Vec<String> {
         let steady = self.spec.steady.map(|steady| steadiness(&steady, self.steady_at_s));
         emulated(self.prepared)
@@ -121,8 +121,7 @@ fn placement(run: &Prepared, taken: &[usize]) -> Placement {
     }
 }
 
-/// How many processors the workers, and targets of this process, ran on, and how many of them were
-/// busy.
+/// Number of CPUs of the workers and of targets in this process, and how many of them were busy.
 fn busy_of(processors: &[Processor], run: &Prepared, workers: &[usize]) -> Option<(u32, f64)> {
     let mut taken = workers.to_vec();
     taken.extend(run.targets.iter().flat_map(|targets| &targets.cores));
@@ -136,20 +135,20 @@ fn busy_of(processors: &[Processor], run: &Prepared, workers: &[usize]) -> Optio
     Some((taken.len() as u32, each?.iter().sum()))
 }
 
-/// What measuring cost in a run of so many I/Os per second.
+/// Cost of measuring at this rate.
 fn measuring(iops: f64, cpu: &Cpu, collector_cores: f64) -> MeasuringCost {
     const RECORDS: u32 = 1000;
     let (clock, mut interval) = (Clock::get(), Interval::new());
     let mut once = || {
         let begin = clock.now();
         for number in 0..RECORDS {
-            // Latencies of a drive, so that buckets differ as they do in a run.
+            // Latencies of a drive, so that buckets vary as in a run.
             let latency = Nanos(u64::from(60_000 + number * 7919 % 60_000));
             std::hint::black_box(&mut interval).record(Op::Read, 4096, latency);
         }
         clock.now().since(begin)
     };
-    // The quickest of a few: in the others somebody else had the processor.
+    // The fastest of several: others were preempted.
     let record = (0..10).map(|_| once()).min().unwrap_or(Nanos(0));
     let each = [clock.cost_ns(), record.0 as f64 / f64::from(RECORDS)];
     MeasuringCost::of(each, iops, cpu.initiator_cores, Some(collector_cores))

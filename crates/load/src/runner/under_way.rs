@@ -1,4 +1,4 @@
-//! One run in progress: filling, ramp, measured window, second by second.
+//! A run in progress: fill, ramp, measured window, second by second.
 
 use std::time::Duration;
 
@@ -22,29 +22,29 @@ use crate::witness::{Moment, Witness};
 use crate::worker::outlasts;
 use job::spec::{RunSpec, Watch};
 
-/// How often the view may answer keys.
+/// How often the view may handle keys.
 pub(super) const POLL: Duration = Duration::from_nanos(POLL_NANOS.0);
 const POLL_NANOS: Nanos = Nanos::from_millis(50);
-/// Histograms over time in what is kept while it runs: all of a long run are tens of megabytes.
+/// Histograms over time in a draft: all of a long run are tens of megabytes.
 const DRAFT_SPANS: usize = 256;
 
-/// The beginning of the measured window.
+/// Start of the measured window.
 pub(super) struct Opening {
-    /// By the clock on the wall.
+    /// By wall clock.
     pub(super) started: String,
     pub(super) witness: Witness,
     pub(super) before: (Reading, Moment),
 }
 
-/// The measured window, when it is over.
+/// The measured window, once over.
 pub(super) struct Measured {
     opening: Opening,
     after: (Reading, Moment),
-    /// Whether it went through, and when it ended.
+    /// Whether it was complete, and its end.
     end: (bool, Nanos),
 }
 
-/// One run in progress, as the collecting thread sees it.
+/// A run in progress, as seen by the collecting thread.
 pub(super) struct Run<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) spec: &'a RunSpec,
@@ -58,24 +58,24 @@ pub(super) struct Run<'a> {
     pub(super) trouble: Option<String>,
     pub(super) mismatch: bool,
     pub(super) missed: MissedDemands,
-    /// Depths are searched, and nothing else is done.
+    /// Depths are being searched, and nothing is measured yet.
     searching: bool,
-    /// Volumes are written once before the run.
+    /// Volumes are filled before the run.
     filling: bool,
-    /// Every worker has done all that it was to do.
+    /// Every worker has finished.
     pub(super) finished: bool,
-    /// Workers whose last numbers did not come in time.
+    /// Workers whose last interval was late.
     pub(super) late: usize,
-    /// The counters of the threads when the window ended, before they did.
+    /// The threads' counters at the end of the window, before they ended.
     closing: Option<Reading>,
-    /// The workers begin nothing more; how often the user had asked for the end by then.
+    /// The workers start nothing more; how often the user had asked for the end by then.
     drained: bool,
     pub(super) asked: u32,
-    /// I/Os that never came back.
+    /// I/Os that never completed.
     pub(super) unanswered: u64,
     /// The user did not wait for them.
     pub(super) hurried: bool,
-    /// When it was steady, in seconds of the measured window.
+    /// When it became steady, in seconds of the measured window.
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
     standstills: Standstills,
@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs until the measured window is over and I/Os in flight are to come back.
+    /// Runs until the measured window is over and I/Os in flight should complete.
     pub(super) fn go(
         &mut self,
         crew: &Crew,
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         let cores = os::cpu::allowed().len() as u32;
         let origin = origin(self.prepared);
         live.start(&About { job: spec.job.clone(), kind: None, origin, cores });
-        // What is read must be there before the first read, or after the filling.
+        // Data must exist before the first read, or after the fill.
         let mut witness = (!fills(spec)).then(|| Witness::look(self.prepared));
         if fills(spec) {
             self.fill(crew, live);
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
         Measured { opening, after, end }
     }
 
-    /// Everything has come back that will: shows what failed, and says what came of all.
+    /// Everything that can complete has: shows failures, and sums up.
     pub(super) fn end(&self, measured: &Measured, live: &mut dyn Live) -> RunResult {
         let Measured { opening, after, end } = measured;
         live.failed(&self.collected.failures().0);
@@ -180,14 +180,14 @@ impl<'a> Run<'a> {
         self.result(opening, after, *end, usize::MAX)
     }
 
-    /// Answers keys.
+    /// Handles keys.
     pub(super) fn poll(&self, live: &mut dyn Live) {
         if live.poll() == Action::Stop {
             self.stop.ask();
         }
     }
 
-    /// Begins the measured window anew when all depths are found, and measures them.
+    /// Restarts the measured window once all depths are found, to measure them.
     fn measure_found(
         &mut self,
         opening: &mut Opening,
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         self.phase(Some(opening), window.min(left), self.clock.now(), crew, live)
     }
 
-    /// Hands over what was measured so far, if anybody wants it.
+    /// Passes on a draft of the result, if anybody wants it.
     fn keep(&mut self, opening: &Opening, t_s: f64, live: &mut dyn Live) {
         if t_s >= self.spec.seconds || !live.wants_result() {
             return;
@@ -223,8 +223,8 @@ impl<'a> Run<'a> {
         live.keep(so_far);
     }
 
-    /// Writes every volume once. Nothing of the job itself is begun before all are: it counts
-    /// neither against a worker's limit nor in its schedule.
+    /// Fills every volume. Nothing of the job starts before that: the fill counts neither against a
+    /// worker's limit nor in its schedule.
     fn fill(&mut self, crew: &Crew, live: &mut dyn Live) {
         crew.command(Directive::Fill);
         self.filling = true;
@@ -235,8 +235,8 @@ impl<'a> Run<'a> {
         self.filling = false;
     }
 
-    /// Runs for `seconds` from `begin`; returns whether it went through, and when it ended. What
-    /// has an opening is measured.
+    /// Runs for `seconds` from `begin`; returns whether it was complete, and when it ended. With an
+    /// opening it is measured.
     fn phase(
         &mut self,
         opening: Option<&Opening>,
@@ -250,11 +250,11 @@ impl<'a> Run<'a> {
         let mut tick = begin;
         let mut before = self.meter.read(self.clock.now());
         while tick < end {
-            // A rest shorter than half a second joins the last second.
+            // A remainder below half a second joins the last second.
             let next = tick + Nanos::from_secs(1);
             tick = if next + Nanos::from_millis(500) > end { end } else { next };
             let early = self.wait_until(tick, crew, live);
-            // Who ends while intervals are handed over has more to hand over.
+            // A worker that ends while intervals are handed over has more to hand over.
             self.finished = crew.is_finished();
             let over = tick >= end || self.finished || self.stop.asked() > 0;
             self.drained = opening.is_some() && over;
@@ -308,9 +308,9 @@ impl<'a> Run<'a> {
         (true, end)
     }
 
-    /// Takes what the workers did in a second. The counters of their threads are read before: a
-    /// thread that has handed over the last of its intervals may be gone. `each`: what every worker
-    /// did is kept for a view.
+    /// Takes what the workers did in a second. Their threads' counters are read first: a thread
+    /// that has handed over its last interval may be gone. `each`: keeps every worker's results for
+    /// a view.
     fn take_second(&mut self, crew: &Crew, each: bool) -> Reading {
         self.collected.watch(each);
         let reading = self.meter.read(self.clock.now());
@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
         reading
     }
 
-    /// Waits, answering keys. True when the run is to end before.
+    /// Waits, handling keys. True if the run is to end early.
     fn wait_until(&mut self, tick: Nanos, crew: &Crew, live: &mut dyn Live) -> bool {
         loop {
             let now = self.clock.now();
@@ -350,7 +350,7 @@ fn overtime(spec: &RunSpec) -> f64 {
     if outlasts(spec) { OVERTIME_SECONDS } else { 0.0 }
 }
 
-/// Whether any volume is written once before the run.
+/// Whether any volume is filled before the run.
 fn fills(spec: &RunSpec) -> bool {
     let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
     verified.any(|verify| verify.fill)

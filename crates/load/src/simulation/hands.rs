@@ -1,4 +1,4 @@
-//! Who steps the workers of a simulation: this thread, or some, each with parts of its own.
+//! Steps the workers of a simulation: on this thread, or on several, each with its own parts.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
@@ -15,24 +15,24 @@ use crate::run::Prepared;
 use crate::runner::RunError;
 use crate::worker::{Order, Trouble};
 
-/// How often the user is asked while threads work.
+/// How often the view is polled while threads work.
 const ASK: Duration = Duration::from_millis(100);
 
-/// Lanes of a part, one for each of its workers in their order, and its storage, which names
-/// workers by their order in the part.
+/// Lanes of a part, one per worker in order, and its storage, which numbers workers by their order
+/// in the part.
 pub type Made = (Vec<Box<dyn Lane>>, Box<dyn Storage>);
 
 /// Workers that share storage with each other, and nothing with the rest.
 pub struct Part<'a> {
-    /// Their places in the spec.
+    /// Their indices in the spec.
     pub workers: Vec<usize>,
-    /// Makes what they drive, on the thread that steps them.
+    /// Creates their storage, on the thread that steps them.
     pub make: Box<dyn FnOnce() -> Result<Made, RunError> + Send + 'a>,
 }
 
-/// Those who step workers.
+/// Steps workers.
 pub(super) trait Hands {
-    /// Goes on until `tick`, or until the user has seen enough.
+    /// Runs until `tick`, or until the user stops it.
     fn until(
         &mut self,
         tick: Nanos,
@@ -40,26 +40,26 @@ pub(super) trait Hands {
         live: &mut dyn Live,
         stop: &Stop,
     ) -> Result<(), RunError>;
-    /// How all workers stand.
+    /// The state of all workers.
     fn told(&self) -> Told;
-    /// Adds what was done since it was asked before. The order is always that of the parts.
+    /// Adds results since the last call. Parts are always added in order.
     fn collect(&mut self, collected: Box<Collector>) -> Result<Box<Collector>, RunError>;
     /// The window is over.
     fn close_window(&mut self);
-    /// Adds what came later, and says how many I/Os never came back.
+    /// Adds late results; returns how many I/Os never completed.
     fn give_up(&mut self, collected: Box<Collector>) -> Result<(Box<Collector>, u64), RunError>;
-    /// What went wrong since it was asked before, with the places of the workers.
+    /// Troubles since the last call, with the workers' indices.
     fn troubles(&mut self) -> Vec<(usize, Trouble)>;
 }
 
-/// Passes on that the user wants the run to end.
+/// Passes on the user's wish to end the run.
 fn ask_user(live: &mut dyn Live, stop: &Stop) {
     if live.poll() == Action::Stop {
         stop.ask();
     }
 }
 
-/// All on this thread, with somebody's storage.
+/// All on this thread, with one storage.
 pub(super) struct Here<'a> {
     pub section: Section,
     pub storage: &'a mut dyn Storage,
@@ -101,19 +101,19 @@ impl Hands for Here<'_> {
     }
 }
 
-/// What a thread is asked to do with its parts.
+/// A request to a thread about its parts.
 enum Ask {
-    /// Go on, all of them.
+    /// Run all of them.
     Until(Nanos, Order),
-    /// Nothing counts any more.
+    /// The window is over.
     Close,
-    /// Add what one of them did.
+    /// Add results of one of them.
     Collect(usize, Box<Collector>),
-    /// Add what came later to one of them.
+    /// Add late results of one of them.
     GiveUp(usize, Box<Collector>),
 }
 
-/// What it says when that is done.
+/// A thread's reply.
 struct Reply {
     told: Told,
     troubles: Vec<(usize, Trouble)>,
@@ -122,7 +122,7 @@ struct Reply {
     error: Option<RunError>,
 }
 
-/// Threads, each with every so manieth part.
+/// Threads, to which the parts are assigned in turn.
 pub(super) struct Threads {
     threads: Vec<(Sender<Ask>, Receiver<Reply>)>,
     parts: usize,
@@ -161,7 +161,7 @@ impl Threads {
         Ok(all)
     }
 
-    /// What a thread says; `ask` is called now and then until it does.
+    /// Receives a thread's reply; `ask` is called now and then meanwhile.
     fn hear(&mut self, at: usize, ask: &mut dyn FnMut()) -> Result<Reply, RunError> {
         let mut reply = loop {
             match self.threads[at].1.recv_timeout(ASK) {
@@ -180,7 +180,7 @@ impl Threads {
     }
 
     fn say(&self, at: usize, ask: Ask) {
-        // A thread that has ended is noticed when it is heard.
+        // A thread that has ended is noticed when its reply is missing.
         let _ = self.threads[at].0.send(ask);
     }
 
@@ -192,7 +192,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Hands the books from part to part.
+    /// Passes the collector from part to part.
     fn each(
         &mut self,
         mut collected: Box<Collector>,
@@ -232,7 +232,7 @@ impl Hands for Threads {
     }
 
     fn close_window(&mut self) {
-        // Who fails here fails again at the next word.
+        // An error here recurs at the next request.
         let _ = self.all(|| Ask::Close, &mut || ());
     }
 
@@ -247,7 +247,7 @@ impl Hands for Threads {
     }
 }
 
-/// A thread with its parts, until nobody asks any more.
+/// A thread with its parts, until the requests end.
 fn work(
     prepared: &Prepared,
     parts: Vec<Part<'_>>,

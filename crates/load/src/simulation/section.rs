@@ -14,40 +14,40 @@ use crate::run::Prepared;
 use crate::runner::{RunError, ledgers};
 use crate::worker::{Identity, Order, Ties, Trouble, Worker, ties};
 
-/// Steps after which the view and the user are asked, beside the ends of seconds.
+/// Steps between polls of the view, beside the ends of seconds.
 const STEPS: u32 = 1 << 16;
-/// Instants in a row at which everybody wants to go on without time passing: then it never will.
+/// Successive steps without time passing after which it never will.
 const STUCK: u32 = 1 << 22;
 
 /// Some workers of a run in progress.
 pub(super) struct Section {
-    /// Their places in the spec.
+    /// Their indices in the spec.
     places: Vec<usize>,
     workers: Vec<Worker>,
-    /// When workers want to be stepped, and for each the entry that counts.
+    /// When workers are to be stepped, and the valid entry of each.
     wakes: BinaryHeap<Reverse<(Nanos, usize)>>,
     planned: Vec<Option<Nanos>>,
-    /// Workers that have a reason to be stepped now.
+    /// Workers to be stepped now.
     awake: Vec<usize>,
     stop: Stop,
     now: Nanos,
     stuck: u32,
 }
 
-/// How the workers of a section stand.
+/// State of a section's workers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     pub now: Nanos,
-    /// All are at the end of what they do.
+    /// All have finished.
     pub finished: bool,
-    /// All have found the depth that they searched.
+    /// All have found the depth they searched.
     pub found: bool,
-    /// Nothing of theirs is in flight.
+    /// None has I/Os in flight.
     pub drained: bool,
 }
 
 impl Told {
-    /// What is so of both.
+    /// The state of both together.
     pub fn and(self, other: Told) -> Told {
         Told {
             now: self.now.max(other.now),
@@ -58,7 +58,7 @@ impl Told {
     }
 }
 
-/// What binds workers to others, taken by the sections that they come into.
+/// Ties between workers, taken by their sections.
 pub(super) struct Bindings<'a> {
     prepared: &'a Prepared,
     ties: Vec<Ties>,
@@ -70,7 +70,7 @@ impl<'a> Bindings<'a> {
         Ok(Bindings { prepared, ties: ties(&prepared.spec), ledgers: ledgers(prepared)? })
     }
 
-    /// The workers at these places of the spec, each with its lane, about to begin.
+    /// The workers with these indices in the spec, each with its lane, about to start.
     pub fn section(
         &mut self,
         places: Vec<usize>,
@@ -107,7 +107,7 @@ impl<'a> Bindings<'a> {
 }
 
 impl Section {
-    /// An interval as its workers need it.
+    /// An empty interval for its workers.
     pub fn empty(&self) -> Box<Interval> {
         let paced = self.workers.first().is_some_and(Worker::is_paced);
         Box::new(if paced { Interval::paced() } else { Interval::new() })
@@ -122,7 +122,7 @@ impl Section {
         }
     }
 
-    /// Goes on until `tick`, or until it is asked to stop; `ask` is called now and then.
+    /// Runs until `tick`, or until told to stop; `ask` is called now and then.
     pub fn until(
         &mut self,
         tick: Nanos,
@@ -165,7 +165,7 @@ impl Section {
         }
     }
 
-    /// The step of each worker that has a reason.
+    /// Steps each worker with a reason.
     fn step_awake(&mut self, order: Order) {
         for index in self.awake.drain(..) {
             let wake = self.workers[index].step(self.now, order);
@@ -178,14 +178,14 @@ impl Section {
         }
     }
 
-    /// The window is over: from now on nothing counts but what was planned in it.
+    /// The window is over: from now on only I/Os planned in it count.
     pub fn close_window(&mut self) {
         let now = self.now;
         self.workers.iter_mut().for_each(|worker| worker.close_window(now));
         self.awake.extend(0..self.workers.len());
     }
 
-    /// Adds what was done since it was asked before, with an interval to spare.
+    /// Adds results since the last call, using a spare interval.
     pub fn collect(
         &mut self,
         collected: &mut Collector,
@@ -200,7 +200,7 @@ impl Section {
         empty
     }
 
-    /// Adds what came after the window, and says how many I/Os never came back.
+    /// Adds late results; returns how many I/Os never completed.
     pub fn give_up(&mut self, collected: &mut Collector) -> u64 {
         let mut never = 0;
         for (place, worker) in self.places.iter().zip(&mut self.workers) {
@@ -212,7 +212,7 @@ impl Section {
         never
     }
 
-    /// What went wrong since it was asked before, with the places of the workers.
+    /// Troubles since the last call, with the workers' indices.
     pub fn troubles(&mut self) -> Vec<(usize, Trouble)> {
         let each = self.places.iter().zip(&mut self.workers);
         each.filter_map(|(place, worker)| Some((*place, worker.take_trouble()?))).collect()

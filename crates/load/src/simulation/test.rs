@@ -1,4 +1,4 @@
-//! Runs without a clock, on lanes that take a fixed time.
+//! Runs without a clock, on lanes with fixed service times.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,10 +16,10 @@ use job::spec::{
     Access, Arrivals, Demand, Demands, DepthSearch, Pacing, Steady, Verify, WorkerSpec, Workload,
 };
 
-/// What is in flight on all lanes: when it is done, on which lane, and the I/O.
+/// I/Os in flight on all lanes: due time, lane, and I/O.
 type Shared = Rc<RefCell<VecDeque<(Nanos, usize, Io)>>>;
 
-/// Every I/O takes as long as every other: the first one in is the first one out.
+/// All I/Os take the same time: first in, first out.
 struct Fixed {
     number: usize,
     service: Nanos,
@@ -65,7 +65,7 @@ impl Storage for Medium {
     }
 }
 
-/// Nothing to look at; ends the run after so many seconds.
+/// No view; ends the run after this many seconds.
 pub(super) struct Ends(pub(super) u32);
 
 impl Live for Ends {
@@ -123,7 +123,7 @@ fn a_closed_loop_does_what_arithmetic_says() {
 
 #[test]
 fn the_same_seed_gives_the_same_bits_and_buffers_are_not_touched() {
-    // 2 GiB of buffers, of which not a page is used.
+    // 2 GiB of buffers, of which no page is touched.
     let mut workload = Workload::new(Access::new(1 << 20, 30.0, 100.0), 256);
     workload.pacing = Pacing::Ios { per_second: 5000.0, arrivals: Arrivals::Poisson };
     let one = run(&spec(8, &workload, 1.0, 0.5), 50_000, 99).unwrap();
@@ -136,9 +136,9 @@ fn the_same_seed_gives_the_same_bits_and_buffers_are_not_touched() {
 
 #[test]
 fn open_loops_count_from_the_plan() {
-    // One at a time takes 100 µs, and 20,000 a second are asked for: half of them cannot be done,
-    // and the queue in front grows. The other half is done in the second after the window, and
-    // waited for half a second more.
+    // One at a time takes 100 µs, and 20,000 a second are planned: half of them cannot be done, and
+    // the backlog grows. That half completes in the second after the window, and waits half a
+    // second longer on average.
     let mut workload = reads(1);
     workload.pacing = Pacing::Ios { per_second: 20_000.0, arrivals: Arrivals::Constant };
     let found = run(&spec(1, &workload, 1.0, 0.0), 100_000, 99).unwrap();
@@ -181,7 +181,7 @@ fn workers_begin_and_end_in_their_turn() {
     spec.workers[1].shift.when.delay_seconds = 0.25;
     let found = run(&spec, 100_000, 99).unwrap();
     assert_eq!((found.workers[0].ios, found.workers[0].seconds), (5000, 0.5));
-    // It looks every millisecond whether its turn has come.
+    // It checks every millisecond whether its turn has come.
     let second = &found.workers[1];
     assert!((1.249..=1.25).contains(&second.seconds), "{}", second.seconds);
     // Rates are those of the time in which it worked.
@@ -267,7 +267,7 @@ fn a_search_stands_in_no_figure_and_what_is_not_kept_ends_a_worker() {
     assert!((found.totals.seconds - 0.1).abs() < 1e-6, "{}", found.totals.seconds);
     assert_eq!(found.totals.iops.round(), 120_000.0);
     assert!(found.warnings[0].contains("all 6 I/Os"), "{:?}", found.warnings);
-    // Beside one that searches nothing it ends by itself, and its search counts.
+    // Beside one without a search it ends by itself, and its search counts.
     let mut beside = spec(2, &reads(6), 2.0, 0.0);
     beside.workers[0].workload = Arc::new(searches);
     let found = run(&beside, 100_000, 99).unwrap();
@@ -308,7 +308,7 @@ fn each_worker_may_have_a_ramp_of_its_own() {
         assert!((worker.ios as f64 - ios).abs() < 10.0, "{} of {ios}", worker.ios);
     }
     assert_eq!(result.partial, None);
-    // What is in flight when a ramp ends is no error of accounting.
+    // I/Os in flight at the end of a ramp are no accounting error.
     let little = result.checks.iter().find(|check| check.code == "H11").unwrap();
     assert_eq!(little.verdict, stats::Verdict::Pass, "{little:?}");
 }

@@ -1,5 +1,4 @@
-//! What bounds a run from outside, or disturbs it: control groups, other users of its disks, heat,
-//! distance.
+//! Limits and interference from outside: cgroups, other users of the disks, heat, NUMA distance.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +10,8 @@ use super::Witness;
 use super::moment::Moment;
 
 impl Witness {
-    /// Limits of I/O on the disks below the volumes, and what was done of them in a second. Where
-    /// it is not known which disks these are, and for targets in this process, all limits count.
+    /// I/O limits on the disks below the volumes, with the rates reached. If the disks are unknown,
+    /// and for targets in this process, all limits count.
     pub(super) fn throttles(
         &self,
         (before, after): (&Moment, Option<&Moment>),
@@ -43,7 +42,7 @@ impl Witness {
         limits.into_iter().filter_map(throttle).collect()
     }
 
-    /// Whether I/O of a volume may go to the device of a limit.
+    /// Whether I/O of a volume may reach the device of a limit.
     fn may_reach(&self, volume: usize, limit: &IoLimit) -> bool {
         let seen = &self.volumes[volume];
         match seen.file() {
@@ -51,7 +50,7 @@ impl Witness {
                 let mut numbers = file.stack.devices.iter().filter_map(os::Device::disk_number);
                 !file.stack.is_whole || numbers.any(|number| number == limit.device)
             }
-            // A target in this process may keep files.
+            // A target in this process may use files.
             None => seen.volume.transport() != "local" && self.has_targets && !seen.in_target,
         }
     }
@@ -77,14 +76,14 @@ impl Witness {
         volumes.iter().map(count).sum::<u64>() as f64 / collected.totals().seconds.max(1e-9)
     }
 
-    /// H13, as far as quotas go.
+    /// H13, for quotas.
     pub(super) fn quota(&self, before: &Moment, cpu: Option<&Cpu>) -> Option<Check> {
         let quota = before.quota.as_ref()?;
         let used = cpu.and_then(|cpu| Some(cpu.initiator_cores? + cpu.target_cores.unwrap_or(0.0)));
         verdict::quota(Some((&quota.file.display().to_string(), quota.cores)), used)
     }
 
-    /// H17, as far as disks go.
+    /// H17, for disks.
     pub(super) fn shared(
         &self,
         before: &Moment,
@@ -118,16 +117,16 @@ impl Witness {
             }
         }
         let lower = self.lowest(before, after, moved);
-        // What goes through the page cache is read and written when the kernel likes.
+        // The kernel reads and writes through the page cache when it likes.
         let buffered = self.volumes.iter().any(|seen| seen.asked.buffered);
         let disks = disks.into_values().map(|(shared, _)| shared).chain(lower);
         let disks: Vec<Shared> = disks.collect();
         if buffered { None } else { verdict::disks_shared(&disks, seconds) }
     }
 
-    /// Writes at the bottom of volumes that are only read, below a loop device or a mapper. Reads
-    /// tell nothing: arrays read what they write around. Nor do writes below the page cache, which
-    /// may be what filled a volume before.
+    /// Writes at the bottom of read-only volumes, below a loop device or a mapper. Reads prove
+    /// nothing: arrays read around writes. Nor do writes below the page cache, which may be from
+    /// filling a volume.
     fn lowest(&self, before: &Moment, after: &Moment, moved: &[[u64; 2]]) -> Vec<Shared> {
         let mut disks: BTreeMap<&str, Shared> = BTreeMap::new();
         for (index, seen) in self.volumes.iter().enumerate() {
@@ -147,7 +146,7 @@ impl Witness {
             disk.asked[0] += moved[index][0];
             disk.asked[1] += moved[index][1];
         }
-        // Another volume may lie on the same disk, nearer.
+        // Another volume may use the same disk.
         let ours = |disk: &str| {
             let mut writing = self.volumes.iter().zip(moved).filter(|(_, moved)| moved[1] > 0);
             writing.any(|(seen, _)| {
@@ -158,7 +157,7 @@ impl Witness {
         disks.into_values().filter(|it| it.asked[1] == 0 && !ours(&it.disk)).collect()
     }
 
-    /// H14: what was seen of the processors from the beginning of the window to its end.
+    /// H14: the CPUs over the window.
     pub(super) fn frequency(&self, before: &Moment, after: &Moment) -> Option<Check> {
         let glanced = self.glanced.borrow();
         let one = |(index, cpu): (usize, &usize)| {
@@ -180,7 +179,7 @@ impl Witness {
         verdict::frequency(&self.cores.iter().enumerate().map(one).collect::<Vec<_>>())
     }
 
-    /// H16: how far processors are from the disks.
+    /// H16: NUMA distance of CPUs and disks.
     pub(super) fn placement(&self) -> Option<Check> {
         let all = os::cpu::nodes();
         if all.len() < 2 {
@@ -201,7 +200,7 @@ impl Witness {
     }
 }
 
-/// What is limited in words, and as version 2 of control groups calls it.
+/// The limit in words, and its key in cgroup v2.
 fn words(of: Limited) -> (&'static str, &'static str) {
     match of {
         Limited::Reads => ("reads", "riops"),

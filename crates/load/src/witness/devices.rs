@@ -1,4 +1,4 @@
-//! What devices did in a window, and how they are set.
+//! Use and settings of devices in a window.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl Witness {
                 charged: file.stack.is_charged
                     && (file.device.is_some() || file.stack.memory().is_none()),
             });
-            // Each device once, however many volumes lie on it.
+            // Each device once, however many volumes are on it.
             let known = names.entry(name).or_default();
             let fresh = device.filter(|device| !known.contains(&device.name.as_str()));
             if let Some((device, since)) = fresh.zip(since) {
@@ -60,8 +60,8 @@ impl Witness {
         verdict::counters_agree(&devices.into_values().collect::<Vec<_>>(), process)
     }
 
-    /// Devices by their names, with the name of all that hold parts of one volume: what of it falls
-    /// on which is known only where places are even, but of all together always.
+    /// Devices by name, with the name of all that hold parts of one volume: how I/O spreads over
+    /// them is known only for uniform offsets, but always in total.
     fn groups(&self) -> BTreeMap<&str, String> {
         let mut groups: Vec<(Vec<usize>, Vec<&str>)> = Vec::new();
         for seen in &self.volumes {
@@ -84,7 +84,7 @@ impl Witness {
         groups.iter().flat_map(|group| group.1.iter().map(|name| (*name, named(group)))).collect()
     }
 
-    /// Each disk once, with its settings and what was merged in it.
+    /// Each disk once, with its settings and merge counts.
     pub(super) fn disks(&self, before: &Moment, after: Option<&Moment>) -> Vec<Disk> {
         let glanced = self.glanced.borrow();
         let mut disks: BTreeMap<&str, Disk> = BTreeMap::new();
@@ -114,7 +114,7 @@ impl Witness {
         disks.into_values().collect()
     }
 
-    /// What each device did between two moments, whoever asked it.
+    /// Use of each device between two moments, by anybody.
     pub(super) fn devices(&self, before: &Moment, after: &Moment, seconds: f64) -> Vec<DeviceUse> {
         let mut devices: BTreeMap<&str, DeviceUse> = BTreeMap::new();
         for (index, seen) in self.volumes.iter().enumerate() {

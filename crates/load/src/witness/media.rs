@@ -1,4 +1,4 @@
-//! What volumes are kept in: caches above them, data that can be reduced, flash, unlike media.
+//! Media of volumes: caches above them, data reduction, flash, mixed media.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use super::moment::Moment;
 use super::seen::Seen;
 
 impl Seen {
-    /// Memory of this process or of a target in it, in which nothing is reduced.
+    /// Memory of this process or of a target in it, without data reduction.
     fn is_memory(&self) -> bool {
         self.in_target_memory() || matches!(self.ground, Ground::Memory | Ground::Nothing)
     }
 
-    /// Memory of a target: one in this process, or one that calls the volume so.
+    /// Memory of a target: one in this process, or by its product name.
     fn in_target_memory(&self) -> bool {
         self.in_target || matches!(&self.ground, Ground::Target(product) if is_memory(product))
     }
 
-    /// What keeps it, as far as caches go. `cached` is that of volumes that go through the page
-    /// cache, and `cache_bytes` are those of the processors' largest cache.
+    /// Its medium with respect to caches. `cached` is that of volumes in the page cache, and
+    /// `cache_bytes` the size of the largest CPU cache.
     fn medium(&self, cached: Medium, cache_bytes: Option<u64>) -> Medium {
         let emulated = self.volume.emulates().is_some();
         match &self.ground {
@@ -37,7 +37,7 @@ impl Seen {
         self.file().is_some_and(is_cached) && self.volume.emulates().is_none()
     }
 
-    /// In a word that tells media apart.
+    /// A word that tells media apart.
     fn kind(&self) -> String {
         if let Some(what) = self.volume.emulates() {
             return format!("an emulated drive ({what})");
@@ -69,8 +69,8 @@ impl Seen {
     }
 }
 
-/// Whether a target calls a volume memory, as `DRUMFIRE RAM`, `LIO-ORG RAMDISK-MCP` or `SPDK Malloc
-/// disk` do.
+/// Whether a target's product name means memory, such as `DRUMFIRE RAM`, `LIO-ORG RAMDISK-MCP` or
+/// `SPDK Malloc disk`.
 fn is_memory(product: &str) -> bool {
     let product = product.to_lowercase();
     product
@@ -78,7 +78,7 @@ fn is_memory(product: &str) -> bool {
         .any(|word| ["ram", "ramdisk", "memory", "malloc"].contains(&word))
 }
 
-/// The page cache is above it, or above the file of a loop device below it.
+/// Whether it uses the page cache, or is on a loop device that does.
 fn is_cached(file: &FileGround) -> bool {
     let elsewhere = !file.stack.is_charged;
     let cached = !file.direct || file.stack.cached_disk().is_some();
@@ -103,7 +103,7 @@ fn of_file(file: &FileGround, cached: Medium, rotational: Option<bool>) -> Mediu
 }
 
 impl Witness {
-    /// H04: what is written, and read, cannot be reduced.
+    /// H04: data written and read cannot be reduced.
     pub(super) fn content(&self) -> Option<Check> {
         let one = |seen: &Seen| Data {
             name: seen.name.clone(),
@@ -113,7 +113,7 @@ impl Witness {
         verdict::content(&self.volumes.iter().map(one).collect::<Vec<_>>())
     }
 
-    /// H08: what is used is larger than caches.
+    /// H08: the working set is larger than caches.
     pub(super) fn working_set(&self) -> Option<Check> {
         let cached = self.volumes.iter().filter(|seen| seen.is_cached());
         let all_bytes = cached.map(|seen| seen.hot_bytes).sum();
@@ -146,14 +146,14 @@ impl Witness {
         verdict::distinct(&same)
     }
 
-    /// H07: flash that is written was written before. What the kernel counted until `before` tells.
+    /// H07: flash was written before. The kernel's counters until `before` tell.
     pub(super) fn preconditioning(&self, before: &Moment) -> Option<Check> {
         let mut disks: BTreeMap<&str, Flash> = BTreeMap::new();
         for (index, seen) in self.volumes.iter().enumerate() {
             let direct = seen.asked.writes && !seen.asked.buffered;
             let file = seen.file().filter(|file| direct && file.stack.memory().is_none());
             let Some(device) = file.and_then(|file| file.device.as_ref()) else { continue };
-            // What a loop device is made of has a state of its own, and so has its file.
+            // The device below a loop device has a state of its own, and so has its file.
             let flash = before.settings[index].rotational == Some(false);
             if !flash || device.has_thread() {
                 continue;

@@ -1,4 +1,4 @@
-//! What the host counts, at an instant and between two.
+//! The host's counters, at an instant and between two.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use stats::KernelThread;
 
 /// Counters at an instant.
 pub(crate) struct Moment {
-    /// Of the device under each volume.
+    /// Of the device below each volume.
     pub(super) devices: Vec<Option<DeviceCounters>>,
-    /// Of the whole disk that each of these is a part of.
+    /// Of the whole disk of each of these.
     pub(super) disks: Vec<Option<DeviceCounters>>,
     /// Of the disk at the bottom of each volume.
     pub(super) lowest: Vec<Option<DeviceCounters>>,
@@ -22,16 +22,16 @@ pub(crate) struct Moment {
     pub(super) segments: Option<[u64; 2]>,
     pub(super) settings: Vec<DeviceSettings>,
     pub(super) threads: BTreeMap<u32, (String, f64)>,
-    /// Limits of I/O, and the least quota of processors, that control groups set.
+    /// I/O limits, and the least CPU quota, of cgroups.
     pub(super) limits: Vec<IoLimit>,
     pub(super) quota: Option<CpuQuota>,
-    /// Of each processor of the run.
+    /// Of each CPU of the run.
     pub(super) paces: Vec<Pace>,
 }
 
 impl Moment {
-    /// The counters now. Those of devices first: they are held against I/Os. Each is asked once,
-    /// however many volumes lie on it.
+    /// The counters now, those of devices first, as they are compared with I/Os. Each is read once,
+    /// however many volumes are on it.
     pub(super) fn of(volumes: &[Seen], cores: &[usize]) -> Moment {
         let files = || volumes.iter().map(|seen| seen.file());
         let mut known: BTreeMap<&str, Option<DeviceCounters>> = BTreeMap::new();
@@ -64,14 +64,14 @@ impl Moment {
         }
     }
 
-    /// What the device under a volume did since then.
+    /// Use of the device below a volume since then.
     pub(super) fn until(&self, after: &Moment, volume: usize) -> Option<DeviceCounters> {
         let (before, after) = self.devices[volume].zip(after.devices[volume])?;
         Some(after.since(&before))
     }
 }
 
-/// How the disk below each volume is set. Each disk is asked once.
+/// Settings of the disk below each volume. Each disk is read once.
 fn settings_of(volumes: &[Seen]) -> Vec<DeviceSettings> {
     let mut known: BTreeMap<&str, DeviceSettings> = BTreeMap::new();
     volumes
@@ -85,18 +85,18 @@ fn settings_of(volumes: &[Seen]) -> Vec<DeviceSettings> {
         .collect()
 }
 
-/// What was seen at moments within a window.
+/// Evidence from within a window.
 #[derive(Default)]
 pub(super) struct Glanced {
-    /// Settings at its beginning.
+    /// Settings at its start.
     base: Vec<DeviceSettings>,
-    /// The last ones of each volume that were others.
+    /// The last different settings of each volume.
     pub(super) other: Vec<Option<DeviceSettings>>,
-    /// Of the processors, each time.
+    /// Of the CPUs, each time.
     pub(super) paces: Vec<Vec<Pace>>,
 }
 
-/// Frequencies are looked at no more often than this in one window.
+/// Maximum number of frequency readings in a window.
 const MOST_PACES: usize = 4096;
 
 impl Glanced {
@@ -109,7 +109,7 @@ impl Glanced {
         let now = settings_of(volumes).into_iter().zip(&self.base).zip(&mut self.other);
         now.filter(|((now, base), _)| now != *base)
             .for_each(|((now, _), other)| *other = Some(now));
-        // Where the system tells nothing, it is not asked again.
+        // Without any data at the start it is not read again.
         let tells = before.paces.iter().any(|pace| *pace != Pace::default());
         if tells && self.paces.len() < MOST_PACES {
             self.paces.push(cores.iter().map(|cpu| Pace::of(*cpu)).collect());
@@ -117,7 +117,7 @@ impl Glanced {
     }
 }
 
-/// TCP segments of the host that were sent again between two counts, 0 to 100.
+/// Retransmitted TCP segments of the host between two readings, in percent.
 pub(super) fn retransmitted(before: Option<[u64; 2]>, after: Option<[u64; 2]>) -> Option<f64> {
     let ([sent, again], [sent_then, again_then]) = (after?, before?);
     let again = again.saturating_sub(again_then) as f64;
@@ -125,15 +125,15 @@ pub(super) fn retransmitted(before: Option<[u64; 2]>, after: Option<[u64; 2]>) -
     (all > 0.0).then(|| again / all * 100.0)
 }
 
-/// Threads of the kernel below this share of a core are not worth a line.
+/// Kernel threads below this share of a core are not listed.
 const BUSY_CORES: f64 = 0.005;
-/// Most that are listed.
+/// Maximum number listed.
 const LISTED: usize = 16;
 
-/// Threads of the kernel that worked between two moments, the busiest first.
+/// Kernel threads that worked between two moments, the busiest first.
 pub(super) fn busy_threads(before: &Moment, after: &Moment, seconds: f64) -> Vec<KernelThread> {
     let used = after.threads.iter().map(|(number, (name, now))| {
-        // A thread that began meanwhile began at zero.
+        // A new thread started at zero.
         let then = before.threads.get(number).map_or(0.0, |(_, then)| *then);
         KernelThread { name: name.clone(), cores: (now - then) / seconds.max(1e-9) }
     });

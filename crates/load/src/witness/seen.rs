@@ -1,4 +1,4 @@
-//! What was seen of one volume before a run.
+//! Evidence of one volume from before a run.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use volume::{FileGround, Ground, Leaf, Looked, SAMPLES, Volume};
 use crate::run::Prepared;
 use job::spec::{Content, Workload};
 
-/// One volume, or a part of one that is made of several.
+/// A volume, or a part of a composite one.
 pub(super) struct Seen {
     pub(super) name: String,
     /// Number of the volume that it is, or is a part of.
     pub(super) whole: usize,
-    /// Its share of what is read from the volume and written to it, 0 to 1.
+    /// Its share of the volume's reads and writes, 0 to 1.
     shares: [f64; 2],
     /// Its workers, as indices into the spec's.
     pub(super) workers: Vec<usize>,
     pub(super) volume: Arc<dyn Volume>,
     pub(super) ground: Ground,
     pub(super) existence: Existence,
-    /// How a file keeps what is read.
+    /// How a file stores the data read.
     pub(super) kept: Option<Kept>,
-    /// How what is written could be reduced, if anything is written.
+    /// How written data could be reduced, if anything is written.
     pub(super) written: Option<Reducible>,
     pub(super) reads: bool,
     pub(super) asked: Asked,
     /// Bytes that may be in flight.
     pub(super) slack: u64,
-    /// All its bytes.
+    /// Total bytes.
     pub(super) bytes: u64,
     /// Bytes that may be used.
     pub(super) used_bytes: u64,
@@ -36,25 +36,25 @@ pub(super) struct Seen {
     pub(super) hot_bytes: u64,
     /// A target of this process keeps it in memory.
     pub(super) in_target: bool,
-    /// The disk at its bottom turns, as far as is known.
+    /// The disk at its bottom is rotational, as far as known.
     pub(super) turns: Option<bool>,
 }
 
-/// Blocks of files that are looked at in a whole run: a slow disk with a thousand files on it is
-/// not kept busy for minutes before.
+/// Blocks sampled of files in a whole run: a slow disk with a thousand files is not kept busy for
+/// minutes.
 const LOOKED: u32 = 1024;
 
 /// The part of a range that gets nine of ten I/Os.
 fn hot_part(workload: &Workload, bytes: u64) -> f64 {
     let access = &workload.access;
-    // A trace goes where it goes, and who also goes forward reaches all.
+    // A trace may go anywhere, and sequential workers reach everything.
     match access.trace.is_some() || access.random_percent() < 100.0 {
         true => 1.0,
         false => access.random.hot_part(bytes, bytes / access.mean_bytes().max(1.0) as u64),
     }
 }
 
-/// Blocks of each file of so many; too few tell nothing, and are none.
+/// Samples per file; too few prove nothing, and become none.
 fn looked(volumes: usize) -> u32 {
     let each = (LOOKED / volumes.clamp(1, 1 << 20) as u32).min(SAMPLES);
     if each < 16 { 0 } else { each }
@@ -94,7 +94,7 @@ impl Seen {
         let (existence, kept) =
             existence(&ground, ranges.iter().copied(), (reads, looked(volumes)));
         let used_bytes: u64 = ranges.iter().map(|(_, length)| length).sum();
-        // The widest worker's: what it leaves cold, others may use.
+        // The widest worker's: others may use what it leaves cold.
         let hot_part =
             workloads().map(|workload| hot_part(workload, used_bytes)).fold(0.0, f64::max);
         let written = workloads().filter(|workload| workload.writes());
@@ -125,7 +125,7 @@ impl Seen {
         }
     }
 
-    /// Of a volume that nothing is asked yet, or all its parts.
+    /// Of a volume without workers, or all its parts.
     pub(super) fn unasked(whole: usize, name: &str, volume: &Arc<dyn Volume>) -> Vec<Seen> {
         let bytes = volume.geometry().bytes();
         let leaves = volume.ground().leaves(bytes, vec![(0, bytes)]);
@@ -158,7 +158,7 @@ impl Seen {
         }
     }
 
-    /// Of what was read from the whole and written to it, its part.
+    /// Its part of the reads and writes of the whole.
     pub(super) fn part_of(&self, whole: [u64; 2]) -> [u64; 2] {
         [0, 1].map(|way| (whole[way] as f64 * self.shares[way]).round() as u64)
     }
@@ -171,7 +171,7 @@ impl Seen {
     }
 }
 
-/// What a volume, or a part of it, is called: a file by its path.
+/// Name of a volume or a part of it: a file's path.
 fn name(leaf: &Leaf, uri: &str) -> String {
     match &leaf.ground {
         Ground::File(file) if leaf.is_part => {
@@ -189,7 +189,7 @@ fn turns(ground: &Ground) -> Option<bool> {
     }
 }
 
-/// Ranges of start and length in ascending order, each byte once.
+/// Merged ranges of start and length in ascending order.
 fn united(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut sorted: Vec<(u64, u64)> = ranges.filter(|(_, length)| *length > 0).collect();
     sorted.sort_unstable();
@@ -205,7 +205,7 @@ fn united(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     united
 }
 
-/// Whether what a worker writes is flushed, at times or when it ends.
+/// Whether a worker's writes are flushed, at times or at its end.
 fn flushes(workload: &Workload) -> bool {
     let access = &workload.access;
     let lines = access.lines.iter().any(|line| line.flush_percent > 0.0);
@@ -221,7 +221,7 @@ fn reducible(content: &Content) -> Reducible {
     }
 }
 
-/// What several write to one volume can be reduced as far as any of it can.
+/// Combined writes can be reduced as far as any part can.
 fn more(one: Reducible, other: Reducible) -> Reducible {
     Reducible {
         compress_percent: one.compress_percent.max(other.compress_percent),
@@ -231,14 +231,14 @@ fn more(one: Reducible, other: Reducible) -> Reducible {
     }
 }
 
-/// What is memory below a file.
+/// The memory below a file.
 pub(super) fn beneath(file: &FileGround) -> Option<Beneath> {
     let memory = file.stack.memory().map(|name| Beneath::Memory(name.to_owned()));
     memory.or_else(|| file.stack.cached_disk().map(|disk| Beneath::Cached(disk.to_owned())))
 }
 
-/// Whether there are data in ranges of start and length, and how a file keeps them. Where they are
-/// read, so many blocks are looked at.
+/// Whether ranges of start and length hold data, and how a file stores it. For reads this many
+/// blocks are sampled.
 fn existence(
     ground: &Ground,
     ranges: impl IntoIterator<Item = (u64, u64)>,
@@ -285,7 +285,7 @@ fn mapped(
     kept.bytes += extents.written;
     kept.compressed += extents.compressed;
     kept.repeated += extents.repeated;
-    // Of a file with holes it is known where zeroes come from.
+    // In a file with holes the origin of zeroes is known.
     let look = most > 0 && extents.missing() == 0;
     let looked = if look { file.sample(start, length, most)? } else { Looked::default() };
     note(kept, looked);

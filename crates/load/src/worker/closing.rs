@@ -1,5 +1,5 @@
-//! The end of a worker's time: what it had in flight, or planned and not begun, is waited for, and
-//! counts with its age where that is in vain.
+//! The end of a worker's time: I/Os in flight, or planned and not begun, are waited for, and count
+//! with their age if that is in vain.
 
 use block::{Cause, Fault, Nanos};
 use stats::Interval;
@@ -8,18 +8,18 @@ use super::planned::{SOON, Upcoming};
 use super::{Worker, sooner};
 use crate::pattern::Pattern;
 
-/// For how long I/Os that were planned in a worker's time are begun after it. A lane that keeps up
-/// with its schedule needs milliseconds; one that does not would need as long as the run.
+/// How long planned I/Os are started after a worker's time. A lane that keeps up needs
+/// milliseconds; one that does not would need as long as the run.
 const CATCH_UP: Nanos = Nanos::from_secs(1);
-/// So many I/Os that never began are counted one by one; of more, one stands for several.
+/// Up to this many I/Os that never started are counted singly; beyond, one stands for several.
 const COUNTED: u64 = 1 << 20;
 
-/// So many are looked at one by one each second.
+/// This many are examined singly each second.
 const LOOKED_AT: u64 = 1024;
 
 impl Worker {
     /// Hands over the last interval of the window, which ends at `now`. From here on nothing new is
-    /// planned, and what is recorded is [what came late](Worker::give_up).
+    /// planned, and [late results](Worker::give_up) are recorded.
     #[cold]
     pub(crate) fn take_last(&mut self, now: Nanos) -> Box<Interval> {
         let paced = self.interval.paced.is_some();
@@ -32,20 +32,20 @@ impl Worker {
     /// The window ended at `now`, when the last interval was taken.
     pub(crate) fn close_window(&mut self, now: Nanos) {
         self.plan.closed = Some(now);
-        // What it does before its turn, or in its own ramp, is in no figure.
+        // I/O before its start, or in its own ramp, is in no figure.
         self.plan.unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
         self.hand_over_records(now, false);
         self.end_plan(self.planned_until(now));
     }
 
-    /// Until when I/Os are planned, as seen at `now`: a worker that has lost the way does not look
-    /// at the end of its time any more.
+    /// Until when I/Os are planned, as of `now`: a worker with a lost lane does not check the end
+    /// of its time any more.
     fn planned_until(&self, now: Nanos) -> Nanos {
         let by_turn = || self.turn.as_ref().map_or(now, |turn| turn.end_by(now));
         self.plan.until.unwrap_or_else(by_turn).min(now)
     }
 
-    /// Nothing is planned from `now` on; asked again, it stays as it is.
+    /// Nothing is planned from `now` on; a repeated call changes nothing.
     pub(super) fn end_plan(&mut self, now: Nanos) {
         if self.plan.until.is_none() {
             self.plan.until = Some(now);
@@ -54,14 +54,14 @@ impl Worker {
         }
     }
 
-    /// Whether everything has come back that was begun in its time, and all has begun that was
-    /// planned in it. Nothing more begins where the way is lost.
+    /// Whether all I/Os begun in its time are complete, and all planned ones started. On a lost
+    /// lane nothing more starts.
     pub(crate) fn is_drained(&self) -> bool {
         let begins = !self.plan.exhausted && self.plan.until.is_some() && self.trouble.is_none();
         self.is_idle() && !begins
     }
 
-    /// Begins what was planned in its time and found no place then; returns when to come again.
+    /// Starts I/Os planned in its time that were blocked; returns when to step again.
     #[cold]
     pub(super) fn start_backlog(&mut self, now: Nanos) -> Option<Nanos> {
         let until = self.plan.until.filter(|_| !self.plan.exhausted)?;
@@ -69,7 +69,7 @@ impl Worker {
             self.count_backlog(now, until);
             return None;
         }
-        // An answer after the end asks for nothing more.
+        // A completion after the end triggers no replies.
         self.plan.replies.clear();
         while !self.free.is_empty() {
             let (next, due) = match self.upcoming(until) {
@@ -88,7 +88,7 @@ impl Worker {
         Some(until + CATCH_UP)
     }
 
-    /// Counts what was planned before `until` and never began, with its age.
+    /// Counts I/Os planned before `until` that never started, with their age.
     #[cold]
     fn count_backlog(&mut self, now: Nanos, until: Nanos) {
         self.plan.replies.clear();
@@ -106,7 +106,7 @@ impl Worker {
         self.plan.exhausted = true;
     }
 
-    /// When the oldest I/O began that has no answer at `now`, or was to begin.
+    /// Start or due time of the oldest I/O without a completion at `now`.
     #[cold]
     pub(super) fn oldest(&mut self, now: Nanos) -> Option<Nanos> {
         self.mark_under_way();
@@ -115,13 +115,13 @@ impl Worker {
         sooner(starts.min(), self.due(now))
     }
 
-    /// Notes of each slot whether it is in flight.
+    /// Marks the slots in flight.
     fn mark_under_way(&mut self) {
         self.under_way.fill(true);
         self.free.iter().for_each(|index| self.under_way[*index as usize] = false);
     }
 
-    /// Since when an I/O is due that has not begun, because all that may be outstanding are.
+    /// Due time of an I/O that waits for a free slot.
     fn due(&self, now: Nanos) -> Option<Nanos> {
         let held = self.held_since();
         let planned = match (&self.pattern, &self.plan.schedule) {
@@ -137,21 +137,21 @@ impl Worker {
         sooner(held, planned).filter(|due| *due < now)
     }
 
-    /// Since when a planned I/O waits for a place where another change is in progress.
+    /// Since when a planned I/O is blocked by an overlapping change.
     fn held_since(&self) -> Option<Nanos> {
         self.plan.held.as_ref().map(|(_, due)| *due).filter(|_| self.is_paced())
     }
 
-    /// Whether what is due may wait for others to come back.
+    /// Whether due I/Os may wait for others to complete.
     fn has_backlog(&self) -> bool {
         let holds_back = self.control.as_ref().is_some_and(|control| control.holds_back());
-        // With nothing in flight it begins at once, unless the way is lost.
+        // With nothing in flight they start at once, unless the lane is lost.
         let waits = self.free.len() < self.slots.len() || self.trouble.is_some();
         !self.plan.exhausted && !holds_back && waits
     }
 
-    /// For how long I/Os that are due and have not begun have waited by `now`, all together. Of
-    /// many it is estimated: what is said too much here is said too little of what follows.
+    /// Total waiting time by `now` of due I/Os that have not started. For many it is estimated; an
+    /// error here is corrected by later calls.
     #[cold]
     pub(super) fn backlog_ns(&self, now: Nanos) -> u128 {
         let held = self.held_since().map_or(0, |due| u128::from(now.since(due).0));
@@ -172,8 +172,8 @@ impl Worker {
         held + planned
     }
 
-    /// Gives up at `now` what has no answer: nobody waits for it any more. Returns what was
-    /// recorded since the window ended, and by itself what failed by that.
+    /// Gives up I/Os without a completion at `now`. Returns the results since the end of the
+    /// window, and separately the failures of this.
     #[cold]
     pub(crate) fn give_up(&mut self, now: Nanos) -> (Box<Interval>, Interval) {
         self.count_outstanding(now);

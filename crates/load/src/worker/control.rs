@@ -1,5 +1,5 @@
-//! What steers a worker while it runs: it is asked before each I/O, told of each that is done, and
-//! may end the worker. A worker that nothing steers has none of it.
+//! Control of a worker while it runs: called before each I/O and after each completion, and may end
+//! the worker. Most workers have none.
 
 mod demands;
 mod depth;
@@ -20,27 +20,27 @@ use super::{Worker, sooner};
 use crate::pacing::Schedule;
 use job::spec::Workload;
 
-/// Why a worker ended that did not keep what was demanded.
+/// Why a worker ended that missed a demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missed {
-    /// What happened.
+    /// The reason.
     pub(crate) why: String,
-    /// The number that fio ends with.
+    /// The errno with which fio ends.
     pub(crate) errno: u32,
-    /// When.
+    /// The time.
     pub(crate) at: Nanos,
 }
 
-/// Whether the next I/O may begin.
+/// Whether the next I/O may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// It may.
+    /// Now.
     Open,
-    /// Not before this time, or not before something comes back.
+    /// Not before this time, or not before a completion.
     Shut(Option<Nanos>),
 }
 
-/// One I/O that came back.
+/// A completed I/O.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Back {
     pub(super) op: Op,
@@ -50,10 +50,10 @@ pub(super) struct Back {
     pub(super) at: Nanos,
 }
 
-/// All that steers one worker.
+/// All controls of one worker.
 #[derive(Debug)]
 pub(super) struct Control {
-    /// Its plan has begun: what is written once before it is not steered.
+    /// Its plan has started: the fill is not controlled.
     began: bool,
     think: Option<Thinking>,
     guard: Option<Guard>,
@@ -63,13 +63,13 @@ pub(super) struct Control {
 }
 
 impl Worker {
-    /// Whether it has found the depth that it searched, or searches none.
+    /// Whether it has found the depth it searches, or searches none.
     pub(crate) fn has_found(&self) -> bool {
         let searched = self.control.as_ref().and_then(|control| control.searched());
         searched.is_none_or(|searched| searched.found)
     }
 
-    /// Starts what is due; returns when to come again.
+    /// Starts due I/Os; returns when to step again.
     #[inline(never)]
     pub(super) fn start_planned(&mut self, now: Nanos) -> Option<Nanos> {
         let idle = self.is_idle();
@@ -95,7 +95,7 @@ impl Worker {
     }
 }
 
-/// Reads, writes and trims: places in a triple. A flush belongs to none.
+/// Index of reads, writes and trims. A flush has none.
 fn way(op: Op) -> Option<usize> {
     match op {
         Op::Read => Some(0),
@@ -106,7 +106,7 @@ fn way(op: Op) -> Option<usize> {
 }
 
 impl Control {
-    /// That of a workload, if anything steers it. `spins`: processor time may be spent.
+    /// The controls of a workload, if any. `spins`: CPU time may be spent.
     pub(super) fn new(workload: &Workload, spins: bool) -> Option<Box<Control>> {
         workload.is_steered().then(|| {
             Box::new(Control {
@@ -122,7 +122,7 @@ impl Control {
         })
     }
 
-    /// What binds it to the other workers of its run.
+    /// Ties it to the other workers of its run.
     pub(super) fn tie(&mut self, share: Option<(Arc<Shared>, job::spec::Flow)>, ends_alone: bool) {
         self.share = share.map(|(shared, flow)| Share::new(shared, flow));
         if let Some(depth) = &mut self.depth {
@@ -130,7 +130,7 @@ impl Control {
         }
     }
 
-    /// Its plan begins at `now`, and what is measured so much later.
+    /// Its plan starts at `now`, and the measurement after `ramp`.
     pub(super) fn begin(&mut self, now: Nanos, ramp: Nanos) {
         self.began = true;
         if let Some(think) = &mut self.think {
@@ -147,7 +147,7 @@ impl Control {
         }
     }
 
-    /// Counts an I/O that begins.
+    /// Counts an I/O that starts.
     pub(super) fn begun(&mut self, op: Op, len: u32) {
         if !self.began {
             return;
@@ -163,7 +163,7 @@ impl Control {
         }
     }
 
-    /// Counts one that was done without a fault.
+    /// Counts a successful I/O.
     pub(super) fn done(&mut self, back: Back) {
         let (Some(way), true) = (way(back.op), self.began) else { return };
         if let Some(think) = &mut self.think {
@@ -177,7 +177,7 @@ impl Control {
         self.missed = self.missed.take().or(slow).or(unmet);
     }
 
-    /// Looks at the clock, once in each step. `idle`: nothing is in flight.
+    /// Checks the clock, once per step. `idle`: nothing is in flight.
     pub(super) fn look(&mut self, now: Nanos, idle: bool) {
         if !self.began || self.is_over() {
             return;
@@ -190,7 +190,7 @@ impl Control {
         }
     }
 
-    /// Whether one more may begin while so many are in flight.
+    /// Whether one more I/O may start with this many in flight.
     pub(super) fn gate(
         &mut self,
         now: Nanos,
@@ -212,7 +212,7 @@ impl Control {
         self.share.as_mut().map_or(Gate::Open, |share| share.gate(now, idle))
     }
 
-    /// When to look again.
+    /// When to check again.
     pub(super) fn wake(&self) -> Option<Nanos> {
         let guard = self.guard.as_ref().and_then(Guard::wake);
         let wake = sooner(guard, self.depth.as_ref().and_then(Depth::wake));
@@ -224,7 +224,7 @@ impl Control {
         self.missed.is_some() || self.depth.as_ref().is_some_and(|depth| depth.over)
     }
 
-    /// Whether it lets I/Os wait that are due by the schedule.
+    /// Whether it delays I/Os that are due by the schedule.
     pub(super) fn holds_back(&self) -> bool {
         self.think.is_some() || self.share.is_some() || self.depth.is_some()
     }
@@ -236,12 +236,12 @@ impl Control {
         }
     }
 
-    /// Which demand was not kept.
+    /// The missed demand.
     pub(super) fn missed(&self) -> Option<&Missed> {
         self.missed.as_ref()
     }
 
-    /// The depth that is searched, as it is now.
+    /// The searched depth so far.
     pub(super) fn searched(&self) -> Option<SearchedDepth> {
         self.depth.as_ref().map(Depth::searched)
     }

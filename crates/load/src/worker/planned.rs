@@ -1,5 +1,4 @@
-//! The long way of a worker: what begins by the clock, by turns or with conditions, and what is
-//! compared, steered or written down.
+//! The slow path of a worker: paced, in turns or conditional I/O, verification, control and logs.
 
 use block::{Fault, Io, Nanos, Op, Plant, Tag, planted};
 
@@ -8,23 +7,23 @@ use super::verify::{Fill, changes};
 use super::{Trouble, Worker, lost};
 use crate::pattern::{Next, Pattern};
 
-/// How often another place is tried for a write that another one is in the way of.
+/// Attempts to move a write that overlaps another one.
 const TRIES: u32 = 16;
-/// When to look again for an I/O that found no place.
+/// When to retry a blocked I/O.
 pub(super) const SOON: Nanos = Nanos(20_000);
 
-/// What a worker is to do next.
+/// A worker's next action.
 pub(super) enum Upcoming {
-    /// This, counted from its planned start.
+    /// Start this, with this planned start.
     Now(Next, Nanos),
-    /// Something, but not before.
+    /// Start something, but not before.
     At(Nanos),
-    /// Nothing until something comes back, or nothing at all.
+    /// Nothing until a completion, or nothing at all.
     Nothing,
 }
 
 impl Worker {
-    /// Takes back what is done.
+    /// Takes completions.
     #[inline(never)]
     pub(super) fn finish_planned(&mut self, now: Nanos) {
         if self.free.is_empty() && !self.done.is_empty() {
@@ -85,7 +84,7 @@ impl Worker {
         }
     }
 
-    /// Starts what is due while slots are free; returns when the next one is due.
+    /// Starts due I/Os while slots are free; returns when the next one is due.
     pub(super) fn start_due(&mut self, now: Nanos) -> Option<Nanos> {
         if self.plan.full {
             self.plan.exhausted = true;
@@ -131,7 +130,7 @@ impl Worker {
 
     pub(super) fn upcoming(&mut self, now: Nanos) -> Upcoming {
         if let Some((next, due)) = self.plan.held.take() {
-            // Without a plan it begins when its place is free: the volume had no part in the wait.
+            // Without a plan it starts when unblocked: the volume had no part in the wait.
             return Upcoming::Now(next, if self.is_paced() { due } else { now });
         }
         if self.filling() {
@@ -147,7 +146,7 @@ impl Worker {
         if let Some(schedule) = &mut plan.schedule {
             let due = schedule.next();
             if due > now {
-                // Who has begun all of its I/Os does not wait until another one would be due.
+                // A worker that has started all its I/Os does not wait for the time of another.
                 plan.exhausted |= self.pattern.is_over();
                 return if plan.exhausted { Upcoming::Nothing } else { Upcoming::At(due) };
             }
@@ -183,8 +182,8 @@ impl Worker {
         }
     }
 
-    /// Makes sure that no other change of the same blocks is in flight, if data are compared:
-    /// tries other places too. `None` when all were taken.
+    /// Ensures that no other change of the same blocks is in flight, with verification: tries other
+    /// offsets, too. `None` if all were taken.
     pub(super) fn claim(&mut self, mut next: Next) -> Option<Next> {
         if !self.enter_zone(&next) {
             return None;
@@ -224,7 +223,7 @@ impl Worker {
             paced.lag.record(now.since(due).0);
             paced.missed += u64::from(due < self.plan.freed);
         }
-        // From its planned start on it is outstanding, or from when it first found no place.
+        // It is outstanding from its planned start on, or from when it was first blocked.
         self.interval.record_outstanding(1, now.since(due));
         let lent = self.lent.is_some() && op == Op::Read;
         let moves_data = matches!(op, Op::Read | Op::Write);

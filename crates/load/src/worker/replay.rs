@@ -1,4 +1,4 @@
-//! What a worker does next where it replays a trace.
+//! Next action of a worker that replays a trace.
 
 use block::Nanos;
 
@@ -6,8 +6,8 @@ use super::{Upcoming, Worker};
 use crate::pattern::Pattern;
 
 impl Worker {
-    /// The next I/O of its trace, as soon as it is due. Where I/Os have times they are planned
-    /// starts, as in an open loop; otherwise times are only the ends of pauses.
+    /// The next I/O of its trace, once due. Timed I/Os have planned starts, as in an open loop;
+    /// otherwise times only end pauses.
     pub(super) fn replay_next(&mut self, now: Nanos) -> Upcoming {
         let Pattern::Replay(stream) = &mut self.pattern else { return Upcoming::Nothing };
         let Some((next, at)) = stream.upcoming() else {
@@ -22,7 +22,7 @@ impl Worker {
         Upcoming::Now(next, if stream.is_timed() { due } else { now })
     }
 
-    /// Whether a trace says when its I/Os begin.
+    /// Whether the trace says when its I/Os start.
     pub(super) fn follows_times(&self) -> bool {
         matches!(&self.pattern, Pattern::Replay(stream) if stream.is_timed())
     }

@@ -1,4 +1,4 @@
-//! Workers in virtual time, on a lane that takes as long as the test wants.
+//! Workers in virtual time, on a lane with service times chosen by the test.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,28 +17,28 @@ const BYTES: u64 = 1 << 20;
 pub(super) const US: u64 = 1000;
 pub(super) const MS: u64 = 1_000_000;
 
-/// What a lane does wrong.
+/// Misbehaviour of a lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wrong {
     Nothing,
-    /// Some writes are acknowledged and forgotten.
+    /// Some writes are acknowledged and dropped.
     Loses,
     /// Some writes land 4 KiB further on.
     Misplaces,
-    /// Of some writes the second half is not done.
+    /// Some writes execute only their first half.
     Tears,
-    /// Some trims are acknowledged and not done.
+    /// Some trims are acknowledged and dropped.
     Keeps,
-    /// Some trims take the block behind with them.
+    /// Some trims include the next block.
     TrimsMore,
 }
 
-/// A volume in memory that answers after a time of its own.
+/// A memory volume with its own service times.
 pub(super) struct Lane {
-    /// Every I/O takes this long, and up to so much longer by chance.
+    /// Every I/O takes this long, and a random time more.
     service: Nanos,
     spread: Nanos,
-    /// Nothing ends between these.
+    /// Nothing completes between these.
     pub(super) stall: (Nanos, Nanos),
     under_way: Vec<(Nanos, Io)>,
     memory: Vec<u8>,
@@ -46,9 +46,9 @@ pub(super) struct Lane {
     wrong: Rc<Cell<Wrong>>,
     writes: u32,
     trims: u32,
-    /// Trimmed blocks read as zeroes; of the others some stay as they were.
+    /// Trimmed blocks read as zeroes; otherwise some stay as they were.
     trim_zeroes: bool,
-    /// Nothing is written behind this place.
+    /// Nothing can be written beyond this offset.
     room: u64,
 }
 
@@ -165,7 +165,7 @@ fn interval(worker: &Worker) -> Box<Interval> {
     Box::new(if worker.is_paced() { Interval::paced() } else { Interval::new() })
 }
 
-/// Fills the volume, if that is to be done; returns what was recorded.
+/// Fills the volume, if ordered; returns what was recorded.
 fn fill(worker: &mut Worker) -> Box<Interval> {
     worker.begin(Nanos(0), interval(worker));
     let mut now = Nanos(0);
@@ -190,7 +190,7 @@ pub(super) fn run(worker: &mut Worker, length: Nanos) -> Box<Interval> {
     worker.take_interval(now, last)
 }
 
-/// What H11 says of an interval.
+/// The H11 verdict of an interval.
 pub(super) fn little(done: &Interval) -> stats::Check {
     let flow = ("one".to_owned(), stats::verdict::Flow::of(done, &done.latencies()));
     let flows = stats::verdict::Flows { each: vec![flow], ..Default::default() };
@@ -231,7 +231,7 @@ fn a_queue_that_drains_is_filled_at_its_mark_and_not_before() {
         assert!(under_way > 2, "{under_way} in flight, and nothing begun");
         now = wake.unwrap().max(now + Nanos(1));
     }
-    // One filling takes as long as the slowest but two, 100 to 150 µs.
+    // One refill takes as long as the slowest but two, 100 to 150 µs.
     assert!((600..=1100).contains(&refills), "{refills}");
     let last = interval(&worker);
     let done = worker.take_interval(now, last);
@@ -262,7 +262,7 @@ fn littles_law_holds_whatever_stands_still_at_the_ends_of_a_window() {
     }
 }
 
-/// Errors that a worker could make, in the figures of one that makes none.
+/// Planted accounting errors in the figures of a correct worker.
 #[test]
 fn an_error_of_accounting_breaks_littles_law() {
     let workload = Workload {
@@ -284,13 +284,13 @@ fn an_error_of_accounting_breaks_littles_law() {
     fails(&|it| it.record_outstanding(1, Nanos(10 * US)));
     // Those in flight at the end are forgotten.
     fails(&|it| it.unsettled_ns = 0);
-    // All count from the instant that they got a place.
+    // All count from the instant that they got a slot.
     fails(&|it| it.read.latencies = it.paced.as_ref().unwrap().service.clone());
 }
 
 #[test]
 fn a_stall_is_in_the_response_time_and_not_in_the_service_time() {
-    // 10,000 I/Os a second; the lane takes 50 µs each and answers nothing for 100 ms.
+    // 10,000 I/Os a second; the lane takes 50 µs each and completes nothing for 100 ms.
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         let pacing = ios(10_000.0, arrivals);
         let workload = Workload { pacing, ..Workload::new(Access::new(512, 100.0, 100.0), 16) };
@@ -416,7 +416,7 @@ fn a_plan_begins_after_the_filling() {
 }
 
 fn verified() -> Workload {
-    // Sizes that overlap each other; a volume so small that they often do.
+    // Sizes that overlap, on a volume so small that they often do.
     let line = |size, share_percent| Line {
         share_percent,
         align_bytes: Some(4096),
@@ -435,7 +435,7 @@ fn overlapping_io_is_no_mismatch() {
     assert!(!worker.filling() && done.ios() > 5_000, "{}", done.ios());
 }
 
-/// A block that is still being written when its turn comes again is waited for: passes stay whole.
+/// A block still being written when its turn comes again is waited for: passes stay whole.
 #[test]
 fn each_place_is_written_once_a_pass_while_data_are_compared() {
     let access = Access { random: Places::Once, ..Access::new(64 << 10, 0.0, 100.0) };
@@ -453,7 +453,7 @@ fn each_place_is_written_once_a_pass_while_data_are_compared() {
     assert!(passes.iter().all(|writes| *writes == 41), "{passes:?}");
 }
 
-/// A law that wants a place twice at once cannot have it while data are compared: that is said.
+/// A distribution that repeats an offset cannot do so during verification, which is counted.
 #[test]
 fn writes_that_go_elsewhere_are_counted() {
     let random = Places::Zipf { exponent: 2.0 };
@@ -469,7 +469,7 @@ fn writes_that_go_elsewhere_are_counted() {
     assert!((0.3..1.0).contains(&share), "{share}");
 }
 
-/// What is found wrong on a lane that does something wrong.
+/// The finding on a misbehaving lane.
 fn found(lane: Lane, wrong: Wrong, workload: &Workload) -> Finding {
     lane.wrong.set(wrong);
     let mut worker = worker(lane, workload);
@@ -547,7 +547,7 @@ fn a_pattern_is_written_and_every_place_of_it_is_known() {
         assert_eq!(worker.trouble, None, "{text}");
         assert!(!worker.filling() && done.ios() > 1_000, "{}", done.ios());
     }
-    // What lands elsewhere is found by its place alone.
+    // A misplaced write is found by its offset alone.
     let finding = found(Lane::new(50 * US, 400 * US), Wrong::Misplaces, &patterned("%o"));
     assert!(matches!(finding.kind, FindingKind::Differs { .. }), "{finding}");
     let said = finding.to_string();

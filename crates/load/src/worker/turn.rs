@@ -1,7 +1,6 @@
-//! When a worker begins and ends where that is not with the run, and the flush that it ends with.
+//! A worker's own start and end, if not the run's, and its final flush.
 //!
-//! A worker without a turn of its own never gets here. One with it is told what to do by
-//! [`Turn::look`] once in each step.
+//! Workers without a turn of their own never get here. Others call [`Turn::look`] once per step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,17 +12,17 @@ use super::{Worker, sooner};
 use crate::pattern::Next;
 use job::spec::{Flow, RunSpec, WorkerSpec};
 
-/// When to look again whether others have ended.
+/// When to check again whether others have ended.
 const SOON: Nanos = Nanos::from_millis(1);
 
-/// What all workers of a run know of each other's ends.
+/// The workers' ends, shared by all workers of a run.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    /// Workers of each group that have not ended.
+    /// Running workers of each group.
     left: Vec<AtomicU32>,
     /// All are to end.
     over: AtomicBool,
-    /// That is so as soon as one has ended.
+    /// All end with the first one.
     with_first: bool,
 }
 
@@ -34,40 +33,40 @@ pub(crate) struct Turn {
     group: usize,
     after: Vec<usize>,
     delay: Nanos,
-    /// How long it lasts from its beginning on.
+    /// Its duration from its start.
     length: Option<Nanos>,
-    /// How long it lasts at most from the beginning of the run on.
+    /// Its latest end, from the start of the run.
     last: Option<Nanos>,
     flush: bool,
-    /// What it does at first is not measured.
+    /// Its ramp, which is not measured.
     ramp: Nanos,
-    /// When that is over; `None` where it is, or is that of the run.
+    /// End of its ramp; `None` if over, or the run's.
     opens: Option<Nanos>,
     state: WorkerState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WorkerState {
-    /// The run has begun at this time, and those before it have not ended.
+    /// The run started at this time, and its predecessors have not ended.
     Waits(Nanos),
-    /// It begins at this time; the run began at the second.
+    /// It starts at this time; the run started at the second.
     Begins(Nanos, Nanos),
-    /// It goes on until this time, if that is known.
+    /// It runs until this time, if known.
     Goes(Option<Nanos>),
     /// It has ended.
     Over,
 }
 
-/// What binds a worker to the others of its run.
+/// Ties of a worker to others of its run.
 #[derive(Debug, Default)]
 pub(crate) struct Ties {
-    /// When it begins and ends, where that is not with the run.
+    /// Its own start and end, if not the run's.
     pub(crate) turn: Option<Turn>,
-    /// What it shares with those of its flow.
+    /// Its flow, shared with others.
     pub(super) flow: Option<(Arc<Shared>, Flow)>,
-    /// It ends when it has measured the depth that it found: others go on without a search.
+    /// It ends after measuring the depth it found: others run without a search.
     pub(super) ends_alone: bool,
-    /// How long the run goes before what is measured.
+    /// Time before the measurement.
     pub(super) ramp: Nanos,
 }
 
@@ -87,27 +86,27 @@ fn nanos(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9) as u64)
 }
 
-/// What a worker is to do.
+/// A worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Now {
     /// Nothing before this time.
     Wait(Nanos),
-    /// Begin, and come again at this time.
+    /// Start, and check again at this time.
     Begin(Option<Nanos>),
-    /// Go on, and come again at this time.
+    /// Go on, and check again at this time.
     Go(Option<Nanos>),
-    /// The same, and what is done from now on is measured.
+    /// The same, and the measurement starts now.
     Open(Option<Nanos>),
-    /// Begin nothing new.
+    /// Start nothing new.
     End,
 }
 
-/// Whether a run goes on after its time, until its workers have made durable what they wrote.
+/// Whether a run goes on after its time, until its workers have flushed their writes.
 pub(crate) fn outlasts(spec: &RunSpec) -> bool {
     spec.workers.iter().any(|worker| worker.workload.end_flush)
 }
 
-/// The turns of the workers of a run; nobody has one where all begin and end with the run.
+/// The turns of the workers of a run; all `None` if everyone starts and ends with the run.
 fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
     let outlasts = outlasts(spec);
     let usual = |worker: &WorkerSpec| {
@@ -144,7 +143,7 @@ fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
 }
 
 impl Worker {
-    /// The same where the worker's own turn decides when it begins and ends.
+    /// The same if the worker has its own start and end.
     #[inline(never)]
     pub(super) fn begin_in_turn(&mut self, now: Nanos) -> Option<Nanos> {
         let wake = if self.trouble.is_none() { self.take_turn(now) } else { None };
@@ -166,7 +165,7 @@ impl Worker {
             Now::Begin(next) => {
                 wake = next;
                 (self.interval.start, self.counted) = (now, now);
-                // What became of its connection before is not its turn's.
+                // Connection changes before do not count in its turn.
                 self.count_connection(now);
                 self.interval.connection = Connection::default();
                 if let Some(recorder) = &mut self.recorder {
@@ -190,7 +189,7 @@ impl Worker {
         wake
     }
 
-    /// Its own ramp is over: what was recorded so far stands in no figure.
+    /// Its own ramp is over: results so far are in no figure.
     #[cold]
     fn forget_ramp(&mut self, now: Nanos) {
         self.count_connection(now);
@@ -200,8 +199,7 @@ impl Worker {
         self.interval.unsettled_ns = -self.ages_ns(now) - self.interval.before_ns as i128;
     }
 
-    /// Everything is back: what was written is made durable if that belongs to it, and the turn is
-    /// over.
+    /// All I/Os are complete: flushes if ordered, and ends the turn.
     #[cold]
     fn end_turn(&mut self, now: Nanos) {
         let Some(turn) = &mut self.turn else { return };
@@ -215,12 +213,12 @@ impl Worker {
 }
 
 impl Turn {
-    /// The run begins at `now`.
+    /// The run starts at `now`.
     pub(crate) fn start(&mut self, now: Nanos) {
         self.state = WorkerState::Waits(now);
     }
 
-    /// What to do at `now`.
+    /// The action at `now`.
     fn look(&mut self, now: Nanos) -> Now {
         if self.ends.over.load(Ordering::Acquire) {
             return Now::End;
@@ -257,7 +255,7 @@ impl Turn {
         }
     }
 
-    /// When to look again while it goes on.
+    /// When to check again while it goes on.
     fn next(&self, now: Nanos) -> Option<Nanos> {
         let end = if let WorkerState::Goes(end) = self.state { end } else { None };
         let end = sooner(end, self.opens);
@@ -267,17 +265,17 @@ impl Turn {
         }
     }
 
-    /// Whether it has not begun.
+    /// Whether it has not started.
     fn is_waiting(&self) -> bool {
         matches!(self.state, WorkerState::Waits(_) | WorkerState::Begins(..))
     }
 
-    /// `now`, or when it was to end if that was before.
+    /// `now`, or its planned end if earlier.
     pub(super) fn end_by(&self, now: Nanos) -> Nanos {
         if let WorkerState::Goes(Some(end)) = self.state { end.min(now) } else { now }
     }
 
-    /// Whether what it does is not measured: before it begins, and in a ramp of its own.
+    /// Whether its I/O is not measured: before its start, and in its own ramp.
     pub(crate) fn is_unmeasured(&self) -> bool {
         self.is_waiting() || self.opens.is_some()
     }
@@ -287,12 +285,12 @@ impl Turn {
         self.state == WorkerState::Over
     }
 
-    /// Whether a flush is to come before it ends: asked once.
+    /// Whether a flush must precede its end: true once.
     fn take_flush(&mut self) -> bool {
         !self.is_waiting() && std::mem::take(&mut self.flush)
     }
 
-    /// It has ended, and others may wait for that.
+    /// It has ended, which others may wait for.
     fn end(&mut self) {
         if self.state == WorkerState::Over {
             return;

@@ -1,5 +1,5 @@
-//! What a worker does for data that are compared: the first pass over its part of the volume, and
-//! what each read must find.
+//! Verification in a worker: the fill of its part of the volume, and the versions that reads must
+//! find.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::ledger::{Finding, Ledger};
 use crate::pattern::Next;
 use job::spec::{Part, Workload};
 
-/// What compares reads with what was written.
+/// Compares reads with written data.
 pub(super) struct Verifier {
     pub(super) ledger: Arc<Ledger>,
-    /// Share of 2³² of the reads that are compared.
+    /// Share of verified reads, of 2³².
     sample: u64,
     rng: Rng,
-    /// What the read of each slot must find at least, if it is compared.
+    /// The least versions for the read in each slot, if it is verified.
     notes: Vec<(bool, Vec<u32>)>,
     pub(super) fill: Option<Fill>,
 }
 
-/// The pass that writes everything once: the next block and the one behind the last.
+/// The fill: the next block and the end.
 pub(super) struct Fill {
     next: u64,
     end: u64,
@@ -30,7 +30,7 @@ pub(super) struct Fill {
     size: u32,
 }
 
-/// Whether other data may be there afterwards.
+/// Whether it may change data.
 pub(super) fn changes(op: Op) -> bool {
     matches!(op, Op::Write | Op::Trim | Op::WriteZeroes)
 }

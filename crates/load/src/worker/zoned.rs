@@ -1,4 +1,4 @@
-//! A worker in the zones of a device: asked for once, and reset where a full one is written anew.
+//! A worker on a zoned device: zones are read once, and full ones are reset before rewriting.
 
 use block::{Op, Rng};
 use job::spec::{Part, Workload};
@@ -7,7 +7,7 @@ use super::{Trouble, Worker};
 use crate::pattern::{Entry, Next, Pattern, Zoned};
 
 impl Worker {
-    /// The same, in the zones that its device has, if its workload says so.
+    /// The same in the zones of its device, if its workload asks for them.
     pub(crate) fn zoned(
         mut self,
         workload: &Workload,
@@ -34,7 +34,7 @@ impl Worker {
         Ok(self)
     }
 
-    /// Whether an I/O may begin in its zone, which is reset for that where it is full.
+    /// Whether an I/O may start in its zone, which is reset first if full.
     pub(super) fn enter_zone(&mut self, next: &Next) -> bool {
         let idle = self.free.len() == self.slots.len();
         let Pattern::Zoned(zoned) = &mut self.pattern else { return true };

@@ -5,7 +5,7 @@ use job::spec::{Access, Zoned as Spec};
 
 const BLOCK: u64 = 4096;
 
-/// A device of zones in memory, which is as strict as a real one.
+/// A zoned device in memory, as strict as a real one.
 struct Device {
     written: Vec<u64>,
     bytes: u64,
@@ -61,7 +61,8 @@ fn zoned(device: &Device, workload: &Workload) -> Zoned {
     Zoned::new(workload, device.zones(), all, block::Rng::new(7, 0), Part::WHOLE).unwrap()
 }
 
-/// Does I/Os, up to `depth` in flight, which end in any order. Returns how many of each kind.
+/// Runs I/Os, up to `depth` in flight, which complete in any order. Returns the number of each
+/// kind.
 fn run(device: &mut Device, zoned: &mut Zoned, depth: usize, most: u32, seed: u64) -> [u32; 2] {
     let (mut flying, mut held, mut done): (Vec<Next>, Option<Next>, _) = (Vec::new(), None, [0; 2]);
     let mut rng = block::Rng::new(seed, 1);
@@ -70,7 +71,7 @@ fn run(device: &mut Device, zoned: &mut Zoned, depth: usize, most: u32, seed: u6
         match next {
             Some(next) if next.op == Op::Read => {
                 done[0] += 1;
-                // What is in flight counts as written: the device answers one after the other.
+                // Writes in flight count as written: the device executes in order.
                 let pending = flying.iter().any(|other| other.offset == next.offset);
                 if !pending {
                     device.read(next.offset, BLOCK);
@@ -108,12 +109,12 @@ fn zones_are_filled_in_order_and_reset_when_they_are_full() {
     let mut first = zoned(&device, &workload(0.0, 0.0, Some(12)));
     assert_eq!(run(&mut device, &mut first, 8, u32::MAX, 1), [0, 12]);
     assert_eq!((&device.written[..], device.resets), (&[4 * BLOCK; 3][..], 0));
-    // Once more: each is reset when it is come to.
+    // Once more: each zone is reset when entered.
     let mut again = zoned(&device, &workload(0.0, 0.0, Some(6)));
     assert_eq!(run(&mut device, &mut again, 8, u32::MAX, 1), [0, 6]);
     let wanted = [4, 2, 4].map(|blocks: u64| blocks * BLOCK);
     assert_eq!((&device.written[..], device.resets), (&wanted[..], 2));
-    // One that was begun is gone on with.
+    // A partly written zone is continued.
     let mut on = zoned(&device, &workload(0.0, 0.0, None));
     run(&mut device, &mut on, 1, 6, 1);
     assert_eq!(device.resets, 3);
@@ -192,7 +193,7 @@ fn a_zone_whose_write_failed_is_left() {
 }
 
 proptest! {
-    /// Whatever is in flight, a strict device takes all of it.
+    /// With any I/Os in flight, a strict device accepts all of them.
     #[test]
     fn the_device_takes_every_write(
         zones in 1_usize..9,

@@ -1,4 +1,4 @@
-//! What is in flight when the window ends, against lanes of which each I/O is known.
+//! I/Os in flight at the end of the window, against lanes whose every I/O is known.
 
 use block::{Fault, Rng, splitmix};
 use stats::{Second, Verdict};
@@ -6,15 +6,15 @@ use stats::{Second, Verdict};
 use super::*;
 use crate::run::on;
 
-/// When an I/O that begins at a time on a lane comes back, if it ever does.
+/// When an I/O that begins at a time on a lane completes, if ever.
 type Law = Box<dyn FnMut(usize, Nanos) -> Option<Nanos>>;
 
-/// All that is known of the I/Os of all lanes.
+/// The true I/Os of all lanes.
 struct Truth {
     law: Law,
-    /// When each comes back, on which lane; those that never do are not here.
+    /// When each completes, on which lane; those that never do are not here.
     under_way: Vec<(Nanos, usize, Io)>,
-    /// When each began, and when it came back.
+    /// When each began and completed.
     all: Vec<(Nanos, Option<Nanos>)>,
     ready: Vec<Vec<Done>>,
     fault: Result<(), Fault>,
@@ -81,7 +81,7 @@ fn little(found: &RunResult) -> &stats::Check {
 
 const US: u64 = 1000;
 
-/// 100 µs each; on the second lane nothing comes back between these.
+/// 100 µs each; the second lane completes nothing between these times.
 fn stalls(from: Nanos, to: Option<Nanos>) -> Law {
     Box::new(move |lane, now| {
         let end = now + Nanos(100 * US);
@@ -94,17 +94,17 @@ fn a_target_that_stops_before_the_end_is_in_the_result() {
     let (stop, back) = (Nanos::from_secs(1), Nanos::from_secs(7));
     let (found, _) = run(&spec(2, &reads(4), 5.0, 0.0), stalls(stop, Some(back)));
     let [one, two] = &found.workers[..] else { panic!("two workers") };
-    // Four went in flight when it stopped, and came back at 7 s.
+    // Four were in flight when it stalled, and completed at 7 s.
     assert_eq!(two.latency_ns.max, Some(6_000_000_000));
     assert_eq!((two.ios, two.latency_ns.samples), (40_000, 40_004));
     assert_eq!(one.latency_ns.max, Some(100_000));
     assert_eq!(found.totals.latency_ns.max, two.latency_ns.max);
     assert_eq!((found.totals.errors, found.totals.waiting.ios, &found.partial), (0, 0, &None));
     assert_eq!(found.totals.latency_ns.waiting_from, None);
-    // The rate is that of what came back in the window.
+    // The rate counts completions in the window.
     assert_eq!(found.totals.ios, one.ios + two.ios);
     assert_eq!(found.totals.read.latency_ns.samples, found.totals.ios + 8);
-    // A second is never below the age of what waits in it.
+    // A second's longest is never below the age of what waits in it.
     let longest = |second: &Second| second.max_ns.unwrap() / 100_000_000;
     let rows: Vec<u64> = found.intervals.iter().map(longest).collect();
     assert_eq!(rows, [0, 10, 20, 30, 60]);
@@ -139,13 +139,13 @@ fn a_target_that_never_answers_has_latencies_all_the_same() {
     let (found, _) = run(&spec(2, &reads(4), 3.0, 1.0), stalls(Nanos(0), None));
     let two = &found.workers[1];
     assert_eq!((two.ios, two.latency_ns.samples), (0, 4));
-    // Since the beginning of the ramp.
+    // Since the start of the ramp.
     assert_eq!(two.latency_ns.max, Some(35_000_000_000));
     assert_eq!((two.mean_outstanding, two.waiting.ios), (4.0, 4));
     assert_eq!(little(&found).verdict, Verdict::Pass, "{:?}", little(&found));
 }
 
-/// What fails late is an error, and in no latency.
+/// A late failure is an error, and in no latency.
 #[test]
 fn what_fails_after_the_end_has_failed() {
     let (lanes, mut truth) = lanes(&spec(1, &reads(4), 1.0, 0.0), Box::new(|_, _| None));
@@ -156,7 +156,7 @@ fn what_fails_after_the_end_has_failed() {
     let found = Simulation::default().run(&run, lanes, &mut truth, &mut Ends(9)).unwrap();
     assert_eq!((found.totals.errors, found.totals.latency_ns.samples), (4, 0));
     assert_eq!((found.totals.waiting.ios, found.failures[0].first.t_s), (0, 3.0));
-    // Nothing says how long anything took: that is no pass.
+    // No latencies at all: that is no pass.
     assert_eq!(little(&found).verdict, Verdict::Warn, "{:?}", little(&found));
 }
 
@@ -167,7 +167,7 @@ fn paced(per_second: f64, outstanding: u32) -> Workload {
 
 #[test]
 fn the_backlog_of_an_open_loop_waits_from_its_planned_starts() {
-    // 1000 a second, of which none comes back between 1.5 s and 2.2 s.
+    // 1000 a second, none of which completes between 1.5 s and 2.2 s.
     let law = || stalls_alone(Nanos::from_millis(1500), Nanos::from_millis(2200));
     let (found, _) = run(&spec(1, &paced(1000.0, 2), 2.0, 0.0), law());
     let latency = found.totals.latency_ns;
@@ -177,7 +177,7 @@ fn the_backlog_of_an_open_loop_waits_from_its_planned_starts() {
     let mean_ms = latency.mean.unwrap() / 1e6;
     assert!((mean_ms - 0.25 * 450.0).abs() < 5.0, "{mean_ms}");
     assert!((699..=701).contains(&(latency.max.unwrap() / 1_000_000)));
-    // Outstanding are those, too, that were planned: 500 of them, growing over half a second.
+    // Planned I/Os are outstanding, too: 500 of them, growing over half a second.
     let outstanding = found.totals.mean_outstanding;
     assert!((outstanding - 125.0 / 2.0).abs() < 2.0, "{outstanding}");
     assert_eq!(little(&found).verdict, Verdict::Pass, "{:?}", little(&found));
@@ -191,7 +191,7 @@ fn a_backlog_counts_in_the_seconds_in_which_it_waits() {
     // It grows by one a millisecond from 0.5 s to 1.5 s, and is begun within 50 ms.
     let law = stalls_alone(Nanos::from_millis(500), Nanos::from_millis(1500));
     let (found, _) = run(&spec(1, &paced(1000.0, 2), 1.0, 1.0), law);
-    // From 500 to 1000 in half a second: what it waited in the ramp is in the latencies only.
+    // From 500 to 1000 in half a second: the wait in the ramp is in the latencies only.
     let outstanding = found.totals.mean_outstanding;
     assert!((375.0..405.0).contains(&outstanding), "{outstanding}");
     assert!((1490..=1500).contains(&found.totals.latency_ns.samples), "{:?}", found.totals);
@@ -206,7 +206,7 @@ fn stalls_alone(from: Nanos, to: Nanos) -> Law {
 
 #[test]
 fn a_backlog_that_nobody_catches_up_with_counts_with_its_age() {
-    // Ten times as many as can be done: 1000 of 10,000 in the window, and 1000 more after it.
+    // Ten times the capacity: 1000 of 10,000 in the window, and 1000 more after it.
     let law = Box::new(|_, now| Some(now + Nanos(1_000_000)));
     let (found, _) = run(&spec(1, &paced(10_000.0, 1), 1.0, 0.0), law);
     let (latency, paced) = (found.totals.latency_ns, found.totals.paced.unwrap());
@@ -241,7 +241,7 @@ fn a_backlog_is_none_where_a_worker_pauses_or_has_ended() {
     let law = || -> Law { Box::new(|_, now| Some(now + Nanos(100 * US))) };
     let (found, _) = run(&spec(1, &limited, 1.0, 0.0), law());
     assert_eq!((found.totals.ios, found.totals.latency_ns.samples), (50, 50));
-    // Who ends in its turn has the backlog of its turn, and no more.
+    // A worker with its own end has the backlog of its own time, and no more.
     let mut spec = spec(2, &paced(1000.0, 1), 3.0, 0.0);
     spec.workers[0].shift.when.seconds = Some(1.0);
     spec.workers[1].shift.group = 1;
@@ -254,7 +254,7 @@ fn a_backlog_is_none_where_a_worker_pauses_or_has_ended() {
     assert_eq!(little(&found).verdict, Verdict::Pass, "{:?}", little(&found));
 }
 
-/// The law of a seed: times of all orders of magnitude, with stalls of a lane now and then.
+/// A random law: times of all orders of magnitude, with occasional stalls of a lane.
 fn chance(seed: u64, lanes: usize) -> Law {
     let mut rng = Rng::new(seed, 7);
     let mut until = vec![Nanos(0); lanes];
@@ -269,8 +269,8 @@ fn chance(seed: u64, lanes: usize) -> Law {
     })
 }
 
-/// Whatever the lanes do, what is known of each I/O and what the result says agree to the
-/// nanosecond: which I/Os count, their latencies, and how many were in flight.
+/// Whatever the lanes do, the known I/Os and the result agree to the nanosecond: which I/Os count,
+/// their latencies, and how many were in flight.
 #[test]
 fn of_generated_lanes_everything_is_known() {
     for seed in 0..60_u64 {
@@ -288,7 +288,7 @@ fn of_generated_lanes_everything_is_known() {
         let given_up = to + patience(&on("null:1g", spec.clone()));
         let (mut sum, mut outstanding, mut longest, mut waiting) = (0, 0, 0, 0);
         for (start, end) in within.clone() {
-            // What comes back later than anybody waits has no answer, either.
+            // A completion after the time limit counts as none.
             waiting += u64::from(end.is_none_or(|end| end > given_up));
             let latency = end.unwrap_or(given_up).min(given_up).since(*start).0;
             sum += u128::from(latency);
@@ -314,7 +314,7 @@ fn of_generated_lanes_everything_is_known() {
     }
 }
 
-/// Of open loops it is known when their I/Os are planned, and so how many belong to the window.
+/// The planned I/Os of open loops are known, and so the number that belongs to the window.
 #[test]
 fn of_generated_open_loops_none_is_lost() {
     for seed in 0..40_u64 {

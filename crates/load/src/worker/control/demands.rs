@@ -1,18 +1,18 @@
-//! Rates and latencies that a worker must keep.
+//! Minimum rates and maximum latencies of a worker.
 
 use block::{Nanos, print_size};
 
 use super::{Back, Missed};
 use job::spec::{Demand, Demands};
 
-/// What does not count at the beginning of a worker.
+/// Settling time of a worker, which does not count.
 const SETTLING: Nanos = Nanos::from_secs(2);
-/// `EIO`, with which fio ends a job that is too slow, and `ETIMEDOUT`, of one whose I/O took too
+/// `EIO`, with which fio ends a job that is too slow, and `ETIMEDOUT` for an I/O that took too
 /// long.
 const TOO_SLOW: u32 = 5;
 pub(super) const TIMED_OUT: u32 = 110;
 
-/// Looks whether a worker keeps what is demanded.
+/// Checks a worker's demands.
 #[derive(Debug)]
 pub(super) struct Guard {
     each: [(&'static str, Demand); 3],
@@ -21,9 +21,9 @@ pub(super) struct Guard {
     from: Nanos,
     /// Bytes and I/Os of each direction.
     done: [(u64, u64); 3],
-    /// Bytes and I/Os that are in flight, those that failed among them.
+    /// Bytes and I/Os in flight, failed ones included.
     under_way: [(u64, u64); 3],
-    /// What they were at the last look, and when that was.
+    /// Their values at the last check, and its time.
     last: [Option<(Nanos, u64, u64)>; 3],
 }
 
@@ -38,13 +38,13 @@ impl Guard {
         self.from = now + ramp.max(SETTLING);
     }
 
-    /// Counts an I/O that begins.
+    /// Counts an I/O that starts.
     pub(super) fn begun(&mut self, way: usize, len: u32) {
         let (bytes, ios) = &mut self.under_way[way];
         (*bytes, *ios) = (*bytes + u64::from(len), *ios + 1);
     }
 
-    /// Counts an I/O; what it misses, if it took too long.
+    /// Counts an I/O; returns a missed latency, if any.
     pub(super) fn done(&mut self, way: usize, back: Back) -> Option<Missed> {
         let (bytes, ios) = &mut self.done[way];
         *bytes += u64::from(back.len);
@@ -55,8 +55,8 @@ impl Guard {
         (most > 0 && back.latency.0 > most).then(|| too_long(back, most, "the most that may be"))
     }
 
-    /// Looks at the rates behind an I/O, if it is time for that: as with fio a rate is one from I/O
-    /// to I/O, so that few large I/Os keep it too.
+    /// Checks the rates after an I/O, if due: as in fio from I/O to I/O, so that few large I/Os can
+    /// meet them.
     pub(super) fn look(&mut self, now: Nanos) -> Option<Missed> {
         if now < self.from {
             return None;
@@ -82,8 +82,8 @@ impl Guard {
         missed
     }
 
-    /// Looks between I/Os: a rate is missed as soon as it would be, though all that is in flight
-    /// came back at once.
+    /// Checks between I/Os: a rate is missed once it would be even if all I/Os in flight completed
+    /// now.
     pub(super) fn stalls(&self, now: Nanos) -> Option<Missed> {
         (0..self.each.len()).find_map(|way| {
             self.hopeless(way).filter(|at| now >= *at)?;
@@ -94,12 +94,12 @@ impl Guard {
         })
     }
 
-    /// When it looks next between I/Os.
+    /// When it checks next between I/Os.
     pub(super) fn wake(&self) -> Option<Nanos> {
         (0..self.each.len()).filter_map(|way| self.hopeless(way)).min()
     }
 
-    /// From when on a direction is too slow unless something comes back before.
+    /// When a direction is too slow without a completion before.
     fn hopeless(&self, way: usize) -> Option<Nanos> {
         let (at, bytes, ios) = self.last[way].filter(|_| self.under_way[way].1 > 0)?;
         let (done, under_way, demand) = (self.done[way], self.under_way[way], self.each[way].1);
@@ -138,7 +138,7 @@ fn too_slow(
     Some(Missed { why, errno: TOO_SLOW, at })
 }
 
-/// An I/O that took longer than `most`, which is called so.
+/// An I/O that took longer than the limit `most`, which is named `called`.
 pub(super) fn too_long(back: Back, most: u64, called: &str) -> Missed {
     let Back { op, offset, len, latency, at } = back;
     let (op, len) = (op.word(), print_size(len.into()));

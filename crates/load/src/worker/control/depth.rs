@@ -1,8 +1,7 @@
-//! The greatest depth at which latencies stay below a target.
+//! Searches the greatest queue depth within a latency target.
 //!
-//! From 1 on the depth is doubled until a window fails, then halved between the last that held and
-//! the first that failed. Behind a failure all that is in flight comes back before the next window
-//! begins.
+//! From 1 on the depth is doubled until a window fails, then bisected between the last that passed
+//! and the first that failed. After a failure all I/Os in flight complete before the next window.
 
 use block::Nanos;
 use stats::SearchedDepth;
@@ -11,27 +10,27 @@ use super::demands::too_long;
 use super::{Back, Missed};
 use job::spec::DepthSearch;
 
-/// Windows in a row that hold just below one that failed, before that one is tried again.
+/// Windows that must pass just below a failed depth before that is tried again.
 const STABLE: u32 = 3;
 
 /// The depth of one worker.
 #[derive(Debug)]
 pub(super) struct Depth {
     search: DepthSearch,
-    /// The workload's own.
+    /// The workload's own depth.
     most: usize,
     now: usize,
-    /// The last that held, and the first that failed.
+    /// The last that passed, and the first that failed.
     low: usize,
     high: usize,
     stable: u32,
-    /// Beginning of the window, and what came back in it: all, and too late.
+    /// Start of the window, and I/Os completed in it: all, and late ones.
     began: Nanos,
     ios: u64,
     late: u64,
-    /// Before it nothing is decided.
+    /// Nothing is decided before.
     from: Nanos,
-    /// All must come back.
+    /// All I/Os must complete first.
     drains: bool,
     found: bool,
     /// Another window follows, and the worker ends by itself.
@@ -65,7 +64,7 @@ impl Depth {
         self.open(now);
     }
 
-    /// Begins a window.
+    /// Starts a window.
     fn open(&mut self, now: Nanos) {
         (self.began, self.ios, self.late) = (now, 0, 0);
     }
@@ -74,8 +73,8 @@ impl Depth {
         self.search.percent >= 100.0
     }
 
-    /// Counts an I/O. Where all must be in time, one that is late ends the window at once, and at
-    /// a depth of 1 the search: the target cannot be met.
+    /// Counts an I/O. If all must be in time, a late one fails the window at once, and at depth 1
+    /// the search: the target cannot be met.
     pub(super) fn done(&mut self, back: Back) -> Option<Missed> {
         if self.drains || self.found {
             return None;
@@ -92,7 +91,7 @@ impl Depth {
         None
     }
 
-    /// Takes a smaller depth; false if there is none.
+    /// Lowers the depth; false at the minimum.
     fn fails(&mut self) -> bool {
         if self.now == 1 {
             return false;
@@ -146,7 +145,7 @@ impl Depth {
             self.holds();
             self.open(now);
         } else if !self.fails() {
-            // There is no smaller depth: it may hold in the next window.
+            // There is no smaller depth: it may pass in the next window.
             self.open(now);
         }
     }

@@ -1,5 +1,4 @@
-//! Workers that keep their I/Os in proportion. What they share are three counters that nobody else
-//! touches.
+//! Flows: workers that keep their I/Os in proportion, by three shared counters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,13 +9,13 @@ use block::Nanos;
 use super::Gate;
 use job::spec::{Flow, RunSpec};
 
-/// When to look again whether the others have caught up.
+/// When to check again whether the others have caught up.
 const SOON: Nanos = Nanos(20_000);
 
-/// What the workers of one flow share.
+/// Shared by the workers of one flow.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Shared {
-    /// The weights of those that take part.
+    /// Total weight of the active workers.
     weight: AtomicU64,
     /// Their I/Os.
     ios: AtomicU64,
@@ -32,7 +31,7 @@ impl Flows {
         Flows(flows.map(|flow| (flow.id, Arc::default())).collect())
     }
 
-    /// What a worker shares with others.
+    /// The shared state and a worker's flow.
     pub(in crate::worker) fn shared(&self, flow: Flow) -> (Arc<Shared>, Flow) {
         (self.0.get(&flow.id).cloned().unwrap_or_default(), flow)
     }
@@ -45,9 +44,9 @@ pub(super) struct Share {
     flow: Flow,
     /// Its own I/Os.
     ios: u64,
-    /// It takes part.
+    /// It is active.
     joined: bool,
-    /// It is beyond its share, and waits until all it has in flight is done.
+    /// It is ahead, and waits until its I/Os in flight complete.
     drains: bool,
     /// It sleeps until then.
     until: Nanos,
@@ -66,7 +65,7 @@ impl Share {
         }
     }
 
-    /// What it did is forgotten with it, so that those that go on keep their proportion.
+    /// Its I/Os are removed with it, so that the others keep their proportion.
     pub(super) fn leave(&mut self) {
         if self.joined {
             self.joined = false;
@@ -107,8 +106,8 @@ impl Share {
         }
     }
 
-    /// Whether its part of the I/Os is beyond its part of the weights. One that none has counts for
-    /// all together: the first to begin is not ahead of anybody.
+    /// Whether its part of the I/Os exceeds its part of the weights. One I/O is granted to all
+    /// together, so that the first to start is not ahead.
     fn is_ahead(&self) -> bool {
         let weight = self.shared.weight.load(Ordering::Relaxed);
         let all = self.shared.ios.load(Ordering::Relaxed).saturating_add(1);

@@ -1,4 +1,4 @@
-//! Workers that something steers, in virtual time.
+//! Controlled workers in virtual time.
 
 use super::depth::Depth;
 use super::*;
@@ -15,7 +15,7 @@ fn thinks(pause_us: u64, after_ios: u32) -> Think {
     Think { pause_us, spin_us, after_ios, after_us, counts_begun, shifts_rate }
 }
 
-/// I/Os of a second of a worker whose I/Os take 100 µs.
+/// I/Os per second of a worker whose I/Os take 100 µs.
 fn ios_of(workload: Workload) -> u64 {
     run(&mut worker(Lane::new(100 * US, 0), &workload), Nanos::from_secs(1)).ios()
 }
@@ -25,8 +25,8 @@ fn a_pause_begins_when_all_is_back() {
     // Four in turn take 400 µs, the pause 600.
     let one = ios_of(Workload { think: Some(thinks(600, 4)), ..reads(1) });
     assert!((3990..=4004).contains(&one), "{one}");
-    // What counts when it is done lets no more than one begin behind each pause, whatever the
-    // depth; what counts when it begins fills the depth.
+    // Counting completions allows one I/O after each pause, whatever the depth; counting starts
+    // fills the depth.
     let done = ios_of(Workload { think: Some(thinks(900, 1)), ..reads(4) });
     assert!((1000..=1010).contains(&done), "{done}");
     let think = Think { counts_begun: true, ..thinks(900, 4) };
@@ -50,7 +50,7 @@ fn a_pause_may_come_by_time_and_be_spent_with_work() {
         control.done(back(Nanos(number)));
     }
     assert_eq!(control.gate(Nanos(9), 1, None), Gate::Shut(None));
-    // Who spins wants to be called again at once.
+    // A spinning worker wants to be called again at once.
     assert_eq!(control.gate(Nanos(10), 0, None), Gate::Shut(Some(Nanos(10))));
     assert_eq!(control.gate(Nanos(599_999), 0, None), Gate::Shut(Some(Nanos(599_999))));
     assert_eq!(control.gate(Nanos(600_010), 0, None), Gate::Open);
@@ -72,7 +72,7 @@ fn demands(read: Demand) -> Option<Demands> {
     Some(Demands { read, write, trim, every_ms: 500 })
 }
 
-/// Runs for eight seconds at most; when it ended, and why.
+/// Runs for eight seconds at most; returns the missed demand.
 fn ended(lane: Lane, workload: &Workload) -> Option<Missed> {
     let mut worker = worker(lane, workload);
     run(&mut worker, Nanos::from_secs(8));
@@ -99,12 +99,12 @@ fn who_is_too_slow_ends_and_says_so() {
     // Two seconds do not count, then half a second does.
     assert!((2490 * MS..2600 * MS).contains(&slow.at.0), "{slow:?}");
     assert_eq!(ended(Lane::new(MS, 0), &least(990)), None);
-    // One that stalls is seen while it stalls.
+    // A stall is detected while it lasts.
     let mut stalls = Lane::new(MS, 0);
     stalls.stall = (Nanos(4000 * MS), Nanos(7000 * MS));
     let seen = ended(stalls, &least(900)).unwrap();
     assert!((4000 * MS..5000 * MS).contains(&seen.at.0), "{seen:?}");
-    // One I/O each two seconds keeps a rate that no window of half a second holds.
+    // One I/O every two seconds meets a rate that no window of half a second does.
     let seldom = Demand { bytes_per_second: 2000, ..Demand::default() };
     let slow = Lane::new(2000 * MS, 0);
     assert_eq!(ended(slow, &Workload { demands: demands(seldom), ..reads(1) }), None);
@@ -123,13 +123,12 @@ fn an_io_that_takes_too_long_ends_its_worker() {
     let missed = ended(stalls, &workload).unwrap();
     assert!(missed.why.contains("a read of 4k at byte") && missed.errno == 110, "{missed:?}");
     assert_eq!(missed.at.0 / MS, 20);
-    // Writes may take as long as they want.
+    // Writes may take any time.
     let writes = Workload::new(Access::new(4096, 0.0, 100.0), 2);
     assert_eq!(ended(Lane::new(MS, 0), &Workload { demands: demands(most), ..writes }), None);
 }
 
-/// The depth that is found where an I/O takes 100 µs for each that is in flight, and how many
-/// windows that took.
+/// The depth found if an I/O takes 100 µs per I/O in flight, and the number of windows.
 fn search(most: usize, latency_us: u64, percent: f64) -> (Result<usize, Missed>, u32) {
     let (window_us, goes_on) = (1000, false);
     let search = DepthSearch { latency_us, window_us, percent, goes_on };
@@ -165,7 +164,7 @@ fn the_greatest_depth_below_a_target_is_found() {
             assert!(windows < 15, "{windows}");
         }
     }
-    // At a depth of 1 there is nothing left to try.
+    // At depth 1 there is nothing left to try.
     let (none, _) = search(8, 50, 100.0);
     assert!(none.unwrap_err().why.contains("the target at a depth of 1 is 50000 ns"));
 }
@@ -220,7 +219,7 @@ fn workers_of_a_flow_keep_their_proportion() {
         }
         assert!(done[0] > 2_000, "{done:?}");
     }
-    // Who has ended is waited for by nobody.
+    // Nobody waits for an ended worker.
     let done = share(&[flow(1, 0), flow(1, 0)], 10, Some(8_000));
     assert_eq!(done, [8_000, 8_000]);
     assert_eq!(share(&[flow(1, 0), flow(9, 0)], 10, Some(5_000)), [5_000, 5_000]);

@@ -1,4 +1,4 @@
-//! Pauses: all that is in flight comes back, then nothing begins for a while.
+//! Think times: all I/Os in flight complete, then nothing starts for a while.
 
 use block::Nanos;
 
@@ -6,7 +6,7 @@ use super::Gate;
 use crate::pacing::Schedule;
 use job::spec::Think;
 
-/// The pauses of one worker.
+/// The think times of one worker.
 #[derive(Debug)]
 pub(super) struct Thinking {
     think: Think,
@@ -14,16 +14,16 @@ pub(super) struct Thinking {
     state: ThinkState,
     begun: u64,
     done: u64,
-    /// What had been counted when the last pause was due, and when that one ended.
+    /// The count when the last pause was due, and when that ended.
     last: u64,
     last_at: Nanos,
-    /// Something began since then.
+    /// An I/O has started since.
     fresh: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThinkState {
-    /// I/Os begin.
+    /// I/Os start.
     Goes,
     /// A pause is due, and the next one counts from here.
     Due(u64),
@@ -50,7 +50,7 @@ impl Thinking {
         self.done += 1;
     }
 
-    /// Whether the next may begin. Behind each pause one begins before another is due.
+    /// Whether the next may start. After each pause one starts before another is due.
     pub(super) fn gate(&mut self, now: Nanos, idle: bool, schedule: Option<&mut Schedule>) -> Gate {
         if self.state == ThinkState::Goes {
             let count = if self.think.counts_begun { self.begun } else { self.done };
@@ -68,7 +68,7 @@ impl Thinking {
         let ThinkState::Pauses(from, count) = self.state else { return Gate::Open };
         let after = |us: u64| from + Nanos(us * 1000);
         if self.spins && now < after(self.think.spin_us) {
-            // Who is to come again at once never sleeps, and others on the core go on.
+            // A spinning worker never sleeps, and others on the core go on.
             return Gate::Shut(Some(now));
         }
         let end = after(self.think.pause_us);
@@ -82,8 +82,8 @@ impl Thinking {
         Gate::Open
     }
 
-    /// What the next pause counts from, if one is due. I/Os that come back together are counted one
-    /// after the other: those that one pause did not need count for the next.
+    /// The count for the next pause, if one is due. Simultaneous completions are counted in turn:
+    /// those beyond one pause count towards the next.
     fn due(&self, now: Nanos, count: u64) -> Option<u64> {
         let (ios, time) = (u64::from(self.think.after_ios), Nanos(self.think.after_us * 1000));
         if time > Nanos(0) && now.since(self.last_at) >= time {

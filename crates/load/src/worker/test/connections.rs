@@ -1,9 +1,8 @@
-//! What becomes of a lane's connection is in the interval in which it happened, once.
+//! Changes of a lane's connection count once, in the interval in which they happened.
 
 use super::*;
 
-/// Loses its connection at 1 s and at 5 s, and has it again 500 ms later, after an attempt that
-/// failed.
+/// Loses its connection at 1 s and at 5 s, and reconnects 500 ms later, after a failed attempt.
 struct Unsteady(Lane);
 
 impl block::Lane for Unsteady {
@@ -54,7 +53,7 @@ fn every_interval_has_its_own_losses() {
     assert_eq!(take(1200), (1, 0, 0, 200));
     assert_eq!(take(2000), (0, 1, 1, 300));
     assert_eq!(take(5000), (1, 0, 0, 0));
-    // What comes after the last interval is not lost.
+    // Changes after the last interval are not lost.
     worker.close_window(Nanos::from_millis(5000));
     let (rest, _) = worker.give_up(Nanos::from_millis(9000));
     let rest = rest.connection;
