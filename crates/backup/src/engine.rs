@@ -1,4 +1,4 @@
-//! The three stages, each with threads of its own, and the lines between them.
+//! The three stages, each with its own threads, and the queues between them.
 //!
 //! ```text
 //! free → readers → raw → compressors → packed → writers
@@ -20,69 +20,69 @@ use crate::target::Target;
 use crate::way::{Waited, Way};
 use crate::{BackupError, source};
 
-/// How data are made smaller.
+/// Compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// LZ4; what it cannot make smaller is stored as it is.
+    /// LZ4; incompressible data are stored as they are.
     Lz4,
-    /// Not at all.
+    /// None.
     Stored,
 }
 
-/// How a backup is made.
+/// Options of a backup.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Threads that read, 1 or more; each has one read in flight.
+    /// Reader threads, 1 or more; each has one read in flight.
     pub readers: u32,
-    /// Threads that compress, 1 or more.
+    /// Compressor threads, 1 or more.
     pub compressors: u32,
-    /// Writes in flight, 1 or more: as many threads for a file, and one for a volume.
+    /// Writes in flight, 1 or more: as many threads for a file, one thread for a volume.
     pub writers: u32,
-    /// Stretches in memory in front of compression, and as many behind it; 1 or more.
+    /// Buffers before compression, and as many after it; 1 or more.
     pub buffers: u32,
-    /// Longest stretch of a source in bytes: whole blocks of 64 KiB, up to
+    /// Longest extent of a source in bytes: a multiple of 64 KiB, up to
     /// [`TRANSFER_MAX_BYTES`](crate::format::TRANSFER_MAX_BYTES).
     pub transfer_bytes: u32,
-    /// What compresses.
+    /// Compression.
     pub codec: Codec,
-    /// Sources that are files are read around the page cache where their file system can.
+    /// Reads files with `O_DIRECT` where their file system supports it.
     pub direct: bool,
 }
 
-/// A backup that came to its end.
+/// The outcome of a complete backup.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// From the first read until all was durable.
+    /// From the first read to the last flush.
     pub time: Nanos,
     /// Bytes of the sources.
     pub source_bytes: u64,
-    /// Bytes of frames, with their heads and padding.
+    /// Bytes of frames, including headers and padding.
     pub stored_bytes: u64,
     /// Stretches.
     pub frames: u64,
-    /// What each stage did with its time.
+    /// Time split of each stage.
     pub stages: [(Stage, Times); 3],
-    /// Which one limits.
+    /// The bottleneck.
     pub limit: Limit,
-    /// The processors meanwhile.
+    /// CPU use meanwhile.
     pub host: Host,
 }
 
-/// What the processors of this host did.
+/// CPU use of this host.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
-    /// Processors.
+    /// CPUs.
     pub cores: u32,
-    /// Share of all that did something, in percent; `None` where the system shows no counters.
+    /// Utilisation of all CPUs in percent; `None` if the system shows no counters.
     pub busy_percent: Option<f64>,
-    /// Processors that the three stages had, in the mean.
+    /// Mean number of CPUs used by the three stages.
     pub own_cores: f64,
 }
 
-/// How often who waits for writes looks for something more to write.
+/// Interval in which a writer with writes in flight polls for more.
 const GLANCE: Nanos = Nanos(500_000);
 
-/// A stretch of a source in memory.
+/// An extent of a source in memory.
 struct Raw {
     entry: u32,
     offset: u64,
@@ -90,7 +90,7 @@ struct Raw {
     buf: Buf,
 }
 
-/// One that is ready to be written.
+/// A frame ready to be written.
 struct Packed {
     at: u64,
     len: usize,
@@ -98,7 +98,7 @@ struct Packed {
     buf: Buf,
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared<'a> {
     entries: &'a [Entry],
     work: Work<'a>,
@@ -109,12 +109,12 @@ struct Shared<'a> {
     raw: Queue<Raw>,
     room: Queue<Buf>,
     packed: Queue<Packed>,
-    /// Where the next frame goes.
+    /// Offset of the next frame.
     next_at: AtomicU64,
     frames: AtomicU64,
     written: AtomicU64,
     listed: u64,
-    /// Tenths that were told.
+    /// Tenths reported so far.
     tenths: AtomicU32,
     progress: &'a (dyn Fn(u32) + Sync),
     stop: &'a (dyn Fn() -> bool + Sync),
@@ -122,13 +122,13 @@ struct Shared<'a> {
     failed: Mutex<Option<BackupError>>,
 }
 
-/// Keeps `entries` in `target`. `progress` hears each tenth, as a percentage; `stop` is asked
-/// before each read.
+/// Backs up `entries` to `target`. `progress` is called at each tenth with a percentage; `stop`
+/// is checked before each read.
 ///
 /// # Errors
 ///
-/// Those of the target, and [`BackupError::Stopped`]: what is there then says that it is not whole.
-/// What happens to sources is not an error, but their [`Fate`].
+/// Those of the target, and [`BackupError::Stopped`]: the target then holds an incomplete
+/// backup. What happens to sources is not an error, but their [`Fate`].
 pub fn run(
     entries: &[Entry],
     target: &Target,
@@ -180,7 +180,7 @@ fn put_head(way: &mut Way, head: &Head) -> Result<(), String> {
     way.flush()
 }
 
-/// Writes the index, and then that all is there.
+/// Writes the index, then marks the head complete.
 fn finish(
     way: &mut Way,
     entries: &[Entry],
@@ -226,7 +226,7 @@ fn full(target: &Target, wanted: u64, kept: u64) -> BackupError {
     BackupError::Full { name, wanted, kept, capacity }
 }
 
-/// Runs all threads to their ends.
+/// Runs all threads until they end.
 fn stages(shared: &Shared) -> Result<[(Stage, Times); 3], BackupError> {
     let options = &shared.options;
     let all = std::thread::scope(|scope| {
@@ -296,7 +296,7 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// Lets all threads go.
+    /// Ends all queues.
     fn end(&self) {
         self.free.end();
         self.raw.end();
@@ -309,7 +309,7 @@ impl<'a> Shared<'a> {
         self.end();
     }
 
-    /// So many bytes of sources more are written.
+    /// Adds `bytes` of sources to the progress.
     fn tell(&self, bytes: u64) {
         let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let tenth = (u128::from(written) * 10 / u128::from(self.listed.max(1))).min(10) as u32;
@@ -334,7 +334,7 @@ fn read(shared: &Shared, watch: &mut Watch) {
             Err(why) => {
                 entry.note(Fate::Unreadable(why));
                 shared.work.cut(part.entry);
-                // The buffer went with the read that failed: another takes its place.
+                // The failed read kept the buffer: replace it.
                 let Ok(buf) = Buf::new(shared.options.transfer_bytes as usize) else { return };
                 (buf, 0)
             }
@@ -346,7 +346,7 @@ fn read(shared: &Shared, watch: &mut Watch) {
         entry.read_bytes.fetch_add(len as u64, Ordering::Relaxed);
         watch.worked();
         if len == 0 {
-            // It takes as many as there are.
+            // It has room for all buffers.
             let _ = shared.free.give(buf);
             continue;
         }
@@ -359,7 +359,7 @@ fn read(shared: &Shared, watch: &mut Watch) {
     watch.worked();
 }
 
-/// Reads a part, and sees at its end whether the file has grown.
+/// Reads a part, and checks at its end whether the file has grown.
 fn read_part(
     entry: &Entry,
     part: &Part,
@@ -422,7 +422,7 @@ fn pack(shared: &Shared, watch: &mut Watch) {
         shared.frames.fetch_add(1, Ordering::Relaxed);
         watch.worked();
         let packed = Packed { at: frame.at, len: whole, source_bytes: raw.len as u64, buf: out };
-        // It takes as many as there are.
+        // It has room for all buffers.
         if shared.free.give(raw.buf).is_err() || shared.packed.give(packed).is_err() {
             return;
         }
@@ -442,7 +442,7 @@ fn write(shared: &Shared, watch: &mut Watch) {
     }
 }
 
-/// Writes one after the other; other threads do the same.
+/// Writes one frame after the other with system calls.
 fn write_calls(shared: &Shared, watch: &mut Watch, mut way: Way) -> Result<(), String> {
     while let Some(packed) = shared.packed.take() {
         watch.starved();
@@ -457,7 +457,7 @@ fn write_calls(shared: &Shared, watch: &mut Watch, mut way: Way) -> Result<(), S
     Ok(())
 }
 
-/// Keeps as many writes in flight as there may be.
+/// Keeps the volume's write queue full.
 fn write_lane(shared: &Shared, watch: &mut Watch, lane: &mut Waited) -> Result<(), String> {
     let places = shared.options.writers as usize;
     let mut done = Vec::new();
@@ -487,7 +487,7 @@ fn write_lane(shared: &Shared, watch: &mut Watch, lane: &mut Waited) -> Result<(
     }
 }
 
-/// A write, which remembers the bytes of its source in its tag.
+/// A write; its tag holds the source's bytes.
 fn io(packed: Packed) -> Io {
     let Packed { at, len, source_bytes, buf } = packed;
     let (len, buf) = (len as u32, Some(buf));

@@ -1,6 +1,6 @@
-//! The bytes of a backup: a head, frames, and an index behind them. Every part is whole blocks of
-//! [`ALIGN`] bytes or more, carries the backup's identity and a checksum, and says where it lies:
-//! what an older backup left on the same volume, or a write that went astray, is told.
+//! The format of a backup: a head, frames, and an index. Every part is aligned to [`ALIGN`]
+//! bytes or more, and carries the backup's identity, a checksum and its own offset: these detect
+//! remains of an older backup on the same volume and misdirected writes.
 //!
 //! ```text
 //! | head | frame | frame | … | index |
@@ -16,13 +16,13 @@ use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 /// Least alignment of all parts, in bytes; volumes with longer blocks have theirs.
 pub const ALIGN: usize = 4096;
-/// Bytes of a head that mean something.
+/// Bytes of a head in use.
 const HEAD_BYTES: usize = 96;
-/// Bytes in front of the data of a frame.
+/// Bytes of a frame's header.
 pub const FRAME_HEAD_BYTES: usize = 64;
-/// Longest stretch of a source in a frame, in bytes.
+/// Longest extent of a source in a frame, in bytes.
 pub const TRANSFER_MAX_BYTES: u32 = 16 << 20;
-/// Most entries of an index: what is read from a damaged one ends here.
+/// Most entries of an index: bounds memory if it is damaged.
 pub const ENTRIES_MAX: u32 = 1 << 24;
 /// Longest path, in bytes (`PATH_MAX` of Linux).
 const PATH_MAX_BYTES: usize = 4096;
@@ -35,7 +35,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
 }
 
-/// `bytes` rounded up to whole blocks of `align`.
+/// `bytes` rounded up to a multiple of `align`.
 pub fn padded(bytes: usize, align: usize) -> usize {
     bytes.next_multiple_of(align)
 }
@@ -43,28 +43,28 @@ pub fn padded(bytes: usize, align: usize) -> usize {
 /// The first block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Drawn for each backup.
+    /// Random per backup.
     pub id: u64,
-    /// Everything is there.
+    /// The backup is complete.
     pub complete: bool,
-    /// Bytes that all parts are multiples of.
+    /// Alignment of all parts in bytes.
     pub align: u32,
-    /// Longest stretch of a source in a frame.
+    /// Longest extent of a source in a frame.
     pub transfer_bytes: u32,
     /// Frames.
     pub frames: u64,
     /// Bytes of the sources in them.
     pub source_bytes: u64,
-    /// First byte of the index: frames end there.
+    /// Offset of the index, and end of the frames.
     pub index_at: u64,
-    /// Its length.
+    /// Length of the index.
     pub index_bytes: u64,
-    /// Its checksum.
+    /// Checksum of the index.
     pub index_crc: u32,
 }
 
 impl Head {
-    /// Writes it to the front of `block`, and zeroes behind it.
+    /// Encodes it into `block`, and zeroes the rest.
     pub fn put(&self, block: &mut [u8]) {
         block.fill(0);
         block[..16].copy_from_slice(MAGIC);
@@ -82,21 +82,21 @@ impl Head {
         put32(block, HEAD_BYTES - 4, crc);
     }
 
-    /// Reads it.
+    /// Decodes it.
     ///
     /// # Errors
     ///
-    /// In words, when it is none, of another version or damaged.
+    /// Why it is invalid: no head, another version or damage.
     pub fn take(block: &[u8]) -> Result<Head, String> {
         if block.len() < HEAD_BYTES || &block[..16] != MAGIC {
-            return Err("there is no backup".to_owned());
+            return Err("no backup found".to_owned());
         }
         let version = get32(block, 16);
         if version != VERSION {
-            return Err(format!("a backup of version {version}; this program reads {VERSION}"));
+            return Err(format!("the backup has version {version}: this program reads {VERSION}"));
         }
         if checksum(&block[..HEAD_BYTES - 4]) != get32(block, HEAD_BYTES - 4) {
-            return Err("its head is damaged: its checksum is wrong".to_owned());
+            return Err("the head is damaged: checksum mismatch".to_owned());
         }
         let head = Head {
             complete: get32(block, 20) == 1,
@@ -112,33 +112,33 @@ impl Head {
         let sane = head.align.is_power_of_two()
             && (ALIGN as u32..=1 << 16).contains(&head.align)
             && (1..=TRANSFER_MAX_BYTES).contains(&head.transfer_bytes);
-        if sane { Ok(head) } else { Err("its head makes no sense".to_owned()) }
+        if sane { Ok(head) } else { Err("the head is invalid".to_owned()) }
     }
 }
 
-/// What stands in front of the data of a frame.
+/// Header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
-    /// The backup's.
+    /// Identity of the backup.
     pub id: u64,
-    /// Where the frame lies in the target.
+    /// Offset of the frame in the target.
     pub at: u64,
-    /// Which entry of the index.
+    /// Number of the entry in the index.
     pub entry: u32,
-    /// First byte in the source.
+    /// Offset in the source.
     pub offset: u64,
     /// Bytes of the source.
     pub source_bytes: u32,
-    /// Bytes behind this head.
+    /// Bytes after this header.
     pub stored_bytes: u32,
-    /// They are compressed.
+    /// The data are compressed.
     pub compressed: bool,
-    /// Checksum of the bytes of the source.
+    /// Checksum of the source's bytes.
     pub crc: u32,
 }
 
 impl FrameHead {
-    /// Writes it to the front of `frame`.
+    /// Encodes it into `frame`.
     pub fn put(&self, frame: &mut [u8]) {
         let head = &mut frame[..FRAME_HEAD_BYTES];
         head.fill(0);
@@ -155,17 +155,17 @@ impl FrameHead {
         put32(head, FRAME_HEAD_BYTES - 4, crc);
     }
 
-    /// Reads that of the frame at `at` of the backup of `head`.
+    /// Decodes the header of the frame at `at` of the backup of `head`.
     ///
     /// # Errors
     ///
-    /// In words, when it is damaged, of another backup or from elsewhere.
+    /// Why it is invalid: damaged, misplaced or of another backup.
     pub fn take(bytes: &[u8], at: u64, head: &Head) -> Result<FrameHead, String> {
         if bytes.len() < FRAME_HEAD_BYTES || &bytes[..4] != FRAME_MAGIC {
-            return Err("there is no frame".to_owned());
+            return Err("no frame found".to_owned());
         }
         if checksum(&bytes[..FRAME_HEAD_BYTES - 4]) != get32(bytes, FRAME_HEAD_BYTES - 4) {
-            return Err("the head of a frame is damaged".to_owned());
+            return Err("the header of a frame is damaged".to_owned());
         }
         let found = FrameHead {
             compressed: get32(bytes, 4) == 1,
@@ -181,7 +181,7 @@ impl FrameHead {
             return Err("a frame of another backup".to_owned());
         }
         if found.at != at {
-            return Err(format!("a frame that belongs to {}", found.at));
+            return Err(format!("a misplaced frame, written for offset {}", found.at));
         }
         if found.source_bytes > head.transfer_bytes || found.stored_bytes > head.transfer_bytes {
             return Err("a frame longer than a transfer".to_owned());
@@ -189,41 +189,41 @@ impl FrameHead {
         Ok(found)
     }
 
-    /// Bytes of the frame, head and padding included.
+    /// Bytes of the frame, with header and padding.
     pub fn whole_bytes(&self, align: usize) -> usize {
         padded(FRAME_HEAD_BYTES + self.stored_bytes as usize, align)
     }
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
     File,
     /// A folder, which may be empty.
     Folder,
-    /// A symbolic link, and where it leads.
+    /// A symbolic link, and its target.
     Link(PathBuf),
     /// A volume, kept as a file.
     Volume,
-    /// Something that was listed and gone, or refused, when its turn came: nothing of it was kept.
+    /// It was listed, then gone or unreadable: not backed up.
     Absent,
 }
 
-/// A file, folder or link, as it was kept.
+/// A file, folder or link in a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
-    /// Below the place of a restore.
+    /// Relative to the folder of a restore.
     pub path: PathBuf,
     /// Permissions.
     pub mode: u32,
-    /// Bytes that were kept of it.
+    /// Bytes backed up.
     pub bytes: u64,
 }
 
-/// Writes the index.
+/// Encodes the index.
 pub fn put_index(entries: &[Kept]) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend((entries.len() as u32).to_le_bytes());
@@ -247,21 +247,21 @@ pub fn put_index(entries: &[Kept]) -> Vec<u8> {
     out
 }
 
-/// Reads the index.
+/// Decodes the index.
 ///
 /// # Errors
 ///
-/// In words, when it is cut, or a path leads out of the place of a restore.
+/// Why it is invalid: truncated, or a path outside the folder of a restore.
 pub fn take_index(bytes: &[u8]) -> Result<Vec<Kept>, String> {
     let mut rest = bytes;
     let mut next = |len: usize| -> Result<&[u8], String> {
-        let (taken, left) = rest.split_at_checked(len).ok_or("the index is cut")?;
+        let (taken, left) = rest.split_at_checked(len).ok_or("the index is truncated")?;
         rest = left;
         Ok(taken)
     };
     let count = get32(next(4)?, 0);
     if count > ENTRIES_MAX {
-        return Err("the index makes no sense".to_owned());
+        return Err("the index is invalid".to_owned());
     }
     let mut entries = Vec::new();
     for _ in 0..count {
@@ -277,7 +277,7 @@ pub fn take_index(bytes: &[u8]) -> Result<Vec<Kept>, String> {
         };
         let (path, link) = (text()?, text()?);
         if !stays_below(&path) {
-            return Err(format!("the index has a path that leads elsewhere: {}", path.display()));
+            return Err(format!("the index has a path outside its folder: {}", path.display()));
         }
         let kind = match kind {
             0 => Kind::File,
@@ -285,14 +285,14 @@ pub fn take_index(bytes: &[u8]) -> Result<Vec<Kept>, String> {
             2 => Kind::Link(link),
             3 => Kind::Volume,
             4 => Kind::Absent,
-            _ => return Err("the index has an entry of no known kind".to_owned()),
+            _ => return Err("the index has an entry of an unknown kind".to_owned()),
         };
         entries.push(Kept { kind, path, mode, bytes: kept });
     }
     Ok(entries)
 }
 
-/// Whether a path has plain names alone.
+/// Whether a path has only plain components.
 fn stays_below(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -360,7 +360,9 @@ mod test {
         let mut bytes = vec![0; 4096];
         frame.put(&mut bytes);
         assert_eq!(FrameHead::take(&bytes, 4096, &head()), Ok(frame));
-        assert!(FrameHead::take(&bytes, 8192, &head()).unwrap_err().contains("belongs to 4096"));
+        assert!(
+            FrameHead::take(&bytes, 8192, &head()).unwrap_err().contains("written for offset 4096")
+        );
         let other = Head { id: 8, ..head() };
         assert!(FrameHead::take(&bytes, 4096, &other).unwrap_err().contains("another backup"));
         let short = Head { transfer_bytes: 64, ..head() };

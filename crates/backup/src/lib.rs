@@ -1,9 +1,8 @@
-//! Keeps database files in one file or volume: many are read in parallel, compressed, and written,
-//! and each stage says how long it waited for the others. What was written can be
-//! [read back](restore()).
+//! Backs up database files to one file or volume: reads many in parallel, compresses and writes
+//! them, and reports how long each stage waited for the others. [`restore()`] reads it back.
 //!
-//! Files are read as they are at that moment: a database that goes on needs its own means to make
-//! that consistent, as PostgreSQL has `pg_backup_start`.
+//! Files are read as they are at that moment: a running database needs its own means to make
+//! them consistent, as PostgreSQL has `pg_backup_start`.
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -24,62 +23,60 @@ pub use crate::source::{Entry, Fate, FileId, add_volume, list};
 pub use crate::stage::{Limit, Stage, Times, limit};
 pub use crate::target::Target;
 
-/// Why a backup did not come to its end.
+/// Why a backup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// A source that was named cannot be read.
+    /// A named source cannot be read.
     #[error("{path}: {error}", path = path.display())]
     Source {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: io::Error,
     },
     /// The target cannot be written or read.
     #[error("{name}: {why}")]
     Target {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Why.
+        /// What failed.
         why: String,
     },
-    /// The target is a file that is there already.
+    /// The target is a file that exists.
     #[error(
-        "{path} is there already: give --replace if it may be overwritten",
+        "{path} exists: give --replace to overwrite it",
         path = .0.display()
     )]
     Exists(PathBuf),
     /// The volume is too small.
-    #[error(
-        "{name} is full: of {wanted} bytes of sources {kept} were written to its {capacity} bytes"
-    )]
+    #[error("{name} of {capacity} bytes is full: {kept} of {wanted} bytes of sources were written")]
     Full {
-        /// Which.
+        /// Its name.
         name: String,
         /// Bytes of the sources.
         wanted: u64,
-        /// Of them written.
+        /// Bytes of them written.
         kept: u64,
-        /// Of the target.
+        /// Bytes of the target.
         capacity: u64,
     },
-    /// There are more files than an index holds.
+    /// More files than an index holds.
     #[error("more than {max} files and folders", max = format::ENTRIES_MAX)]
     TooMany,
-    /// What is there is no whole backup.
+    /// There is no complete backup.
     #[error("{name}: {why}")]
     Unusable {
-        /// Where.
+        /// Its name.
         name: String,
         /// What is wrong.
         why: String,
     },
-    /// What is restored would take the place of something.
+    /// A restore would overwrite something.
     #[error("{path}: {error}", path = path.display())]
     Place {
-        /// Where it was to be.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         error: io::Error,
     },
     /// The user has stopped it.

@@ -1,42 +1,43 @@
-//! A line between two stages: it has a limit, and whoever waits at either end is told for how long.
+//! A bounded queue between two stages, which measures how long both ends waited.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Things that go from the threads of one stage to those of the next, in order.
+/// Passes items from the threads of one stage to those of the next, in order.
 pub struct Queue<T> {
     state: Mutex<QueueState<T>>,
-    /// There is something, or nothing will come any more.
+    /// There is an item, or no more will come.
     news: Condvar,
-    /// There is room, or nothing is taken any more.
+    /// There is room, or no more are taken.
     room: Condvar,
 }
 
 struct QueueState<T> {
     items: VecDeque<T>,
     limit: usize,
-    /// Threads that may still put something in.
+    /// Threads that may still give items.
     givers: usize,
-    /// Nothing goes in or comes out any more.
+    /// The queue has ended.
     ended: bool,
 }
 
 impl<T> Queue<T> {
-    /// Of at most `limit` things, which `givers` threads put in.
+    /// A queue of at most `limit` items, given by `givers` threads.
     pub fn new(limit: usize, givers: usize) -> Queue<T> {
         let state =
             QueueState { items: VecDeque::with_capacity(limit), limit, givers, ended: false };
         Queue { state: Mutex::new(state), news: Condvar::new(), room: Condvar::new() }
     }
 
-    /// One that holds these from the start, and is never [closed](Self::leave).
+    /// A queue of these items, which is never [closed](Self::leave).
     pub fn filled(items: Vec<T>) -> Queue<T> {
         let queue = Queue::new(items.len(), 1);
         queue.lock().items.extend(items);
         queue
     }
 
-    /// Puts something in, and waits while it is full. Gives it back where all has ended.
+    /// Appends an item, and waits while the queue is full. Gives it back if the queue has
+    /// ended.
     pub fn give(&self, item: T) -> Result<(), T> {
         let mut state = self.lock();
         while state.items.len() >= state.limit && !state.ended {
@@ -50,7 +51,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes the first, and waits for one. `None` when nothing will come any more.
+    /// Takes the first item, and waits for one. `None` if no more will come.
     pub fn take(&self) -> Option<T> {
         let mut state = self.lock();
         loop {
@@ -68,7 +69,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes the first, if there is one now.
+    /// Takes the first item, if there is one now.
     pub fn take_now(&self) -> Option<T> {
         let mut state = self.lock();
         let item = if state.ended { None } else { state.items.pop_front() };
@@ -78,14 +79,14 @@ impl<T> Queue<T> {
         item
     }
 
-    /// A thread that put things in has ended.
+    /// A giving thread has ended.
     pub fn leave(&self) {
         let mut state = self.lock();
         state.givers = state.givers.saturating_sub(1);
         self.news.notify_all();
     }
 
-    /// All has ended: who waits is let go.
+    /// Ends the queue and wakes all waiters.
     pub fn end(&self) {
         self.lock().ended = true;
         self.news.notify_all();

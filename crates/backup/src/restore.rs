@@ -1,5 +1,5 @@
-//! Reads a backup to its end: each part is held against its checksum, all of them against the
-//! index, and files are made of them if that is wanted.
+//! Reads a whole backup: verifies each frame's checksum and the totals of the index, and
+//! restores the files if wanted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -14,43 +14,43 @@ use crate::format::{FRAME_HEAD_BYTES, FrameHead, Head, Kept, Kind, checksum, pad
 use crate::target::Target;
 use crate::way::Way;
 
-/// Bytes that are read at once, at least.
+/// Least bytes per read.
 const WINDOW_BYTES: usize = 4 << 20;
 /// Longest index, in bytes.
 const INDEX_MAX_BYTES: u64 = 1 << 30;
-/// Damages that are told one by one.
+/// Damages listed singly.
 const DAMAGES_MAX: usize = 20;
-/// Files that are open at once.
+/// Most open files.
 const OPEN_MAX: usize = 64;
 
-/// What was found.
+/// The outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
     /// From the first read to the end.
     pub time: Nanos,
     /// Files and volumes.
     pub files: u64,
-    /// Frames that are right.
+    /// Good frames.
     pub frames: u64,
     /// Bytes of sources in them.
     pub source_bytes: u64,
-    /// The first of what is wrong.
+    /// The first damages.
     pub damages: Vec<Damage>,
-    /// How much is wrong in all: frames, and files with too few or too many bytes.
+    /// Number of all damages: frames, and files with too few or too many bytes.
     pub damaged: u64,
 }
 
-/// Something that is not as it was written.
+/// A damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where: a byte of the target, or a path.
+    /// Place: an offset in the target, or a path.
     pub at: String,
-    /// What.
+    /// What is wrong.
     pub what: String,
 }
 
 impl Checked {
-    /// Holds the bytes that were found of each file against those that were kept.
+    /// Compares the bytes found of each file with those of the index.
     fn count(&mut self, entries: &[Kept], found: &[u64]) {
         for (entry, found) in entries.iter().zip(found) {
             self.files += u64::from(matches!(entry.kind, Kind::File | Kind::Volume));
@@ -69,12 +69,12 @@ impl Checked {
     }
 }
 
-/// Reads all of a backup. With `into`, a folder that is made if there is none, its files are made
-/// there; none takes the place of another. What is damaged is told, and what is not is restored.
+/// Verifies a backup. With `into`, a folder that is created if missing, also restores its files
+/// there, and overwrites none. Damages are reported; everything else is restored.
 ///
 /// # Errors
 ///
-/// Those of the target and the folder, that there is no whole backup, and
+/// Those of the target and the folder, that there is no complete backup, and
 /// [`BackupError::Stopped`].
 pub fn restore(
     target: &Target,
@@ -105,7 +105,7 @@ pub fn restore(
             let here = at + next as u64;
             let frame = match FrameHead::take(&buf[next..len], here, &head) {
                 Ok(frame) if next + frame.whole_bytes(align) <= len => frame,
-                // The rest of it comes with the next window, unless it is cut.
+                // The rest comes with the next window, unless the backup is truncated.
                 Ok(_) if next > 0 => break,
                 Ok(_) => {
                     checked.tell(here, "a frame that reaches into the index");
@@ -147,17 +147,19 @@ fn open(target: &Target, way: &mut Way, held: u64) -> Result<(Head, Vec<Kept>), 
     let unusable = |why: String| BackupError::Unusable { name: target.name().to_owned(), why };
     let first = target.align();
     if held < first as u64 {
-        return Err(unusable("there is no backup".to_owned()));
+        return Err(unusable("no backup found".to_owned()));
     }
     let block = way.read(0, Buf::new(first)?, first).map_err(|why| target.fail(why))?;
     let head = Head::take(&block).map_err(unusable)?;
     if !head.complete {
-        return Err(unusable("the backup did not come to its end".to_owned()));
+        return Err(unusable("the backup is incomplete: it was stopped or failed".to_owned()));
     }
     let align = head.align as usize;
     let end = head.index_at.saturating_add(padded(head.index_bytes as usize, align) as u64);
     if end > held || head.index_bytes > INDEX_MAX_BYTES || align < first {
-        return Err(unusable(format!("the backup is cut: its index ends at {end} of {held}")));
+        return Err(unusable(format!(
+            "the backup is truncated: its index ends at {end} of {held} bytes"
+        )));
     }
     let mut index = Vec::with_capacity(head.index_bytes as usize);
     let mut buf = Buf::new(WINDOW_BYTES)?;
@@ -170,13 +172,13 @@ fn open(target: &Target, way: &mut Way, held: u64) -> Result<(Head, Vec<Kept>), 
     }
     index.truncate(head.index_bytes as usize);
     if checksum(&index) != head.index_crc {
-        return Err(unusable("its index is damaged: its checksum is wrong".to_owned()));
+        return Err(unusable("the index is damaged: checksum mismatch".to_owned()));
     }
     let entries = take_index(&index).map_err(unusable)?;
     Ok((head, entries))
 }
 
-/// The next place in a window where a frame begins, from `from` on.
+/// The offset of the next frame in a window, at or after `from`.
 fn next_head(window: &[u8], from: usize, at: u64, head: &Head) -> usize {
     let begins =
         |place: &usize| FrameHead::take(&window[*place..], at + *place as u64, head).is_ok();
@@ -184,40 +186,40 @@ fn next_head(window: &[u8], from: usize, at: u64, head: &Head) -> usize {
     { places }.find(begins).unwrap_or(window.len())
 }
 
-/// The bytes of the source in a frame.
+/// The source's bytes in a frame.
 fn unpack<'a>(
     frame: &FrameHead,
     data: &'a [u8],
     unpacked: &'a mut [u8],
     entries: &[Kept],
 ) -> Result<&'a [u8], String> {
-    let entry = entries.get(frame.entry as usize).ok_or("a frame of no known file")?;
+    let entry = entries.get(frame.entry as usize).ok_or("a frame of an unknown file")?;
     let len = frame.source_bytes as usize;
     let bytes = if frame.compressed {
         match lz4_flex::block::decompress_into(data, &mut unpacked[..len]) {
             Ok(found) if found == len => &unpacked[..len],
-            _ => return Err(format!("{} is damaged: not to be unpacked", entry.path.display())),
+            _ => return Err(format!("{} is damaged: decompression failed", entry.path.display())),
         }
     } else if data.len() == len {
         data
     } else {
-        return Err(format!("{} is damaged: a frame of another length", entry.path.display()));
+        return Err(format!("{} is damaged: a frame has the wrong length", entry.path.display()));
     };
     if checksum(bytes) != frame.crc {
         let (path, offset) = (entry.path.display(), frame.offset);
-        return Err(format!("{path} is damaged at {offset}: its checksum is wrong"));
+        return Err(format!("{path} is damaged at {offset}: checksum mismatch"));
     }
     Ok(bytes)
 }
 
-/// Files that are made.
+/// Files being restored.
 struct Restored<'a> {
     into: &'a Path,
     open: BTreeMap<u32, File>,
 }
 
 impl<'a> Restored<'a> {
-    /// Makes the folder, and all folders and empty files in it.
+    /// Creates the folder, and all folders and empty files in it.
     fn begin(into: &'a Path, entries: &[Kept]) -> Result<Restored<'a>, BackupError> {
         let place = Restored { into, open: BTreeMap::new() };
         let fail = |path: &Path| {
@@ -254,7 +256,7 @@ impl<'a> Restored<'a> {
         self.open[&head.entry].write_all_at(bytes, head.offset).map_err(fail)
     }
 
-    /// Makes links, sets permissions, and makes all of it durable.
+    /// Creates links, sets permissions, and flushes all of it.
     fn end(self, entries: &[Kept]) -> Result<(), BackupError> {
         for entry in entries.iter().rev() {
             let path = self.into.join(&entry.path);
@@ -295,7 +297,7 @@ mod test {
         direct: false,
     };
 
-    /// A small database: files of many lengths, some of which can be compressed, a folder without
+    /// A small database: files of many lengths, some compressible, an empty folder and a link.
     /// anything, and a link.
     fn database(folder: &Folder) -> PathBuf {
         let words = |len: usize| -> Vec<u8> {
@@ -364,7 +366,7 @@ mod test {
             same(&data, &into.join("data"));
             let mode = fs::metadata(into.join("data/base/4")).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o640);
-            // Again: nothing takes the place of anything.
+            // Again: nothing is overwritten.
             assert!(restore(target, Some(&into), &|| false).is_err());
         }
     }
@@ -456,7 +458,7 @@ mod test {
         wrong[head.index_at as usize + 3] ^= 1;
         assert!(check(&wrong).unwrap_err().to_string().contains("index is damaged"));
         let cut = &right[..right.len() - 4096];
-        assert!(check(cut).unwrap_err().to_string().contains("is cut"));
+        assert!(check(cut).unwrap_err().to_string().contains("is truncated"));
         assert!(check(b"").unwrap_err().to_string().contains("no backup"));
         assert!(check(&[0; 8192]).unwrap_err().to_string().contains("no backup"));
     }
@@ -469,7 +471,7 @@ mod test {
         let error = run(&entries, &target, OPTIONS, &|_| (), &|| false).unwrap_err();
         assert!(matches!(error, BackupError::Full { .. }), "{error}");
         let why = restore(&target, None, &|| false).unwrap_err().to_string();
-        assert!(why.contains("did not come to its end"), "{why}");
+        assert!(why.contains("the backup is incomplete"), "{why}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What is kept: files, whole folders and volumes, and what became of each meanwhile. A database
-//! goes on while it is read: files vanish, grow and shrink, which is told and stops nothing.
+//! Sources: files, whole folders and volumes, and the fate of each. A running database goes on
+//! meanwhile: files vanish, grow and shrink, which is reported and stops nothing.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -14,43 +14,43 @@ use volume::Volume;
 use crate::BackupError;
 use crate::format::{ALIGN, ENTRIES_MAX, Kind};
 
-/// Something to be kept.
+/// A source.
 pub struct Entry {
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
-    /// Below the place of a restore.
+    /// Relative to the folder of a restore.
     pub path: PathBuf,
     /// Permissions.
     pub mode: u32,
-    /// Bytes that it had when it was listed.
+    /// Bytes when it was listed.
     pub listed_bytes: u64,
     pub(crate) from: Origin,
-    /// Bytes that were read of it.
+    /// Bytes read so far.
     pub(crate) read_bytes: AtomicU64,
     fate: Mutex<Fate>,
 }
 
-/// Where its bytes are.
+/// Where its bytes come from.
 pub(crate) enum Origin {
     Path(PathBuf),
     Volume(Arc<dyn Volume>),
 }
 
-/// What became of a source while it was read.
+/// Fate of a source during the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// All that was listed was read.
     Whole,
-    /// It was gone when its turn came: nothing of it was kept.
+    /// It vanished before its turn: nothing of it was backed up.
     Vanished,
-    /// It is longer now; what was listed was kept.
+    /// It grew; the listed length was backed up.
     Grew {
-        /// Its bytes now.
+        /// Its new length.
         to: u64,
     },
-    /// It ended early; what was there was kept.
+    /// It shrank; the rest was backed up.
     Shrank,
-    /// The system refused to read it.
+    /// It cannot be read.
     Unreadable(String),
     /// Neither file, folder nor link: a socket, pipe or device.
     Skipped,
@@ -63,12 +63,12 @@ impl Entry {
         Entry { kind, path, mode: mode & 0o7777, listed_bytes: bytes, from, read_bytes, fate }
     }
 
-    /// What became of it so far.
+    /// Its fate so far.
     pub fn fate(&self) -> Fate {
         self.fate.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Bytes that were read of it so far.
+    /// Bytes read so far.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes.load(Ordering::Relaxed)
     }
@@ -85,15 +85,15 @@ impl Entry {
     }
 }
 
-/// Device and number of a file that is not to be kept: the target itself.
+/// Device and inode number of the target, which is not backed up into itself.
 pub type FileId = (u64, u64);
 
-/// Lists files and folders, with all that is below them, in the order of their names. Links are
-/// kept as links and not followed, but for those that are named themselves.
+/// Lists files and folders recursively, in the order of their names. Symbolic links are backed
+/// up as links; only those in `paths` are followed.
 ///
 /// # Errors
 ///
-/// When one that was named cannot be read; what is found below may be told as unreadable.
+/// A path in `paths` cannot be read; what is found below may be reported as unreadable.
 pub fn list(paths: &[PathBuf], target: Option<FileId>) -> Result<Vec<Entry>, BackupError> {
     let (mut entries, mut names) = (Vec::new(), BTreeSet::new());
     for path in paths {
@@ -119,14 +119,14 @@ pub fn list(paths: &[PathBuf], target: Option<FileId>) -> Result<Vec<Entry>, Bac
     Ok(entries)
 }
 
-/// Adds a volume, to be kept as a file of this name.
+/// Adds a volume, backed up as a file of this name.
 pub fn add_volume(entries: &mut Vec<Entry>, name: &str, volume: Arc<dyn Volume>) {
     let bytes = volume.geometry().bytes();
     let place = Origin::Volume(volume);
     entries.push(Entry::new(Kind::Volume, PathBuf::from(name), 0o600, bytes, place));
 }
 
-/// Adds what is at `path`, and all below.
+/// Adds `path`, and all below it.
 fn walk(
     path: &Path,
     below: PathBuf,
@@ -186,7 +186,7 @@ fn walk(
     Ok(())
 }
 
-/// Names in a folder, in their order.
+/// Names in a folder, sorted.
 fn children(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     let names = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name()));
     let mut names = names.collect::<io::Result<Vec<_>>>()?;
@@ -194,19 +194,19 @@ fn children(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     Ok(names)
 }
 
-/// A stretch of a source, to be read by one thread.
+/// An extent of a source, read by one thread.
 pub(crate) struct Part {
     pub(crate) entry: usize,
     pub(crate) offset: u64,
     pub(crate) len: usize,
-    /// The open file; a volume is reached by a lane.
+    /// The open file; `None` for a volume, which has a lane.
     pub(crate) file: Option<Arc<File>>,
-    /// Nothing of the source comes after it.
+    /// It is the last one of its source.
     pub(crate) last: bool,
 }
 
-/// Deals out stretches: each reader has a source of its own while there are as many, and helps with
-/// the longest when there are not.
+/// Hands out extents: each reader has its own source while there are enough, then helps with
+/// the longest.
 pub(crate) struct Work<'a> {
     entries: &'a [Entry],
     transfer_bytes: u64,
@@ -233,7 +233,7 @@ impl<'a> Work<'a> {
         Work { entries, transfer_bytes, direct, state: Mutex::default() }
     }
 
-    /// The next stretch for a reader, who remembers its source in `mine`.
+    /// The next extent for a reader, whose source is remembered in `mine`.
     pub(crate) fn take(&self, mine: &mut Option<usize>) -> Option<Part> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open.retain(|open| open.at < open.end);
@@ -253,7 +253,7 @@ impl<'a> Work<'a> {
         Some(Part { entry, offset, len: len as usize, file, last })
     }
 
-    /// Nothing more of this source is dealt out.
+    /// Hands out no more of this source.
     pub(crate) fn cut(&self, entry: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open.retain(|open| open.entry != entry);
@@ -283,7 +283,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Opens a file to be read. It may have become a pipe since it was listed: nobody waits for one.
+/// Opens a file for reading, without blocking: it may have become a pipe since it was listed.
 fn open(path: &Path, direct: bool) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let with = |more: i32| OpenOptions::new().read(true).custom_flags(flags | more).open(path);
@@ -296,7 +296,7 @@ fn open(path: &Path, direct: bool) -> io::Result<File> {
     with(0)
 }
 
-/// Fills the front of `buf` with up to `len` bytes of a file. Fewer are read at its end alone.
+/// Reads up to `len` bytes of a file into the front of `buf`; less only at the file's end.
 pub(crate) fn read_at(
     file: &File,
     buf: &mut [u8],
@@ -306,7 +306,7 @@ pub(crate) fn read_at(
 ) -> io::Result<usize> {
     let mut read = 0;
     while read < len {
-        // Around the page cache whole blocks are asked for; what is short is the file's end.
+        // O_DIRECT needs whole blocks; a short read is the file's end.
         let end = if direct { len.next_multiple_of(ALIGN).min(buf.len()) } else { len };
         match file.read_at(&mut buf[read..end], at + read as u64) {
             Ok(0) => break,
@@ -325,7 +325,7 @@ pub(crate) fn read_at(
 pub(crate) mod test {
     use super::*;
 
-    /// A folder of its own, taken away at the end.
+    /// A temporary folder, removed on drop.
     pub(crate) struct Folder(pub(crate) PathBuf);
 
     impl Folder {
@@ -388,7 +388,7 @@ pub(crate) mod test {
         assert_eq!(part(&mut two), Some((2, 0, 1000, false)));
         assert_eq!(part(&mut one), Some((1, 1000, 1000, false)));
         assert_eq!(part(&mut one), Some((1, 2000, 1000, true)));
-        // Nothing of its own is left, and c is gone: it helps with b.
+        // It has nothing left, and c vanished: it helps with b.
         assert_eq!(part(&mut one), Some((2, 1000, 1000, false)));
         assert_eq!(part(&mut two), Some((2, 2000, 1000, false)));
         work.cut(2);

@@ -1,4 +1,4 @@
-//! What the threads of a stage did with their time, and which stage limits.
+//! Time splits of the threads of each stage, and the bottleneck.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use os::{Clock, sample};
 /// A stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// From the sources.
+    /// Reads the sources.
     Reading,
-    /// In memory.
+    /// Compresses.
     Compressing,
-    /// To the target.
+    /// Writes the target.
     Writing,
 }
 
@@ -26,25 +26,25 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Time of all threads of a stage.
+/// Time split of all threads of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Threads.
     pub threads: u32,
-    /// At its own work, an I/O or a compression, on a processor or not.
+    /// Doing I/O or compression, on a CPU or not.
     pub working: Nanos,
-    /// For something to do, from the stage before.
+    /// Waiting for input of the stage before.
     pub starved: Nanos,
-    /// For room, which the stage behind makes.
+    /// Waiting for room in the stage behind.
     pub blocked: Nanos,
-    /// On a processor.
+    /// On a CPU.
     pub cpu: Nanos,
-    /// Ready, and waiting for a processor, whatever it was about.
+    /// Runnable, waiting for a CPU, whatever for.
     pub queued: Nanos,
 }
 
 impl Times {
-    /// With those of another thread of the same stage.
+    /// The sum with another thread of the stage.
     pub fn and(self, other: Times) -> Times {
         let sum = |one: Nanos, two: Nanos| Nanos(one.0 + two.0);
         Times {
@@ -57,24 +57,24 @@ impl Times {
         }
     }
 
-    /// Share of their time that its threads worked, in percent.
+    /// Share of the time its threads worked, in percent.
     pub fn working_percent(&self) -> f64 {
         self.percent(self.working)
     }
 
-    /// Share of their time that they waited for something to do, in percent.
+    /// Share of the time they waited for input, in percent.
     pub fn starved_percent(&self) -> f64 {
         self.percent(self.starved)
     }
 
-    /// Share of their time that they waited for room, in percent.
+    /// Share of the time they waited for room, in percent.
     pub fn blocked_percent(&self) -> f64 {
         self.percent(self.blocked)
     }
 
-    /// Share of their time that they were on a processor or waiting for one, in percent.
+    /// Share of the time they were on a CPU or runnable, in percent.
     pub fn processor_percent(&self) -> f64 {
-        // Two clocks: over a moment they differ.
+        // The two clocks differ by a little.
         self.percent(Nanos(self.cpu.0 + self.queued.0)).min(100.0)
     }
 
@@ -84,17 +84,17 @@ impl Times {
     }
 }
 
-/// Takes a thread's times: each moment belongs to one of three.
+/// Measures a thread's times: working, starved or blocked.
 pub struct Watch {
     clock: Clock,
     last: Nanos,
     times: Times,
-    /// What it had waited for a processor before.
+    /// Its runnable time at the start.
     queued_before: Nanos,
 }
 
 impl Watch {
-    /// From now on.
+    /// Starts now.
     pub fn start() -> Watch {
         let clock = Clock::get();
         let queued_before = sample::waited_for_processor().unwrap_or_default();
@@ -109,12 +109,12 @@ impl Watch {
         lap
     }
 
-    /// What passed since the last call was work.
+    /// The time since the last call was work.
     pub fn worked(&mut self) {
         self.times.working.0 += self.lap().0;
     }
 
-    /// Of `places` for something to do, so many were at work.
+    /// Of `places` in flight, `busy` were working and the rest starved.
     pub fn shared(&mut self, busy: usize, places: usize) {
         let lap = self.lap().0;
         let worked = lap * busy as u64 / places.max(1) as u64;
@@ -122,41 +122,41 @@ impl Watch {
         self.times.starved.0 += lap - worked;
     }
 
-    /// It was waiting for something to do.
+    /// The time since the last call was spent waiting for input.
     pub fn starved(&mut self) {
         self.times.starved.0 += self.lap().0;
     }
 
-    /// It was waiting for room.
+    /// The time since the last call was spent waiting for room.
     pub fn blocked(&mut self) {
         self.times.blocked.0 += self.lap().0;
     }
 
-    /// The thread's times, at its end.
+    /// The thread's times at its end.
     pub fn end(self) -> Times {
-        // Where the system does not tell, none is known.
+        // Zero if the system does not show them.
         let cpu = sample::thread_cpu(sample::thread_id()).unwrap_or_default();
         let queued = sample::waited_for_processor().unwrap_or_default().since(self.queued_before);
         Times { cpu, queued, ..self.times }
     }
 }
 
-/// Which stage limits, if one does.
+/// The bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// Its threads waited least for the others.
+    /// This stage: its threads waited least for the others.
     Stage(Stage),
-    /// None worked all the time, as one lacked processors.
+    /// CPUs: no stage worked all the time, as one lacked CPU time.
     Processors,
-    /// None worked all the time: they waited for each other.
+    /// The hand-over: no stage worked all the time, as they waited for each other.
     HandOver,
 }
 
-/// From this share of working on, a stage that works most is the limit, in percent; or processors
-/// are, where it was on one or waiting for one so long.
+/// Least share of working, or of being on a CPU or runnable, that makes a bottleneck, in
+/// percent.
 const BUSY_PERCENT: f64 = 80.0;
 
-/// Which of the stages limits, by their waiting: the one that the others wait for hardly waits.
+/// Finds the bottleneck by waiting times: the stage the others wait for hardly waits.
 pub fn limit(stages: &[(Stage, Times)]) -> Limit {
     let share = |times: &Times| times.working_percent();
     let busiest = stages.iter().max_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)));
@@ -191,10 +191,10 @@ mod test {
         assert_eq!(processors, Limit::Stage(Stage::Compressing));
         let source = of(times(100, 0, 0), times(20, 80, 0), times(5, 95, 0));
         assert_eq!(source, Limit::Stage(Stage::Reading));
-        // One buffer: each works while the others wait.
+        // One buffer: each stage works while the others wait.
         assert_eq!(of(times(40, 0, 60), times(30, 70, 0), times(30, 70, 0)), Limit::HandOver);
         assert_eq!(limit(&[]), Limit::HandOver);
-        // Its handing over takes long, as others have the processors.
+        // The hand-over is slow, as others use the CPUs.
         let slow = Times { cpu: Nanos(30), queued: Nanos(55), ..times(40, 0, 60) };
         assert_eq!(of(times(5, 0, 95), slow, times(5, 95, 0)), Limit::Processors);
     }

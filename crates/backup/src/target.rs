@@ -1,4 +1,4 @@
-//! Where a backup goes, and where it is read back from.
+//! The target of a backup, and the source of a restore.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ use crate::format::ALIGN;
 use crate::source::FileId;
 use crate::way::Way;
 
-/// Where the bytes go.
+/// A target.
 pub struct Target {
     name: String,
     place: Sink,
@@ -26,17 +26,17 @@ enum Sink {
 }
 
 impl Target {
-    /// Nowhere: how fast all but writing is.
+    /// Discards all: measures everything but the writing.
     pub fn null() -> Target {
         Target { name: "null".to_owned(), place: Sink::Null }
     }
 
-    /// A new file; one that is there is only overwritten with `replace`. `direct` goes around the
-    /// page cache where the file system can.
+    /// A new file; overwrites an existing one only with `replace`. `direct` uses `O_DIRECT`
+    /// where the file system supports it.
     ///
     /// # Errors
     ///
-    /// Those of the system, and that there is one.
+    /// Those of the system, and that the file exists.
     pub fn create(path: &Path, replace: bool, direct: bool) -> Result<Target, BackupError> {
         let with = |flags: i32| {
             let mut options = OpenOptions::new();
@@ -49,7 +49,7 @@ impl Target {
             options.open(path)
         };
         let file = match direct.then(|| with(os::O_DIRECT)) {
-            // The file may have been made by the open that was refused.
+            // The refused open may have created the file.
             Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
                 OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
             }
@@ -65,7 +65,7 @@ impl Target {
         Ok(Target::of_file(path, file))
     }
 
-    /// A file that holds a backup.
+    /// A file with a backup.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Target {
         Ok(Target::of_file(path, File::open(path).map_err(fail)?))
     }
 
-    /// A volume, by the name that its user gave it.
+    /// A volume, and the name its user gave it.
     pub fn volume(name: &str, volume: Arc<dyn Volume>) -> Target {
         Target { name: name.to_owned(), place: Sink::Volume(volume) }
     }
@@ -84,28 +84,28 @@ impl Target {
         Target { name: path.display().to_string(), place: Sink::File(Arc::new(file)) }
     }
 
-    /// As its user calls it.
+    /// The name its user gave it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether nothing is kept.
+    /// Whether it discards all.
     pub fn is_null(&self) -> bool {
         matches!(self.place, Sink::Null)
     }
 
-    /// Whether it is reached by a lane.
+    /// Whether it is a volume, which has lanes.
     pub(crate) fn is_volume(&self) -> bool {
         matches!(self.place, Sink::Volume(_))
     }
 
-    /// Which file it is, not to be kept in itself.
+    /// The file's identity, so that it is not backed up into itself.
     pub fn file_id(&self) -> Option<FileId> {
         let Sink::File(file) = &self.place else { return None };
         file.metadata().ok().map(|about| (about.dev(), about.ino()))
     }
 
-    /// Bytes that parts of a backup are multiples of.
+    /// Alignment of all parts in bytes.
     pub(crate) fn align(&self) -> usize {
         match &self.place {
             Sink::Volume(volume) => ALIGN.max(volume.geometry().block_bytes as usize),
@@ -113,7 +113,7 @@ impl Target {
         }
     }
 
-    /// Most bytes that it takes, and how many a backup in it may have.
+    /// Capacity in bytes: the longest backup it holds.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         match &self.place {
             Sink::Null => u64::MAX,
@@ -125,7 +125,7 @@ impl Target {
         }
     }
 
-    /// Bytes that can be read.
+    /// Readable bytes.
     pub(crate) fn held_bytes(&self) -> Result<u64, BackupError> {
         match &self.place {
             Sink::File(file) => {
@@ -135,7 +135,7 @@ impl Target {
         }
     }
 
-    /// A thread's way to it.
+    /// A thread's access to it.
     pub(crate) fn way(&self) -> Result<Way, BackupError> {
         match &self.place {
             Sink::Null => Ok(Way::Null),

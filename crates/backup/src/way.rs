@@ -1,4 +1,4 @@
-//! A thread's way to a target or to a volume that is kept: one I/O at a time, waited for.
+//! A thread's synchronous access to a target or a source volume.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,18 +9,18 @@ use block::{Buf, Cause, Done, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
 use volume::Volume;
 
-/// How long nothing may come back.
+/// Timeout without any completion.
 const PATIENCE: Nanos = Nanos::from_secs(60);
-/// How often a lane is looked at, whatever it says.
+/// Longest sleep between polls of a lane.
 const SOON: Nanos = Nanos::from_millis(100);
-/// How long an orderly end may take.
+/// Timeout of a graceful close.
 const CLOSING: Nanos = Nanos::from_secs(2);
-/// Buffers that lanes may lend, of both sizes.
+/// Buffers the lanes may borrow, of both sizes.
 const POOL: usize = 256;
 
-/// Where bytes are written to and read from. Each thread has one of its own.
+/// Access of one thread to the bytes.
 pub(crate) enum Way {
-    /// Nowhere.
+    /// Discards all.
     Null,
     /// A file.
     File(Arc<File>),
@@ -29,7 +29,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// To a volume.
+    /// Access to a volume.
     pub(crate) fn to(volume: &dyn Volume) -> Result<Way, String> {
         let core = Core::open(Pool::new(POOL, POOL)).map_err(|error| error.to_string())?;
         let lane = volume.lane(&core).map_err(|error| error.to_string())?;
@@ -38,7 +38,7 @@ impl Way {
         Ok(Way::Lane(Box::new(Waited { core, lane, ios, under_way, last })))
     }
 
-    /// Writes the first `len` bytes of `buf`, which comes back.
+    /// Writes the first `len` bytes of `buf`, and gives it back.
     pub(crate) fn write(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, String> {
         match self {
             Way::Null => Ok(buf),
@@ -50,10 +50,10 @@ impl Way {
         }
     }
 
-    /// Fills the first `len` bytes of `buf`.
+    /// Reads into the first `len` bytes of `buf`.
     pub(crate) fn read(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, String> {
         match self {
-            Way::Null => Err("null keeps no data to read".to_owned()),
+            Way::Null => Err("null has no data to read".to_owned()),
             Way::File(file) => {
                 let mut buf = buf;
                 file.read_exact_at(&mut buf[..len], at).map_err(|error| error.to_string())?;
@@ -63,7 +63,7 @@ impl Way {
         }
     }
 
-    /// Makes all that was written durable.
+    /// Flushes all completed writes.
     pub(crate) fn flush(&mut self) -> Result<(), String> {
         match self {
             Way::Null => Ok(()),
@@ -73,30 +73,30 @@ impl Way {
     }
 }
 
-/// A lane of a thread that waits for its I/Os, one or several at once.
+/// A lane whose thread waits for its I/Os, one or several at once.
 pub(crate) struct Waited {
     core: Core,
     lane: Box<dyn Lane>,
     ios: VecDeque<Io>,
     under_way: usize,
-    /// When something last began or came back.
+    /// Time of the last submission or completion.
     last: Nanos,
 }
 
 impl Waited {
-    /// Begins an I/O at the next [`turn`](Self::turn).
+    /// Submits an I/O at the next [`turn`](Self::turn).
     pub(crate) fn begin(&mut self, io: Io) {
         self.last = self.core.now();
         self.under_way += 1;
         self.ios.push_back(io);
     }
 
-    /// I/Os that have not come back.
+    /// I/Os in flight.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// Appends what has come back, and waits up to `patience` where nothing has.
+    /// Appends completions, and waits up to `patience` if there are none.
     pub(crate) fn turn(&mut self, patience: Nanos, done: &mut Vec<Done>) -> Result<(), String> {
         let now = self.core.now();
         let before = done.len();
@@ -108,7 +108,7 @@ impl Waited {
             return Ok(());
         }
         if now.since(self.last) > PATIENCE && self.under_way > 0 {
-            return Err(self.lane.broken().unwrap_or("no answer for a minute").to_owned());
+            return Err(self.lane.broken().unwrap_or("no completion for 60 s").to_owned());
         }
         let soon = now + patience;
         let wake = self.lane.wake().map_or(soon, |wake| wake.min(soon));

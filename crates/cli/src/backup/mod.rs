@@ -121,7 +121,7 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
     let page_bytes = size("--page", &args.page, 1..=1 << 30)?;
     let (target, emulated_target) = target(args)?;
     if args.verify && target.is_null() {
-        return Err(UsageError("--verify: null keeps no data to verify".to_owned()).into());
+        return Err(UsageError("--verify: null has no data to verify".to_owned()).into());
     }
     let (entries, emulated) = sources(args, &target)?;
     let progress = |percent| output::note(format_args!("{percent} percent processed."));
@@ -152,7 +152,7 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
 fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
     let target = match place(from)? {
         Medium::Null => {
-            return Err(UsageError("null keeps no data to read".to_owned()).into());
+            return Err(UsageError("null has no data to read".to_owned()).into());
         }
         Medium::Path(path) => Target::open(&path)?,
         Medium::Volume(uri) => Target::volume(from, volume::open(&uri, Purpose::Read)?),
