@@ -1,8 +1,8 @@
-//! Texts of files that are shown again: each is one line, and none steers a terminal.
+//! Text of files for display: one line, without control characters.
 
 use serde::{Deserialize, Deserializer};
 
-/// A text as it is shown: what is no letter but a command to a terminal becomes a dot.
+/// A text for display: control characters become dots.
 pub fn shown(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '·' } else { letter }).collect()
 }

@@ -1,4 +1,4 @@
-//! A part, and what sources say about it.
+//! A part and its figures.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use stats::Kind;
 
 use crate::quantity_named;
 
-/// One thing that one source says about a part.
+/// A figure that one source gives for a part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// In base units: bytes, seconds, per second, dollars, watts.
     pub value: f64,
-    /// Lower end of what the value may be, in base units.
+    /// Lower end of the interval, in base units.
     pub low: f64,
-    /// Upper end, in base units.
+    /// Upper end of the interval, in base units.
     pub high: f64,
-    /// The value as the source gives it.
+    /// The value in the source's unit.
     pub given: f64,
-    /// Its unit there.
+    /// The source's unit.
     pub unit: String,
-    /// What it holds for: size, mix, depth, state of the drive.
+    /// Condition: size, mix, depth, state of the drive.
     pub condition: String,
-    /// How it is known.
+    /// Kind of knowledge.
     pub kind: Kind,
     /// Key of its source.
     pub source: String,
     /// When it was published; "unknown" if the source does not say.
     pub date: String,
-    /// File and line that it stands at.
+    /// File and line.
     pub at: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Source {
     pub title: String,
     /// When it was published; "unknown" if it does not say.
     pub date: String,
-    /// Second-hand, or without a name that stands for it.
+    /// Second-hand or anonymous.
     pub weak: bool,
 }
 
@@ -74,7 +74,7 @@ impl Class {
         }
     }
 
-    /// The same as a noun: "a drive", "an adapter".
+    /// The word with its article: "a drive", "an adapter".
     pub(crate) fn with_article(self) -> &'static str {
         match self {
             Class::Drive => "a drive",
@@ -87,10 +87,10 @@ impl Class {
     }
 }
 
-/// A part with everything that is known about it.
+/// A part with all its figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {
-    /// What it is called on command lines and in bills.
+    /// Its name on command lines and in bills.
     pub id: String,
     /// Other names for it.
     pub aliases: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Part {
     pub class: Class,
     /// What a drive is connected by: `sata`, `sas` or `pcie`; empty for other parts.
     pub interface: String,
-    /// What must be known to read the figures.
+    /// Remarks on the figures.
     pub note: String,
     /// When it could be bought new; `None` if that is not told, as of a part of one's own.
     pub sold: Option<Sold>,
@@ -191,7 +191,7 @@ impl Part {
         self.sold.is_none_or(|sold| sold.in_year(year))
     }
 
-    /// What is known of `quantity`, one of [`QUANTITIES`]; `None` if nothing is.
+    /// The figure of `quantity`, one of [`QUANTITIES`]; `None` if nothing is.
     pub fn known(&self, quantity: &str) -> Option<Known> {
         debug_assert!(quantity_named(quantity).is_some(), "{quantity} is no quantity");
         let all = self.figures.get(quantity)?;

@@ -8,7 +8,7 @@ use toml::Spanned;
 use crate::read::{CatalogueError, line_of, syntax};
 use crate::{Catalogue, Figure, Kind, Source};
 
-/// Dearest part that makes sense, in dollars.
+/// Highest plausible price, in dollars.
 const DOLLARS_MAX: f64 = 1e7;
 
 #[derive(Deserialize)]
@@ -81,7 +81,7 @@ fn put(
     let known = Source { title, date: date.to_owned(), weak: false };
     to.sources.entry(source.to_owned()).or_insert(known);
     if let Some(part) = to.parts.get_mut(&id) {
-        // What it once cost says nothing of today.
+        // Older prices do not count.
         part.figures.insert("price".to_owned(), vec![figure]);
     }
     Ok(())

@@ -10,7 +10,7 @@ use model::device::{Cost, Infinite, Profile, Scatter, Stage, Width};
 
 use crate::{Catalogue, Class, Part, pretty, quantity_named};
 
-/// Figures without which a drive has no profile.
+/// Figures that a profile needs.
 const NEEDED: [&str; 6] = [
     "read_iops",
     "write_iops",
@@ -19,9 +19,9 @@ const NEEDED: [&str; 6] = [
     "read_bandwidth",
     "write_bandwidth",
 ];
-/// Figures with which a disk is one with an arm.
+/// Figures that a disk's mechanics need.
 const ARM: [&str; 5] = ["rpm", "average_seek", "full_seek", "track_seek", "read_bandwidth"];
-/// The length that ratings in IOPS hold for, in bytes.
+/// I/O size of ratings in IOPS, in bytes.
 const RATED: f64 = 4096.0;
 /// The length at which bandwidth holds where one server does command and bytes, in bytes.
 const LONG: f64 = 131_072.0;
@@ -34,7 +34,7 @@ const COLLISIONS: f64 = 0.6;
 /// A part has no profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoProfile {
-    /// It stores nothing.
+    /// It is not a drive.
     #[error("{id} is {}: only drives have profiles", class.with_article())]
     Class {
         /// Which part.
@@ -42,7 +42,7 @@ pub enum NoProfile {
         /// What it is.
         class: Class,
     },
-    /// Nobody published what a profile needs.
+    /// Figures that a profile needs are unpublished.
     #[error(
         "{id} cannot be emulated: the catalogue has no {}; `drumfire plan --drive {id}` predicts \
          it with figures of similar drives",
@@ -51,7 +51,7 @@ pub enum NoProfile {
     Figures {
         /// Which part.
         id: String,
-        /// The quantities that are not known.
+        /// The missing quantities.
         missing: Vec<&'static str>,
     },
     /// Its figures contradict each other.
@@ -155,7 +155,7 @@ impl Part {
 
 const ONE: Width = Width::Count(1);
 
-/// A stage that takes no time yet.
+/// A stage without service time yet.
 fn stage(name: &str, servers: Width) -> Stage {
     Stage {
         name: name.to_owned(),
@@ -172,7 +172,7 @@ fn stage(name: &str, servers: Width) -> Stage {
     }
 }
 
-/// Where the time of an I/O goes.
+/// Service times of an I/O.
 struct Times {
     /// At the one server that the rating in IOPS is that of.
     medium: Cost,
@@ -200,7 +200,7 @@ impl Times {
     }
 }
 
-/// Six digits: more say nothing, and are hard to read in a file.
+/// Six significant digits, readable in a file.
 fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

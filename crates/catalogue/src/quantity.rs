@@ -1,17 +1,17 @@
-//! What may be said about a part: names, dimensions and the range beyond which a value is absurd.
+//! Quantities of a part: names, dimensions and plausible ranges.
 
 use crate::unit::Dimension;
 
-/// Something that can be known about a part.
+/// A quantity of a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantity {
-    /// As it is written in data files.
+    /// Its name in data files.
     pub name: &'static str,
-    /// What its unit must measure.
+    /// Dimension of its unit.
     pub dimension: Dimension,
-    /// Values below this, in base units, are refused as mistakes.
+    /// Least plausible value, in base units.
     pub least: f64,
-    /// Values above this, in base units, are refused as mistakes.
+    /// Greatest plausible value, in base units.
     pub most: f64,
     /// Counted or defined: without an interval it is exact.
     pub exact: bool,

@@ -1,4 +1,4 @@
-//! Reads catalogue files and refuses what makes no sense, with file, line and reason.
+//! Parses and checks catalogue files; errors have file, line and reason.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{Catalogue, Class, Figure, Kind, Part, Quantity, Sold, Source, pretty
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {reason}")]
 pub struct CatalogueError {
-    /// As the caller named it.
+    /// Name given by the caller.
     pub file: String,
     /// Counted from 1.
     pub line: usize,
@@ -30,7 +30,7 @@ struct RawFile {
     part: Vec<RawPart>,
 }
 
-/// A source as it stands in a file.
+/// A source in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawSource {
@@ -42,7 +42,7 @@ pub struct RawSource {
     weak: bool,
 }
 
-/// A part as it stands in a file.
+/// A part in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawPart {
@@ -61,11 +61,11 @@ pub struct RawPart {
     figures: Vec<Spanned<RawFigure>>,
 }
 
-/// A figure as it stands in a file.
+/// A figure in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawFigure {
-    /// The part that it is about, where it stands outside of one.
+    /// Its part, if it stands outside one.
     part: Option<String>,
     is: String,
     value: f64,
@@ -103,17 +103,17 @@ pub(crate) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), Cata
     RawParts { file, text, sources: raw.source, parts: raw.part, figures: Vec::new() }.add_to(to)
 }
 
-/// Sources, parts and figures out of a file, before they are checked.
+/// Sources, parts and figures of a file, unchecked.
 pub struct RawParts<'a> {
-    /// What the file is called in messages.
+    /// The file's name in messages.
     pub file: &'a str,
-    /// All of it, for the lines of messages.
+    /// The whole text, for line numbers.
     pub text: &'a str,
     /// By their keys.
     pub sources: BTreeMap<String, RawSource>,
-    /// New ones, and such as take the place of known ones.
+    /// New parts, and replacements of known ones.
     pub parts: Vec<RawPart>,
-    /// About parts that are known, before whose figures they go.
+    /// Figures of known parts, which go before those known.
     pub figures: Vec<Spanned<RawFigure>>,
 }
 
@@ -139,14 +139,15 @@ impl RawParts<'_> {
             let start = raw.id.span().start;
             let part = self.part(raw, &sources)?;
             if parts.contains_key(&part.id) {
-                return Err(self.refuse(start, format!("the part '{}' stands here twice", part.id)));
+                return Err(self.refuse(start, format!("the part '{}' is defined twice", part.id)));
             }
             parts.insert(part.id.clone(), part);
         }
         for raw in std::mem::take(&mut self.figures) {
             let start = raw.span().start;
             let named = raw.get_ref().part.clone();
-            let named = named.ok_or_else(|| self.refuse(start, "part: which one?".to_owned()))?;
+            let named = named
+                .ok_or_else(|| self.refuse(start, "part: missing: name the part".to_owned()))?;
             let known = parts.get(&named).map(Ok).unwrap_or_else(|| to.part(&named));
             let mut part = known.map_err(|e| self.refuse(start, e.to_string()))?.clone();
             let (name, figure) = self.figure(raw, &part.id, &sources)?;
@@ -162,7 +163,7 @@ impl RawParts<'_> {
         let start = raw.id.span().start;
         let id = raw.id.get_ref().clone();
         if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
-            let reason = format!("'{id}' is no id: letters, digits, - . _ only");
+            let reason = format!("'{id}' is not an id: use letters, digits, - . _");
             return Err(self.refuse(start, reason));
         }
         let mut figures: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
@@ -212,11 +213,14 @@ type Sources = BTreeMap<String, Source>;
 /// Checks one figure; the error is the reason.
 fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, String> {
     let Some(quantity) = quantity_named(&raw.is) else {
-        return Err(format!("'{}' is no quantity; `drumfire catalogue check` lists them", raw.is));
+        return Err(format!(
+            "'{}' is not a quantity: `drumfire catalogue check` lists them",
+            raw.is
+        ));
     };
     let name = quantity.name;
     let Some(unit) = unit_named(&raw.unit) else {
-        return Err(format!("{name}: '{}' is no unit", raw.unit));
+        return Err(format!("{name}: '{}' is not a unit", raw.unit));
     };
     if !fits(&unit, quantity) {
         return Err(format!(
@@ -226,10 +230,10 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
         ));
     }
     let Some(source) = raw.source.filter(|source| !source.trim().is_empty()) else {
-        return Err(format!("{name}: a figure without a source; say where {} is from", raw.value));
+        return Err(format!("{name}: a figure without a source: name the source of {}", raw.value));
     };
     let Some(known) = sources.get(&source) else {
-        return Err(format!("{name}: no [source.{source}] says what '{source}' is"));
+        return Err(format!("{name}: source '{source}' is unknown: add [source.{source}]"));
     };
     let spread = if quantity.exact { 0.0 } else { spread(raw.kind) };
     let low = raw.low.unwrap_or(raw.value * (1.0 - spread));
@@ -237,11 +241,11 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
     for (word, given) in [("value", raw.value), ("low", low), ("high", high)] {
         let base = given * unit.factor;
         if !given.is_finite() || given < 0.0 {
-            return Err(format!("{name}: {word} {given} is not a number above nought"));
+            return Err(format!("{name}: {word} {given} must be a number above 0"));
         }
         if base < quantity.least * 0.5 || base > quantity.most {
             return Err(format!(
-                "{name}: {word} {given} {} is absurd: {} to {} is possible; check the unit",
+                "{name}: {word} {given} {} is out of range, {} to {}: check the unit",
                 unit.name,
                 pretty(quantity.least, quantity),
                 pretty(quantity.most, quantity)
@@ -250,7 +254,7 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
     }
     let counted = quantity.exact && quantity.most > 1.0 && unit.dimension == Dimension::NUMBER;
     if counted && raw.value.fract() != 0.0 {
-        return Err(format!("{name}: {} is counted, so it must be whole", raw.value));
+        return Err(format!("{name}: {} must be a whole number", raw.value));
     }
     if !(low <= raw.value && raw.value <= high) {
         return Err(format!("{name}: {} is not between {low} and {high}", raw.value));

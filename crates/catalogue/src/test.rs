@@ -74,7 +74,7 @@ fn refuses_what_makes_no_sense_with_file_line_and_reason() {
         ("{ is = 'read_iops', value = -1, unit = 'IOPS', kind = 'spec', source = 'sheet' },", "-1"),
         (
             "{ is = 'read_iops', value = 1e12, unit = 'IOPS', kind = 'spec', source = 'sheet' },",
-            "absurd",
+            "out of range",
         ),
         (
             "{ is = 'read_iops', value = 100, unit = 'MB/s', kind = 'spec', source = 'sheet' },",
@@ -86,7 +86,7 @@ fn refuses_what_makes_no_sense_with_file_line_and_reason() {
         ),
         (
             "{ is = 'read_latency', value = 65, unit = 'ells', kind = 'spec', source = 'sheet' },",
-            "no unit",
+            "not a unit",
         ),
         ("{ is = 'slots', value = 2.5, unit = '', kind = 'spec', source = 'sheet' },", "whole"),
         (
@@ -94,7 +94,7 @@ fn refuses_what_makes_no_sense_with_file_line_and_reason() {
              source = 'sheet' },",
             "between",
         ),
-        ("{ is = 'colour', value = 1, kind = 'spec', source = 'sheet' },", "no quantity"),
+        ("{ is = 'colour', value = 1, kind = 'spec', source = 'sheet' },", "not a quantity"),
         ("{ is = 'slots', value = 1, kind = 'rumour', source = 'sheet' },", "rumour"),
         ("{ is = 'slots', valeu = 1, kind = 'spec', source = 'sheet' },", "valeu"),
     ];

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// Exponents of byte, bit, second, dollar, watt, transfer and rack unit: what an amount is made of.
+/// Exponents of byte, bit, second, dollar, watt, transfer and rack unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dimension(pub [i8; 7]);
 
@@ -32,7 +32,7 @@ impl Dimension {
     /// Rack units.
     pub const HEIGHT: Dimension = Dimension([0, 0, 0, 0, 0, 0, 1]);
 
-    /// That of a product (`sign` 1) or a quotient (`sign` −1); `None` beyond any sense.
+    /// That of a product (`sign` 1) or a quotient (`sign` −1); `None` if an exponent overflows.
     pub fn times(self, other: Dimension, sign: i8) -> Option<Dimension> {
         let mut all = self.0;
         for (mine, theirs) in all.iter_mut().zip(other.0) {
@@ -55,7 +55,7 @@ impl fmt::Display for Dimension {
 /// A unit: its name, what it measures, and how much of the base unit it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
-    /// As it is written.
+    /// Its name.
     pub name: &'static str,
     /// What it measures.
     pub dimension: Dimension,
@@ -114,7 +114,7 @@ const UNITS: &[Unit] = &[
     unit("U", Dimension::HEIGHT, 1.0),
 ];
 
-/// What people write for a unit.
+/// Other spellings of units.
 const SPELLED: &[(&str, &str)] = &[
     ("iops", "IOPS"),
     ("io/s", "IOPS"),
@@ -151,7 +151,7 @@ pub enum Hedge {
     Nearly,
 }
 
-/// A number as a text gives it.
+/// A number in a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Amount {
     /// In base units: bytes, seconds, per second.
