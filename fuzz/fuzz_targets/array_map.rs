@@ -1,4 +1,4 @@
-//! Anything as a page of an array's map.
+//! Arbitrary bytes as a page of an array's map.
 #![no_main]
 
 use drumfire_fuzz::read_map;

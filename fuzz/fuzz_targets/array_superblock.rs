@@ -1,4 +1,4 @@
-//! Anything as a superblock of an array.
+//! Arbitrary bytes as a superblock of an array.
 #![no_main]
 
 use drumfire_fuzz::read_superblock;

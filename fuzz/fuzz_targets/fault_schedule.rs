@@ -1,4 +1,4 @@
-//! Anything as a schedule of faults.
+//! Arbitrary text as a schedule of faults.
 #![no_main]
 
 use drumfire_fuzz::try_schedule;

@@ -1,4 +1,4 @@
-//! Anything as a fio job file, with anything in the files that it includes.
+//! Arbitrary text as a fio job file and its included files.
 #![no_main]
 
 use drumfire_fuzz::read_fio;

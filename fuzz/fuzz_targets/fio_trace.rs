@@ -1,4 +1,4 @@
-//! Anything as a trace of fio's: the first byte says how it is replayed.
+//! Arbitrary text as a fio trace; the first byte selects the replay options.
 #![no_main]
 
 use drumfire_fuzz::read_trace;

@@ -1,4 +1,4 @@
-//! Anything as an Iometer configuration.
+//! Arbitrary text as an Iometer configuration.
 #![no_main]
 
 use drumfire_fuzz::read_icf;

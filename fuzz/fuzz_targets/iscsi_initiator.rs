@@ -1,4 +1,4 @@
-//! Anything as the answers to our initiator: from the first byte, or to I/Os in flight.
+//! Arbitrary responses to our initiator: from the first byte, or to I/Os in flight.
 #![no_main]
 
 use drumfire_fuzz::{Asking, Cut, Serving, next_status, polite_iscsi};

@@ -1,4 +1,4 @@
-//! Anything behind a login that succeeded. The first bytes say how it is cut and how quick the
+//! Arbitrary bytes after a login. The first bytes select how it is split and how fast the
 //! volumes are; noise becomes whole PDUs, or stays noise.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Anything as the first bytes of a connection to our target.
+//! Arbitrary bytes as the first ones of a connection to our target.
 #![no_main]
 
 use drumfire_fuzz::{Cut, Serving};

@@ -1,4 +1,4 @@
-//! Anything from a server of NBD: from the first byte, or in answer to I/Os.
+//! Arbitrary bytes of an NBD server: from the first byte, or in reply to I/Os.
 #![no_main]
 
 use drumfire_fuzz::{Cut, Nbd, NbdAsking, polite_answers};

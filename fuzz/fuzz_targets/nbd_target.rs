@@ -1,4 +1,4 @@
-//! Anything from a client of NBD: from the first byte, or once it has an export.
+//! Arbitrary bytes of an NBD client: from the first byte, or in transmission.
 #![no_main]
 
 use drumfire_fuzz::{Cut, Nbd, polite_requests};

@@ -1,4 +1,4 @@
-//! Anything as the answers to our host of NVMe/TCP: to an admin queue that opens, or to I/Os.
+//! Arbitrary responses to our NVMe/TCP host: to an admin queue being set up, or to I/Os.
 #![no_main]
 
 use drumfire_fuzz::{Asking, Cut, NvmeServer, polite_nvme};

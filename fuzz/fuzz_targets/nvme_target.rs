@@ -1,4 +1,4 @@
-//! Anything from a host of NVMe/TCP: from the first byte, on an admin queue, or on an I/O queue.
+//! Arbitrary bytes of an NVMe/TCP host: from the first byte, on an admin queue, or on an I/O queue.
 #![no_main]
 
 use drumfire_fuzz::{Asking, Cut, NvmeServer, polite_nvme};

@@ -1,4 +1,4 @@
-//! Anything as a bill.
+//! Arbitrary text as a bill.
 #![no_main]
 
 use drumfire_fuzz::read_bill;

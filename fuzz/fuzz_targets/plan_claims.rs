@@ -1,4 +1,4 @@
-//! Anything as a file of claims.
+//! Arbitrary text as a file of claims.
 #![no_main]
 
 use drumfire_fuzz::read_claims;

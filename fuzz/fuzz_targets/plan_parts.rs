@@ -1,4 +1,4 @@
-//! Anything as a file of parts.
+//! Arbitrary text as a file of parts.
 #![no_main]
 
 use drumfire_fuzz::read_parts;

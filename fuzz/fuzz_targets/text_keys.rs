@@ -1,10 +1,10 @@
-//! Anything as the text of a login that is whole in every other way, in one PDU or in two.
+//! Arbitrary text in an otherwise valid login, in one PDU or two.
 #![no_main]
 
 use drumfire_fuzz::{Serving, TARGET_NAME, login_request};
 use libfuzzer_sys::fuzz_target;
 
-/// The most that the text of a login may have.
+/// Longest text of a login.
 const TEXT_MAX_BYTES: usize = 8192;
 
 fuzz_target!(|input: &[u8]| {

@@ -1,4 +1,4 @@
-//! Superblocks and maps of arrays as no array writes them.
+//! Malformed superblocks and maps of arrays.
 
 use block::{Geometry, Rng};
 use proto::crc32c::crc32c;
@@ -7,13 +7,13 @@ use volume::array::{
     assemble, page_count, region_bytes, second_copy,
 };
 
-/// Bytes of a leg that is looked at.
+/// Bytes of a leg.
 const LEG_BYTES: u64 = 8 << 20;
-/// Where both have their checksum.
+/// Offset of the checksum in both.
 const CRC_AT: usize = 8;
 
-/// Reads a superblock as it is and with its checksum made right: it is refused, or means something
-/// that can be written again; and a leg with it makes an array, or one line says why not.
+/// Parses a superblock as it is and with a valid checksum: it is refused, or survives a round trip;
+/// a leg with it assembles, or fails with one line of reason.
 pub fn read_superblock(input: &[u8]) {
     for bytes in [input.to_vec(), sealed(input, SUPERBLOCK_BYTES)] {
         let block = Superblock::decode(&bytes).ok();
@@ -34,20 +34,20 @@ pub fn read_superblock(input: &[u8]) {
     }
 }
 
-/// What is opened lies on its leg.
+/// All parts of an assembly lie on the leg.
 fn fits(Assembly { newest, places, missing, .. }: &Assembly) {
     assert!(DATA_OFFSET + newest.bytes <= second_copy(LEG_BYTES), "{newest:?}");
     assert_eq!(places.len(), newest.members.len());
     assert!(newest.in_state(LegState::In) & !missing != 0);
 }
 
-/// Reads a page of a map: it is refused, or exactly what it says may differ is behind.
+/// Parses a page of a map: it is refused, or exactly its dirty regions are resynchronised.
 pub fn read_map(input: &[u8]) {
     const BYTES: u64 = 64 << 20;
     let mut bytes = sealed(input, PAGE_BYTES);
     let as_it_is = Page::decode(0, 1, region_bytes(BYTES), input);
     assert!(as_it_is.is_none() || input.len() >= PAGE_BYTES);
-    // What makes it this array's, most of the time.
+    // Mostly with this array's identity.
     if Rng::new(input.len() as u64, 1).below(4) > 0 {
         let good = volume::array::blank_pages(1, BYTES).swap_remove(0);
         bytes[..8].copy_from_slice(&good[..8]);
@@ -88,7 +88,7 @@ fn assembly(bytes: u64) -> Assembly {
     Assembly { newest, places, stands, first, missing: 0, notes: Vec::new() }
 }
 
-/// So many bytes, with the right checksum.
+/// `len` bytes with a valid checksum.
 fn sealed(input: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = input[..input.len().min(len)].to_vec();
     bytes.resize(len, 0);

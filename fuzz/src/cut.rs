@@ -1,6 +1,6 @@
-//! Cuts a stream into the parts that receives bring.
+//! Splits a stream into receives.
 
-/// Parts of a stream, their lengths drawn from a seed.
+/// Pieces of a stream, of random lengths.
 #[derive(Clone, Debug)]
 pub struct Cut<'a> {
     rest: &'a [u8],

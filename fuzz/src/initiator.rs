@@ -1,4 +1,4 @@
-//! Our initiators, joined with our targets until they are ready, then left to whatever answers.
+//! Our initiators, connected to our targets, then fed with arbitrary responses.
 
 use block::{Buf, Chain, Io, Nanos, Op, Pool, Tag};
 use proto::iscsi::{InitiatorConfig, IscsiInitiator};
@@ -8,7 +8,7 @@ use proto::{Initiator, Outbox, Phase, Target};
 use crate::target::NvmeServer;
 use crate::{SUBSYSTEM_NAME, Serving, TARGET_NAME, take};
 
-/// Exchanges until a connection is open, at most.
+/// Most exchanges until a connection is ready.
 const OPENING_MAX: usize = 64;
 
 /// A connection of our initiator.
@@ -19,12 +19,12 @@ pub struct Asking<E> {
     now: Nanos,
     submitted: u64,
     finished: u64,
-    /// All that the target said while the connection was opened.
+    /// Everything received while the connection was set up.
     heard: Vec<u8>,
 }
 
 impl Asking<IscsiInitiator> {
-    /// A connection over iSCSI to the second unit.
+    /// An iSCSI connection to LUN 2.
     pub fn iscsi() -> Asking<IscsiInitiator> {
         let config = InitiatorConfig::new("iqn.2026-11.io.drumfire:asks", TARGET_NAME, 2);
         Asking::new(IscsiInitiator::new(config, Nanos(0)))
@@ -37,14 +37,14 @@ fn nvme_config() -> NvmeInitiatorConfig {
 }
 
 impl Asking<NvmeAdmin> {
-    /// An admin queue over NVMe/TCP.
+    /// An NVMe/TCP admin queue.
     pub fn nvme() -> Asking<NvmeAdmin> {
         Asking::new(NvmeAdmin::new(&nvme_config(), Nanos(0)))
     }
 }
 
 impl Asking<NvmeQueue> {
-    /// An I/O queue of an association whose admin queue was opened at `server`.
+    /// An I/O queue of an association with its admin queue on `server`.
     pub fn nvme_queue(server: &mut NvmeServer) -> Asking<NvmeQueue> {
         let mut admin = Asking::nvme();
         let mut target = server.accept();
@@ -68,7 +68,7 @@ impl<E: Initiator> Asking<E> {
         }
     }
 
-    /// Opens the connection with our own target. Panics when that takes too long.
+    /// Connects it to our own target. Panics if that takes too long.
     pub fn open<T: Target>(&mut self, target: &mut Serving<T>) {
         for _ in 0..OPENING_MAX {
             if matches!(self.end.phase(), Phase::Ready(_)) {
@@ -85,18 +85,18 @@ impl<E: Initiator> Asking<E> {
         panic!("not open after {OPENING_MAX} exchanges");
     }
 
-    /// All that the target said while the connection was opened.
+    /// Everything received while the connection was set up.
     pub fn heard(&self) -> &[u8] {
         &self.heard
     }
 
-    /// What it has to say by now.
+    /// Bytes to send.
     pub fn says(&mut self) -> Vec<u8> {
         let _ = self.end.tick(self.now, &mut self.out);
         take(&mut self.out, &mut self.sent)
     }
 
-    /// Puts `count` I/Os of all kinds and lengths in flight, as many as there is room for.
+    /// Submits `count` I/Os of all kinds and lengths, as far as the queue has room.
     pub fn submit(&mut self, count: u8) {
         for i in 0..u64::from(count) {
             if !matches!(self.end.phase(), Phase::Ready(_)) || self.end.room() == 0 {
@@ -112,7 +112,7 @@ impl<E: Initiator> Asking<E> {
         }
     }
 
-    /// Feeds a part of the stream. `None` when the connection has to end.
+    /// Receives a piece of the stream. `None` if the connection ends.
     pub fn receive(&mut self, bytes: &[u8]) -> Option<()> {
         self.now = self.now + Nanos(1000);
         let result = self.end.receive(self.now, bytes, &mut self.out);
@@ -129,7 +129,7 @@ impl<E: Initiator> Asking<E> {
         assert!(self.finished <= self.submitted, "two answers to one I/O");
     }
 
-    /// The connection is lost. Every I/O has got its answer.
+    /// Loses the connection: every I/O must complete.
     pub fn lose(mut self) {
         self.end.abandon();
         self.drain();

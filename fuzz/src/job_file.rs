@@ -1,4 +1,4 @@
-//! Job files as no good author writes them.
+//! Malformed job files.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -6,10 +6,8 @@ use std::path::Path;
 use job::formats::{FormatError, Reading, Storage, Surroundings, fio, icf};
 use job::spec::JobSpec;
 
-/// Reads a fio job file; `included` is what any file holds that it includes, or
-/// replays as a trace.
-///
-/// What it is read as makes sense, and is the same job when it is written and read again.
+/// Parses a fio job file; `included` is the content of every file it includes or replays as a
+/// trace. A job that parses is plausible, and survives a round trip.
 pub fn read_fio(text: &str, included: &str) {
     let around = Surroundings {
         read: Box::new(|_: &Path| Ok(included.to_owned())),
@@ -22,11 +20,11 @@ pub fn read_fio(text: &str, included: &str) {
     let Some(written) = job.as_ref().and_then(|job| fio::write(job, &storage_of).ok()) else {
         return;
     };
-    // Not everything that can be written is the same, but it can be read.
+    // Not all of it survives, but it parses.
     check(fio_of(&written, &Surroundings::none()), written.lines().count());
 }
 
-/// Reads an Iometer configuration.
+/// Parses an Iometer configuration.
 pub fn read_icf(text: &str) {
     let job = check(icf_of(text), text.lines().count() + 1);
     let Some(written) = job.as_ref().and_then(|job| icf::write(job).ok()) else { return };
@@ -53,7 +51,7 @@ fn icf_of(text: &str) -> Result<Reading, FormatError> {
     icf::read("noise.icf", text, &options)
 }
 
-/// What is said names a line of the file and nothing for the terminal; a job makes sense.
+/// An error names a line of the file, without control characters; a job is plausible.
 fn check(read: Result<Reading, FormatError>, lines: usize) -> Option<JobSpec> {
     let said = |line: u32, text: &str| {
         assert!((1..=lines + 1).contains(&(line as usize)), "line {line} of {lines}");
@@ -74,7 +72,7 @@ fn check(read: Result<Reading, FormatError>, lines: usize) -> Option<JobSpec> {
     }
 }
 
-/// Without the names, which are for people.
+/// Without names.
 fn plain(job: &JobSpec) -> JobSpec {
     let mut job = JobSpec { name: String::new(), ..job.clone().without_options() };
     for step in &mut job.steps {

@@ -1,7 +1,7 @@
-//! What the fuzz targets share: both ends of both protocols, with memory behind, fed by bytes.
+//! Shared by the fuzz targets: both ends of each protocol, over memory, fed with bytes.
 //!
-//! Each target checks more than "no panic": requests lie inside their volume, what waits to be sent
-//! is bounded, and when the connection is gone every buffer is back in its pool.
+//! Each target checks more than "no panic": requests lie inside their volume, the send queue is
+//! bounded, and after a disconnect every buffer is back in its pool.
 #![forbid(unsafe_code)]
 
 mod array_file;
@@ -39,10 +39,10 @@ pub const SUBSYSTEM_NAME: &str = "nqn.2026-11.io.drumfire:fuzz";
 /// Memory of each volume: small, so that a new one costs little, and large enough for bursts.
 pub const VOLUME_BYTES: u64 = 1 << 20;
 
-/// More than one batch of answers of 256 KiB each for every command of the window.
+/// More than a batch of 256 KiB for every command of the window.
 pub const WAITING_MAX_BYTES: usize = 64 << 20;
 
-/// Everything that waits in an outbox, as the peer would get it. `sent` is kept for the next call.
+/// Drains an outbox, as the peer would receive it. `sent` is kept for the next call.
 pub fn take(out: &mut Outbox, sent: &mut Chain) -> Vec<u8> {
     assert!(out.len_bytes() <= WAITING_MAX_BYTES, "{} bytes wait", out.len_bytes());
     out.exchange(sent);

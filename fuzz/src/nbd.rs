@@ -19,7 +19,7 @@ pub struct Nbd {
 }
 
 impl Nbd {
-    /// A fresh one, whose volume is memory or not.
+    /// A new connection; its volume is in memory or not.
     pub fn new(in_memory: bool) -> Nbd {
         let export = NbdExport {
             name: "disk".to_owned(),
@@ -38,12 +38,12 @@ impl Nbd {
         Nbd { end, out, sent: Chain::default(), pool }
     }
 
-    /// Feeds a part of the stream; false when the connection has to end.
+    /// Receives a piece of the stream; false if the connection ends.
     pub fn receive(&mut self, bytes: &[u8]) -> bool {
         self.end.receive(Nanos(0), bytes, &mut self.out).is_ok()
     }
 
-    /// Does what the volume is asked for.
+    /// Completes the volume's I/Os.
     pub fn work(&mut self) {
         while let Some(request) = self.end.requests().pop_back() {
             let Io { tag, op, len, offset, buf, .. } = request.io;
@@ -54,14 +54,14 @@ impl Nbd {
         }
     }
 
-    /// What it has to say.
+    /// Bytes to send.
     pub fn says(&mut self) -> Vec<u8> {
         let bytes = take(&mut self.out, &mut self.sent);
         self.end.drained(&mut self.out);
         bytes
     }
 
-    /// The connection is gone: every buffer comes back.
+    /// Disconnects: every buffer must come back.
     pub fn lose(mut self) {
         self.end.abandon(&self.pool);
         self.work();
@@ -88,14 +88,14 @@ impl Default for NbdAsking {
 }
 
 impl NbdAsking {
-    /// A fresh one.
+    /// A new connection.
     pub fn new() -> NbdAsking {
         let end = NbdInitiator::new(NbdConfig::new("disk"), Nanos(0));
         let out = Outbox::new(Pool::new(64, 64));
         NbdAsking { end, out, sent: Chain::default(), submitted: 0 }
     }
 
-    /// Opens the connection with our own target. Panics when that takes too long.
+    /// Connects it to our own target. Panics if that takes too long.
     pub fn open(&mut self, server: &mut Nbd) {
         for _ in 0..16 {
             let answers = server.says();
@@ -109,7 +109,7 @@ impl NbdAsking {
         panic!("not open after 16 exchanges");
     }
 
-    /// Puts I/Os in flight.
+    /// Submits I/Os.
     pub fn submit(&mut self, count: u8) {
         for i in 0..u64::from(count.min(32)) {
             let op = [Op::Read, Op::Write, Op::Read, Op::Flush][i as usize % 4];
@@ -122,12 +122,12 @@ impl NbdAsking {
         take(&mut self.out, &mut self.sent);
     }
 
-    /// Feeds a part of the stream; false when the connection has to end.
+    /// Receives a piece of the stream; false if the connection ends.
     pub fn receive(&mut self, bytes: &[u8]) -> bool {
         self.end.receive(Nanos(0), bytes, &mut self.out).is_ok()
     }
 
-    /// The connection is gone: each I/O was answered once.
+    /// Disconnects: each I/O must complete once.
     pub fn lose(mut self) {
         self.end.abandon();
         assert_eq!(self.end.done().len(), self.submitted, "one answer for each I/O");

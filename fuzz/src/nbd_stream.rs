@@ -1,7 +1,7 @@
-//! Turns noise into messages of NBD that get past the first checks.
+//! Turns arbitrary bytes into NBD messages that pass the first checks.
 
-/// Cuts `noise` into requests of NBD: magic numbers are right, kinds mostly known, places mostly
-/// inside a volume, and writes bring their data.
+/// Splits `noise` into requests: with valid magic numbers, mostly known commands, mostly offsets
+/// inside the volume, and data of writes.
 pub fn polite_requests(noise: &[u8]) -> Vec<u8> {
     let mut stream = Vec::with_capacity(noise.len() * 4);
     let mut rest = noise;
@@ -18,7 +18,7 @@ pub fn polite_requests(noise: &[u8]) -> Vec<u8> {
         stream.extend(offset.to_be_bytes());
         stream.extend(len.to_be_bytes());
         if kind == 1 {
-            // Data of a claim that is too long do not follow.
+            // Writes of excessive length get no data.
             let come = len.min(16 * 512) as usize;
             stream.resize(stream.len() + come, *cookie);
         }
@@ -27,14 +27,14 @@ pub fn polite_requests(noise: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// Cuts `noise` into answers of NBD: simple ones and chunks with the cookies and places of the
-/// first requests, and short data.
+/// Splits `noise` into replies: simple ones and chunks with the cookies and offsets of the first
+/// requests, and short data.
 pub fn polite_answers(noise: &[u8]) -> Vec<u8> {
     let mut stream = Vec::with_capacity(noise.len() * 4);
     let mut rest = noise;
     while let [kind, wish, slot, place, count, after @ ..] = rest {
         rest = after;
-        // As our initiator counts: which command in the upper half, the slot in the lower.
+        // A cookie of our initiator: command number in the upper half, slot in the lower.
         let turn = if wish & 0x80 == 0 { (slot & 15) + 1 } else { wish >> 3 };
         let cookie = u64::from(turn) << 32 | u64::from(slot & 15);
         let mut data = Vec::new();

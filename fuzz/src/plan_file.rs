@@ -1,4 +1,4 @@
-//! Files of parts, bills and claims as no good author writes them.
+//! Malformed files of parts, bills and claims.
 
 use catalogue::Catalogue;
 use plan::audit::audit_all;
@@ -8,10 +8,10 @@ use plan::cost::cost;
 use plan::predict::{bound, predict};
 use plan::system::Tweak;
 
-/// Drives and ports of a bill that is solved here; more take longer and tell nothing new.
+/// Most drives and ports of a bill solved here; more take longer and find nothing new.
 const DEVICES_MAX: u32 = 8;
 
-/// Reads a file of parts: all of it makes sense, or nothing of it is taken.
+/// Parses a file of parts: all of it is taken, or nothing.
 pub fn read_parts(text: &str) {
     let mut catalogue = Catalogue::default();
     if let Err(error) = catalogue.add("noise.toml", text) {
@@ -31,8 +31,8 @@ pub fn read_parts(text: &str) {
     }
 }
 
-/// Reads a bill: it is refused with its line, has no answer and says why, or has one that holds
-/// the laws.
+/// Parses a bill: it is refused with its line, has no answer for a reason, or an answer within the
+/// laws.
 pub fn read_bill(text: &str) {
     let bill = match Bill::read("noise.toml", text, &Catalogue::shipped()) {
         Ok(bill) => bill,
@@ -54,7 +54,7 @@ pub fn read_bill(text: &str) {
     assert!(found.iops <= most * 1.01, "{} beyond {most}", found.iops);
 }
 
-/// Reads a file of claims, and audits it.
+/// Parses a file of claims, and audits it.
 pub fn read_claims(text: &str) {
     let catalogue = Catalogue::shipped();
     let document = match Document::read("noise.toml", text, &catalogue) {

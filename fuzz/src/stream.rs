@@ -1,19 +1,19 @@
-//! Turns noise into a stream of PDUs that get past the first checks.
+//! Turns arbitrary bytes into PDUs that pass the first checks.
 
-/// Length of every header of iSCSI.
+/// Bytes of an iSCSI header (BHS).
 const HEADER_BYTES: usize = 48;
 
-/// Data segments are multiples of this: a block of 512 bytes is one of them.
+/// Data segments are multiples of this, as a block of 512 bytes is.
 const DATA_STEP_BYTES: usize = 16;
 
-/// Cuts `noise` into headers with short data, and mends what would end the connection at once: the
-/// lengths, the numbers of commands or of statuses from `number` on, most of the tags.
+/// Splits `noise` into headers with short data, and fixes what would end the connection at once:
+/// lengths, CmdSNs or StatSNs from `number` on, most of the tags.
 pub fn polite_iscsi(noise: &[u8], mut number: u32) -> Vec<u8> {
     let mut stream = Vec::with_capacity(noise.len() * 2);
     let mut rest = noise;
     while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
         let mut header = *header;
-        // The last byte of a CDB is CONTROL, and reserved elsewhere: it serves as our own wish.
+        // The last byte of a CDB is CONTROL, and reserved elsewhere: it selects the fixes.
         let wish = std::mem::take(&mut header[47]);
         let len = (usize::from(wish & 0x3f) * DATA_STEP_BYTES).min(after.len());
         let (data, after) = after.split_at(len);
@@ -21,7 +21,7 @@ pub fn polite_iscsi(noise: &[u8], mut number: u32) -> Vec<u8> {
         header[4] = 0;
         header[5..8].copy_from_slice(&(len as u32).to_be_bytes()[1..]);
         if wish & 0x40 == 0 {
-            // Few tags, so that requests meet the commands that they are about.
+            // Few tags, so that PDUs match commands in flight.
             let tag = u32::from(header[19] & 7);
             header[16..20].copy_from_slice(&tag.to_be_bytes());
         }
@@ -37,12 +37,12 @@ pub fn polite_iscsi(noise: &[u8], mut number: u32) -> Vec<u8> {
     stream
 }
 
-/// Whether a PDU takes a number: not immediate ones, data, and requests for data.
+/// Whether a PDU consumes a number: not immediate ones, data or R2Ts.
 fn is_numbered(opcode: u8) -> bool {
     opcode & 0x40 == 0 && !matches!(opcode & 0x3f, 0x05 | 0x25 | 0x31)
 }
 
-/// The number behind the status numbers of a stream of whole PDUs; `number` when it is empty.
+/// The next StatSN after a stream of whole PDUs; `number` if it is empty.
 pub fn next_status(stream: &[u8], number: u32) -> u32 {
     let mut next = number;
     let mut rest = stream;
@@ -55,10 +55,10 @@ pub fn next_status(stream: &[u8], number: u32) -> u32 {
     next
 }
 
-/// Lengths of NVMe/TCP's headers by their type; the others are as long as noise says.
+/// Header lengths of NVMe/TCP by PDU type; arbitrary for others.
 const NVME_HEADER_BYTES: [usize; 10] = [128, 128, 24, 24, 72, 24, 24, 24, 0, 24];
 
-/// Cuts `noise` into PDUs of NVMe/TCP with short data, and mends their lengths and most command
+/// Splits `noise` into NVMe/TCP PDUs with short data, and fixes their lengths and most command
 /// identifiers.
 pub fn polite_nvme(noise: &[u8]) -> Vec<u8> {
     let mut stream = Vec::with_capacity(noise.len() * 2);
@@ -69,7 +69,7 @@ pub fn polite_nvme(noise: &[u8]) -> Vec<u8> {
         let data_len = usize::from(wish & 0x3f) * DATA_STEP_BYTES;
         let offset = if data_len > 0 { header_len as u8 } else { 0 };
         let total = (header_len + data_len) as u32;
-        // No digests: they would have to be right.
+        // No digests: they would have to be valid.
         stream.extend([kind, flags & !3, header_len as u8, offset]);
         stream.extend(total.to_le_bytes());
         let taken = (header_len - 8 + data_len).min(after.len());
@@ -77,8 +77,8 @@ pub fn polite_nvme(noise: &[u8]) -> Vec<u8> {
         let start = stream.len();
         stream.extend(body);
         stream.resize(start + header_len - 8 + data_len, 0);
-        // Few identifiers, so that PDUs meet the commands that they are about: bytes 2 and 3 of a
-        // submission entry, 12 and 13 of a completion, 0 and 1 elsewhere.
+        // Few identifiers, so that PDUs match commands in flight: bytes 2 and 3 of an SQE, 12 and
+        // 13 of a CQE, 0 and 1 elsewhere.
         let at = match kind {
             4 => start + 2,
             5 => start + 12,

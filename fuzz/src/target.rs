@@ -1,4 +1,4 @@
-//! Our target with two volumes, and whoever carries its requests out.
+//! Our target with two volumes, and the completion of its requests.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use proto::{DiskId, Outbox, Request, Target, UnitId};
 
 use crate::{SUBSYSTEM_NAME, TARGET_NAME, VOLUME_BYTES, take};
 
-/// A connection of our target. Unit 1 answers in place, unit 2 wants buffers.
+/// A connection of our target. Unit 1 completes inline, unit 2 needs buffers.
 pub struct Serving<E> {
     pool: Pool,
     out: Outbox,
@@ -25,23 +25,23 @@ pub struct Serving<E> {
     now: Nanos,
 }
 
-/// The bytes of one.
+/// A volume's memory.
 fn memory() -> Memory {
     Memory::new(VOLUME_BYTES).expect("a megabyte")
 }
 
-/// Which of them it is.
+/// Identity of a volume.
 fn disk(id: u32) -> DiskId {
     DiskId::new([id as u8; 16])
 }
 
-/// Shape of both volumes.
+/// Geometry of both volumes.
 fn geometry() -> Geometry {
     Geometry::new(VOLUME_BYTES, 512)
 }
 
 impl Serving<IscsiTarget> {
-    /// A connection over iSCSI; the units are LUNs 1 and 2.
+    /// An iSCSI connection; the units are LUNs 1 and 2.
     pub fn iscsi() -> Serving<IscsiTarget> {
         let memory = memory();
         let unit = |id: u32| Unit {
@@ -62,15 +62,15 @@ impl Serving<IscsiTarget> {
     }
 }
 
-/// What the connections of one NVMe/TCP server share.
+/// State shared by the connections of an NVMe/TCP server.
 pub struct NvmeServer {
     config: Arc<NvmeTargetConfig>,
     subsystems: Arc<Subsystems>,
     controllers: Arc<Controllers>,
-    /// That of the first namespace.
+    /// Memory of the first namespace.
     memory: Memory,
     connections: u32,
-    /// Admin queues that stay open: their controllers end with them.
+    /// Open admin queues: their controllers end with them.
     kept: Vec<Serving<NvmeTarget>>,
 }
 
@@ -103,7 +103,7 @@ impl Default for NvmeServer {
 }
 
 impl NvmeServer {
-    /// The next connection, a queue; the units are namespaces 1 and 2.
+    /// A new connection for a queue; the units are namespaces 1 and 2.
     pub fn accept(&mut self) -> Serving<NvmeTarget> {
         self.connections += 1;
         let (config, subsystems) = (Arc::clone(&self.config), Arc::clone(&self.subsystems));
@@ -135,7 +135,7 @@ impl<E: Target> Serving<E> {
         }
     }
 
-    /// Feeds a part of the stream. `None` when the connection has to end.
+    /// Receives a piece of the stream. `None` if the connection ends.
     pub fn receive(&mut self, bytes: &[u8]) -> Option<()> {
         self.now = self.now + Nanos(1000);
         let result = self.end.receive(self.now, bytes, &mut self.out);
@@ -146,7 +146,7 @@ impl<E: Target> Serving<E> {
         (result.is_ok() && !self.end.finished()).then_some(())
     }
 
-    /// Carries out at most `count` requests, the newest first if `reversed`.
+    /// Completes at most `count` requests, the newest first if `reversed`.
     pub fn work(&mut self, count: usize, reversed: bool) {
         for _ in 0..count {
             let next = if reversed { self.taken.pop_back() } else { self.taken.pop_front() };
@@ -166,12 +166,12 @@ impl<E: Target> Serving<E> {
         }
     }
 
-    /// What it has to say by now.
+    /// Bytes to send.
     pub fn answers(&mut self) -> Vec<u8> {
         take(&mut self.out, &mut self.sent)
     }
 
-    /// Waits until the next deadline.
+    /// Advances time to the next deadline.
     pub fn wait(&mut self) {
         if let Some(deadline) = self.end.deadline() {
             self.now = Nanos(self.now.0.max(deadline.0));
@@ -180,7 +180,7 @@ impl<E: Target> Serving<E> {
         }
     }
 
-    /// The connection is lost while requests are in flight. Every buffer comes back.
+    /// Disconnects with requests in flight: every buffer must come back.
     pub fn lose(mut self) {
         self.end.abandon(&self.pool);
         self.work(usize::MAX, false);

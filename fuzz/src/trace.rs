@@ -1,14 +1,12 @@
-//! Traces as no generator writes them.
+//! Malformed traces.
 
 use std::io::{self, Cursor, Read};
 
 use block::{Geometry, Nanos};
 use job::spec::{Replay, Skip, TraceError};
 
-/// Reads a trace, with the settings that the bits of `how` say.
-///
-/// What is taken of it is no more than it has lines, has an end, and fits a volume that is large
-/// enough and no smaller one. What is refused is in one of its lines.
+/// Parses a trace with the options in the bits of `how`. It yields at most one I/O per line, ends,
+/// and fits a large enough volume but no smaller one. An error names one of its lines.
 pub fn read_trace(how: u8, bytes: &[u8]) {
     let mut replay = Replay::new("noise.log".to_owned());
     let bit = |bit: u8| how >> bit & 1 == 1;

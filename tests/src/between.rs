@@ -1,5 +1,5 @@
-//! Stands between an initiator and its target, carries all that they say, and keeps the answer to
-//! one read back. Neither end can tell it from a target that has lost the read.
+//! A proxy between an initiator and its target, which holds back the response of one read. To both
+//! ends it looks like a target that has lost the read.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes of each read: no other answer of a target has as many.
+/// Bytes of each read: identifies its response by length.
 pub const READ_BYTES: usize = 512;
-/// The answer that is kept back is that to this read, of all connections together.
+/// Number of the read whose response is held back, counted over all connections.
 const WHICH: u32 = 100;
 
-/// Who speaks through it.
+/// Protocol of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speech {
     /// iSCSI without digests.
@@ -22,26 +22,26 @@ pub enum Speech {
     Nvme,
 }
 
-/// What becomes of the answer.
+/// Fate of the response.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
-    /// It never comes.
+    /// Dropped.
     Lost,
-    /// So much later the read fails: unrecovered read error. Over NVMe/TCP only.
+    /// Replaced after this time by a status: unrecovered read error. NVMe/TCP only.
     Fails(Duration),
-    /// So much later it comes, with other data. Over NVMe/TCP only.
+    /// Sent after this time, with other data. NVMe/TCP only.
     Damaged(Duration),
 }
 
-/// A portal on loopback whose target is elsewhere on it. Its threads end with their connections.
+/// A portal on loopback. Its threads end with their connections.
 #[derive(Debug)]
 pub struct Between {
-    /// Where the initiator connects to.
+    /// Port for the initiator.
     pub port: u16,
 }
 
 impl Between {
-    /// In front of the target at this port.
+    /// A proxy of the target at this port.
     pub fn new(speech: Speech, target: u16, fate: Fate) -> Between {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
         let port = listener.local_addr().expect("a bound socket has an address").port();
@@ -60,7 +60,7 @@ impl Between {
     }
 }
 
-/// Carries bytes both ways, each by a thread.
+/// Forwards both directions, each by a thread.
 fn join(initiator: TcpStream, target: TcpStream, carrier: Carrier) {
     for stream in [&initiator, &target] {
         stream.set_nodelay(true).expect("a TCP socket");
@@ -78,13 +78,13 @@ fn join(initiator: TcpStream, target: TcpStream, carrier: Carrier) {
     });
 }
 
-/// What comes from the target.
+/// The direction from target to initiator.
 struct Carrier {
     speech: Speech,
     fate: Fate,
-    /// Answered reads so far.
+    /// Read responses so far.
     reads: Arc<AtomicU32>,
-    /// Answers that this connection has kept.
+    /// Responses held back on this connection.
     kept: u32,
 }
 
@@ -126,7 +126,7 @@ impl Carrier {
         Ok(pdu)
     }
 
-    /// Whether it is data of a read, with the status that ends it.
+    /// Whether it is the last Data-In of a read, with its status.
     fn is_answer(&self, pdu: &[u8]) -> bool {
         match self.speech {
             // Data-In with the S bit, C2HData with LAST_PDU and SUCCESS.
@@ -135,7 +135,7 @@ impl Carrier {
         }
     }
 
-    /// StatSN of iSCSI has no gap: it goes on as if the target had never had the kept answers.
+    /// StatSN of iSCSI has no gaps: renumbers as if the target had not sent the dropped responses.
     fn renumber(&self, pdu: &mut [u8]) {
         let counts = self.speech == Speech::Iscsi && (pdu[0] != 0x25 || pdu[1] & 1 != 0);
         if let (true, Some(number)) = (counts, pdu.get_mut(24..28)) {
@@ -153,7 +153,7 @@ fn send_later(to: &Arc<Mutex<TcpStream>>, pdu: Vec<u8>, after: Duration) {
     });
 }
 
-/// In the place of data over NVMe/TCP: a completion with the status unrecovered read error.
+/// A completion of NVMe/TCP with status unrecovered read error, in place of the data.
 fn failure(data: &[u8]) -> Vec<u8> {
     let mut capsule = vec![5, 0, 24, 0, 24, 0, 0, 0];
     capsule.resize(24, 0);

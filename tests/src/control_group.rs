@@ -5,15 +5,15 @@ use std::process::Command;
 
 use crate::skip;
 
-/// A control group of version 1 or 2 with one setting. It is removed when this is dropped.
+/// A control group (cgroup v1 or v2) with one setting, removed on drop.
 #[derive(Debug)]
 pub struct ControlGroup(PathBuf);
 
-/// What is set in each version: controller, file, text.
+/// Setting of a version: controller, file, value.
 type Setting<'a> = [&'a str; 3];
 
 impl ControlGroup {
-    /// Makes one. Where the system does not let us, the calling test is recorded as skipped.
+    /// Creates one. If the system refuses, the calling test is recorded as skipped.
     pub fn with(v1: Setting<'_>, v2: Setting<'_>) -> Option<ControlGroup> {
         let name = format!("drumfire-test-{}-{}", std::process::id(), crate::free_port());
         let root = Path::new("/sys/fs/cgroup");
@@ -36,12 +36,12 @@ impl ControlGroup {
         Some(group)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The same command, run within it.
+    /// The same command, run inside it.
     pub fn put(&self, inner: &Command) -> Command {
         let mut command = Command::new("sh");
         let procs = self.0.join("cgroup.procs");

@@ -14,9 +14,9 @@ const READY_LIMIT: Duration = Duration::from_secs(300);
 pub struct Drumfire(PathBuf);
 
 impl Drumfire {
-    /// The program that `DRUMFIRE_BIN` names, or the newer one of the release and debug builds
-    /// beside this test: an old one would test what is no longer written.
-    /// Without one, the calling test is recorded as skipped.
+    /// The program `DRUMFIRE_BIN`, or the newer of the release and debug builds beside this test:
+    /// an old one would test outdated code. If there is none, the calling test is recorded as
+    /// skipped.
     pub fn find() -> Option<Drumfire> {
         if let Some(named) = std::env::var_os("DRUMFIRE_BIN") {
             let path = PathBuf::from(named);
@@ -34,7 +34,7 @@ impl Drumfire {
         found.map(Drumfire)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -51,7 +51,7 @@ impl Drumfire {
         run(&mut self.command(folder, args), limit)
     }
 
-    /// The same on these processors only, as taskset says them.
+    /// Runs it on these CPUs only, in taskset's syntax.
     pub fn run_on(&self, cores: &str, folder: &Path, args: &str, limit: Duration) -> Finished {
         let mut by = Command::new("taskset");
         by.args(["-c", cores]).arg(&self.0);
@@ -70,12 +70,12 @@ impl Drumfire {
         self.serve_at([0, 0], args)
     }
 
-    /// Serves what these arguments say on these ports, for iSCSI and for NVMe/TCP; any for 0.
+    /// Serves volumes on these ports, for iSCSI and for NVMe/TCP; 0 is any free one.
     pub fn serve_at(&self, [iscsi, nvme]: [u16; 2], args: &str) -> Served {
         self.serve_by(Command::new(&self.0), [iscsi, nvme], args)
     }
 
-    /// The same by a command that goes on to be the program.
+    /// Serves volumes by a command that execs the program.
     pub fn serve_by(&self, mut by: Command, [iscsi, nvme]: [u16; 2], args: &str) -> Served {
         let args = format!("serve --iscsi 127.0.0.1:{iscsi} --nvme-tcp 127.0.0.1:{nvme} {args}");
         let mut running = Running::start(settle(&mut by, &std::env::temp_dir(), &args));
@@ -86,20 +86,20 @@ impl Drumfire {
     }
 }
 
-/// Gives a call its arguments, and the folder where it starts.
+/// Sets arguments and working directory.
 fn settle<'a>(command: &'a mut Command, folder: &Path, args: &str) -> &'a mut Command {
     command.args(args.split_whitespace()).current_dir(folder);
-    // Not among what the user keeps.
+    // Keep out of the user's state.
     command.env("XDG_STATE_HOME", std::env::temp_dir().join("drumfire-test-state"))
 }
 
-/// The file that was written last, of those that are there.
+/// The newest of these files that exist.
 fn newest(paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
     let written = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).ok();
     paths.into_iter().filter(|path| path.is_file()).max_by_key(written)
 }
 
-/// A port in the line `ready iscsi=127.0.0.1:PORT nvme-tcp=…`, once it stands there.
+/// The port in the line `ready iscsi=127.0.0.1:PORT nvme-tcp=…`, once it is printed.
 fn port(stdout: &str, protocol: &str) -> Option<u16> {
     let (line, _) = stdout.split_once('\n')?;
     let address =
@@ -107,14 +107,14 @@ fn port(stdout: &str, protocol: &str) -> Option<u16> {
     address?.rsplit_once(':')?.1.parse().ok()
 }
 
-/// A target that runs. It is ended when this is dropped.
+/// A running target, stopped on drop.
 #[derive(Debug)]
 pub struct Served {
     /// The process.
     pub running: Running,
-    /// Where it speaks iSCSI, on loopback.
+    /// Its iSCSI port, on loopback.
     pub port: u16,
-    /// Where it speaks NVMe/TCP.
+    /// Its NVMe/TCP port.
     pub nvme_port: u16,
 }
 

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An empty folder, open to all users, removed when it is dropped.
+/// An empty folder, open to all users, removed on drop.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one below the system's folder for such.
+    /// Creates one in the temporary folder.
     #[expect(clippy::new_without_default, reason = "it has a side effect")]
     pub fn new() -> Folder {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -19,7 +19,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -31,7 +31,7 @@ impl Folder {
         path
     }
 
-    /// The one `result.json` of a run that was started here, if there is any.
+    /// The `result.json` of the one run started here, if there is one.
     pub fn result(&self) -> Option<serde_json::Value> {
         let runs = std::fs::read_dir(self.0.join("drumfire-runs")).ok()?;
         let mut results = runs.flatten().map(|run| run.path().join("result.json"));

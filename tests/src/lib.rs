@@ -1,8 +1,8 @@
-//! What the system tests share: programs with time limits, our target and a foreign one, folders
-//! that vanish, and skips that are heard.
+//! Helpers of the system tests: programs with time limits, our target and a foreign one, temporary
+//! folders, and recorded skips.
 //!
-//! Tests drive the real binary from outside. They end what they started, by its id, also when they
-//! fail. What a machine cannot run is recorded as a skip with its reason.
+//! Tests drive the real binary from outside. They stop what they started, by its id, also if they
+//! fail. What a machine cannot run is recorded as skipped, with the reason.
 #![forbid(unsafe_code)]
 
 mod between;
@@ -53,11 +53,11 @@ pub const IQN: &str = "iqn.2026-11.io.drumfire";
 /// The same for NVMe subsystems.
 pub const NQN: &str = "nqn.2026-11.io.drumfire";
 
-/// A port that nobody listens on just now, and that the kernel gives to nobody who does not ask for
-/// it: one of those could be anybody's before the caller has it, or while a target is away.
+/// A free port outside the kernel's ephemeral range: an ephemeral one could be taken before the
+/// caller binds it, or while a target restarts.
 pub fn free_port() -> u16 {
     static COUNT: AtomicU16 = AtomicU16::new(0);
-    // Below those that are given to whoever connects, and others than another test's.
+    // Below the ephemeral range, and in another range than other tests.
     let begin = (std::process::id() as u16).wrapping_mul(16);
     loop {
         let next = begin.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));

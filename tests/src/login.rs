@@ -1,4 +1,4 @@
-//! A client that says exactly what it is told to: enough of iSCSI to misbehave.
+//! A raw iSCSI client, for requests against the protocol.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ const LOGIN: u8 = 0x43;
 /// Transit, from operational negotiation to full feature.
 const STRAIGHT_IN: u8 = 0x87;
 
-/// How long an answer is awaited that must come some time.
+/// Longest wait for a response.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A TCP connection to a portal.
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub struct Client(TcpStream);
 
 impl Client {
-    /// Connects, and says nothing.
+    /// Connects, and sends nothing.
     pub fn connect(port: u16) -> Client {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the portal listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a positive time-out");
@@ -30,12 +30,12 @@ impl Client {
         Client(stream)
     }
 
-    /// Waits for answers for so long only.
+    /// Sets the read time-out.
     pub fn waits_for(&mut self, limit: Duration) {
         self.0.set_read_timeout(Some(limit)).expect("a positive time-out");
     }
 
-    /// Sends bytes. Whether the peer takes them is its business.
+    /// Sends bytes; false if the peer does not take them.
     pub fn send(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).is_ok()
     }
@@ -51,12 +51,12 @@ impl Client {
         Some((header, data))
     }
 
-    /// Logs in to the target of `name` as a session of its own, and says whether that worked.
+    /// Logs in to the target of `name` as a new session, and returns whether it succeeded.
     pub fn login(&mut self, name: &str) -> bool {
         self.login_by(&login(name))
     }
 
-    /// Logs in as the session of this number, which a target has once: an older one ends.
+    /// Logs in with this ISID: the target ends an older session of it (session reinstatement).
     pub fn login_as(&mut self, name: &str, session: u16) -> bool {
         self.login_by(&login_as(name, session))
     }
@@ -81,7 +81,7 @@ impl Client {
     }
 }
 
-/// A header of these first bytes, with data; the rest is zero but the initiator's task tag.
+/// A header that begins with `start`, with data; the rest is zero except the initiator task tag.
 pub fn pdu(start: &[u8], data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     bytes[..start.len()].copy_from_slice(start);
@@ -92,14 +92,13 @@ pub fn pdu(start: &[u8], data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One login request that goes straight to full feature, without authentication, as a session that
-/// there was not before.
+/// A login request straight to full feature, without authentication, as a new session.
 pub fn login(name: &str) -> Vec<u8> {
     static SESSIONS: AtomicU16 = AtomicU16::new(0x8000);
     login_as(name, SESSIONS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The same, as the session of this number.
+/// The same, with this ISID.
 fn login_as(name: &str, session: u16) -> Vec<u8> {
     let keys = format!(
         "InitiatorName=iqn.2026-11.org.example:misfit\0SessionType=Normal\0\

@@ -8,7 +8,7 @@ use crate::{require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A loop device over a file. It is taken away when this is dropped.
+/// A loop device over a file, detached on drop.
 #[derive(Debug)]
 pub struct Loop {
     path: String,
@@ -16,12 +16,12 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Without root or loop devices, the calling test is recorded as skipped.
+    /// Attaches one. Without root or loop devices, the calling test is recorded as skipped.
     pub fn over(file: &Path) -> Option<Loop> {
         Loop::with(file, &[])
     }
 
-    /// One that goes around the page cache, likewise.
+    /// Attaches one with direct I/O.
     pub fn direct(file: &Path) -> Option<Loop> {
         Loop::with(file, &["--direct-io=on"])
     }
@@ -42,13 +42,13 @@ impl Loop {
         &self.path
     }
 
-    /// What the system tells of it in `/sys/block`.
+    /// Its attribute in `/sys/block`.
     pub fn told(&self, file: &str) -> String {
         let text = std::fs::read_to_string(self.setting(file)).unwrap_or_default();
         text.trim().to_owned()
     }
 
-    /// A file of its in `/sys/block`.
+    /// Path of its attribute in `/sys/block`.
     pub fn setting(&self, file: &str) -> PathBuf {
         let name = Path::new(&self.path).file_name().expect("a device has a name");
         Path::new("/sys/block").join(name).join(file)

@@ -1,5 +1,4 @@
-//! A client of NBD that sends several requests before it takes an answer, and survives that the
-//! other end dies meanwhile.
+//! An NBD client with several requests in flight, which tolerates the server's death.
 
 use std::io::{Read, Result, Write};
 use std::net::TcpStream;
@@ -9,16 +8,16 @@ const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REPLY_MAGIC: u32 = 0x6744_6698;
 const OPTION_GO: u32 = 7;
 
-/// What a request asks for.
+/// Command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NbdCommand {
-    /// Bytes.
+    /// Reads bytes.
     Read = 0,
-    /// Its data are stored.
+    /// Writes bytes.
     Write = 1,
-    /// What was answered is to be durable.
+    /// Makes all completed writes durable.
     Flush = 3,
-    /// As if zeroes were written.
+    /// Writes zeroes.
     WriteZeroes = 6,
 }
 
@@ -89,7 +88,7 @@ impl Nbd {
         self.stream.write_all(&request)
     }
 
-    /// Takes the next answer: its cookie, and whether it was done. Not for reads.
+    /// Receives the next simple reply: its cookie, and whether it succeeded. Not for reads.
     ///
     /// # Errors
     ///
@@ -101,7 +100,7 @@ impl Nbd {
         Ok((u64_at(&head, 8), u32_at(&head, 4) == 0))
     }
 
-    /// Reads while nothing else is in flight.
+    /// Reads; nothing else may be in flight.
     ///
     /// # Errors
     ///
@@ -116,7 +115,7 @@ impl Nbd {
         Ok(data)
     }
 
-    /// Flushes while nothing else is in flight; whether it was done.
+    /// Flushes; nothing else may be in flight. Returns whether it succeeded.
     ///
     /// # Errors
     ///

@@ -1,15 +1,15 @@
-//! Waiting for something that must happen some time.
+//! Time-outs of waits in tests.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often somebody looks whether it has happened.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(10);
-/// So much of the time between two looks counts, whatever went by.
+/// Most time counted per poll, however long it took.
 const COUNTED_MAX: Duration = Duration::from_millis(100);
 
-/// How long somebody still waits. Only time in which the test itself ran is counted: a host that
-/// stops all of us for a minute, or is too busy to let anybody run, uses up no patience.
+/// A time-out that counts only time in which the test itself ran: a host that is suspended or
+/// overloaded does not use it up.
 #[derive(Debug)]
 pub struct Patience {
     left: Duration,
@@ -22,7 +22,7 @@ impl Patience {
         Patience { left: limit, looked: Instant::now() }
     }
 
-    /// Waits for a moment. False when it is over.
+    /// Sleeps for a moment. False after the time-out.
     pub fn wait(&mut self) -> bool {
         thread::sleep(LOOK);
         let now = Instant::now();
@@ -39,11 +39,11 @@ mod test {
     #[test]
     fn only_time_in_which_somebody_looks_is_counted() {
         let mut patience = Patience::new(Duration::from_secs(1));
-        // As if nothing had run for a minute.
+        // As if the test had not run for a minute.
         patience.looked = patience.looked.checked_sub(Duration::from_secs(60)).unwrap();
         assert!(patience.wait());
         assert!(patience.left >= Duration::from_millis(900), "{patience:?}");
-        // It is over all the same: at most a hundred looks of 10 ms.
+        // It still ends: after at most a hundred polls of 10 ms.
         let mut looks = 0;
         while patience.wait() {
             looks += 1;

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Patience, skip};
 
-/// How long its last words are awaited.
+/// Time-out of a dead program's pipes.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program that ended by itself.
@@ -47,7 +47,7 @@ pub fn require(program: &str) -> Option<PathBuf> {
     found
 }
 
-/// Where a program lies, found as a shell does, and in the administrator's folders.
+/// Path of a program, searched as a shell does, and in /sbin folders.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/local/sbin"]);
@@ -59,7 +59,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Finished {
     Running::start(command).finish(limit)
 }
 
-/// A program that runs. It is ended, by its id, when this is dropped.
+/// A running program, stopped by its id on drop.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -68,7 +68,7 @@ pub struct Running {
     stderr: Collected,
 }
 
-/// What came through a pipe so far, and the thread that reads it.
+/// Output of a pipe so far, and the thread that reads it.
 #[derive(Debug)]
 struct Collected {
     text: Arc<Mutex<String>>,
@@ -130,18 +130,18 @@ impl Running {
         Finished { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
     }
 
-    /// Waits until `ready` finds in stdout what it looks for. Fails the test after `limit`.
+    /// Waits until `ready` finds its text in stdout. Fails the test after `limit`.
     pub fn await_stdout<T>(&mut self, limit: Duration, ready: impl Fn(&str) -> Option<T>) -> T {
         self.await_that(limit, |running| ready(&running.stdout()))
     }
 
-    /// Waits until `ready` finds in stderr what it looks for. Fails the test after `limit`.
+    /// Waits until `ready` finds its text in stderr. Fails the test after `limit`.
     pub fn await_stderr<T>(&mut self, limit: Duration, ready: impl Fn(&str) -> Option<T>) -> T {
         self.await_that(limit, |running| ready(&running.stderr()))
     }
 
-    /// Waits until `ready` finds what it looks for, wherever that is. Fails the test after `limit`,
-    /// or when the program ended without it.
+    /// Waits until `ready` returns something. Fails the test after `limit`, or if the program ended
+    /// without it.
     pub fn await_that<T>(
         &mut self,
         limit: Duration,
@@ -149,7 +149,7 @@ impl Running {
     ) -> T {
         let mut patience = Patience::new(limit);
         loop {
-            // Asked first: what it did before its end is there afterwards.
+            // Before `ready`: what it did before its end is visible then.
             let alive = self.alive();
             if let Some(found) = ready(self) {
                 return found;
@@ -172,8 +172,8 @@ impl Drop for Running {
     }
 }
 
-/// The same call, made so that the kernel ends the program when this test ends without a chance to
-/// do so itself, such as by an interrupt. The process id is the program's own.
+/// The same command, killed by the kernel if this test dies without a chance to stop it, such as by
+/// an interrupt. The process id remains the program's own.
 pub(crate) fn leashed(command: &Command) -> Command {
     let program = command.get_program();
     let mut leashed = match find("setpriv") {
@@ -201,7 +201,7 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Collected {
     let reader = thread::spawn(move || {
         let Some(mut pipe) = pipe else { return };
         let mut bytes = [0; 4096];
-        // The beginning of a letter whose rest comes with the next read.
+        // Start of a UTF-8 sequence that ends in the next read.
         let mut cut = 0;
         while let Ok(len @ 1..) = pipe.read(&mut bytes[cut..]) {
             let all = cut + len;

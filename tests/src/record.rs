@@ -1,38 +1,38 @@
-//! Tells the task runner what cargo cannot: which tests did not run and why, and what the cases of
-//! a foreign suite gave.
+//! Reports to the task runner what cargo cannot: skipped tests with their reasons, and the cases of
+//! foreign suites.
 //!
-//! Lines go to the file that `DRUMFIRE_TEST_RECORD` names, parts separated by tabs. Without it they
+//! Lines of tab-separated fields are appended to the file `DRUMFIRE_TEST_RECORD`. Without it they
 //! only appear on stderr.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// What a case of a foreign suite gave.
+/// Result of a case of a foreign suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// It ran and held.
+    /// It passed.
     Passed,
-    /// It did not test anything, for this reason.
+    /// It was skipped, for this reason.
     Skipped(String),
-    /// It did not hold.
+    /// It failed, for this reason.
     Failed(String),
 }
 
-/// Records that the test which calls this does not run.
+/// Records the calling test as skipped.
 pub fn skip(reason: &str) {
     let thread = std::thread::current();
     let name = format!("{}::{}", file(), thread.name().unwrap_or("a test"));
     write(&["skip", &name, reason]);
 }
 
-/// The name of the file of tests that runs: cargo appends a hash to it.
+/// Name of the running test binary, without cargo's hash.
 fn file() -> String {
     let program = std::env::current_exe().unwrap_or_default();
     let stem = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     stem.rsplit_once('-').map_or(stem.clone(), |(name, _)| name.to_string())
 }
 
-/// Records what a case of a foreign suite gave.
+/// Records the result of a case.
 pub fn case(suite: &str, name: &str, case: &Case) {
     let (word, reason) = match case {
         Case::Passed => ("passed", ""),
@@ -47,7 +47,7 @@ fn write(parts: &[&str]) {
     let line = parts.join("\t");
     eprintln!("{line}");
     if let Some(path) = std::env::var_os("DRUMFIRE_TEST_RECORD") {
-        // One write of one line: other tests append at the same time.
+        // One write per line: other tests append concurrently.
         let file = OpenOptions::new().create(true).append(true).open(path);
         let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         written.expect("the record can be written");

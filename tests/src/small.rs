@@ -1,4 +1,4 @@
-//! A file system without room.
+//! A file system that is full.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::{Folder, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Does something in a file system of 4 MiB; nothing where this user may mount none.
+/// Calls `act` in a file system of 4 MiB; skips if this user may not mount one.
 pub fn in_small_file_system(act: impl FnOnce(&Path)) {
     let (Some(mount), Some(umount)) = (require("mount"), require("umount")) else { return };
     let folder = Folder::new();

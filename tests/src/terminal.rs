@@ -1,4 +1,4 @@
-//! A terminal, a program on it, and a user who looks at it or does not.
+//! A pseudo-terminal, a program on it, and a user who reads it or does not.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,19 +16,19 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::Patience;
 use crate::program::leashed;
 
-/// How often somebody looks whether the terminal is to be closed.
+/// Polling interval for a close.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-/// The user's end of a terminal.
+/// The user's end of a pseudo-terminal.
 #[derive(Debug)]
 pub struct Terminal {
     user: Arc<Mutex<Option<OwnedFd>>>,
-    /// The program's end, by its name.
+    /// Path of the program's end.
     name: String,
     seen: Arc<Mutex<String>>,
 }
 
-/// A program whose terminal this is. It is ended, by its id, when this is dropped.
+/// A program on the terminal, stopped by its id on drop.
 #[derive(Debug)]
 pub struct OnTerminal {
     child: Child,
@@ -36,12 +36,12 @@ pub struct OnTerminal {
 }
 
 impl Terminal {
-    /// One of 100 columns whose user reads all that comes.
+    /// A terminal of 100 columns whose user reads everything.
     pub fn open() -> Terminal {
         Terminal::sized(30, 100)
     }
 
-    /// One of this size whose user reads all that comes.
+    /// A terminal of this size whose user reads everything.
     pub fn sized(rows: u16, columns: u16) -> Terminal {
         let terminal = Terminal::of(rows, columns);
         let (user, seen) = (Arc::clone(&terminal.user), Arc::clone(&terminal.seen));
@@ -67,13 +67,13 @@ impl Terminal {
         terminal
     }
 
-    /// One whose user reads nothing, as behind a connection that is broken.
+    /// A terminal whose user reads nothing, as over a broken connection.
     pub fn unread() -> Terminal {
         Terminal::of(30, 100)
     }
 
     fn of(rows: u16, columns: u16) -> Terminal {
-        // No program may hold the user's end open.
+        // No program may inherit the user's end.
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let user = openpt(flags).expect("there are terminals");
         grantpt(&user).and_then(|()| unlockpt(&user)).expect("it is ours");

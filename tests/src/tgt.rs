@@ -1,4 +1,4 @@
-//! A foreign target: tgtd with a file in memory, a process of its own for each test.
+//! A foreign target: tgtd with a file in memory, one process per test.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,12 @@ pub struct Tgt {
 }
 
 impl Tgt {
-    /// Starts one with a volume of `len_bytes`. `None`, recorded, when this machine cannot.
+    /// Starts tgtd with a volume of `len_bytes`. `None`, recorded as skipped, if this machine
+    /// cannot.
     pub fn serve(len_bytes: u64) -> Option<Tgt> {
         let (tgtd, tgtadm) = (require("tgtd")?, require("tgtadm")?);
         if !rustix::process::geteuid().is_root() {
-            skip("tgtd wants root for its control socket");
+            skip("tgtd needs root for its control socket");
             return None;
         }
         let folder = Folder::new();
@@ -44,7 +45,7 @@ impl Tgt {
         let mut running = Running::start(&mut command);
         let iqn = "iqn.2026-11.org.example:tgt";
         let ask = |words: &str| admin(&tgtadm, control, words);
-        // Its socket is there before it listens.
+        // Its socket exists before it listens.
         running.await_that(LIMIT, |_| {
             let asked =
                 socket(control).exists() && told(&tgtadm, control, "--mode target --op show");
@@ -61,7 +62,7 @@ impl Tgt {
 
 impl Drop for Tgt {
     fn drop(&mut self) {
-        // tgtd does not end in order, so its sockets would stay.
+        // tgtd does not clean up its sockets.
         for ending in ["", ".lock"] {
             let _ = std::fs::remove_file(format!("{}{ending}", socket(self.control).display()));
         }
@@ -72,7 +73,7 @@ fn socket(control: u16) -> PathBuf {
     Path::new(SOCKETS).join(format!("socket.{control}"))
 }
 
-/// Whether tgtd does what it is told.
+/// Runs tgtadm; false if it fails.
 fn told(tgtadm: &Path, control: u16, words: &str) -> bool {
     run(&mut order(tgtadm, control, words), LIMIT).code == Some(0)
 }

@@ -1,4 +1,4 @@
-//! Runs that are in flight for certain: something was measured, and more is to come.
+//! Runs that are certainly in flight: measured for a second, with more to come.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Running;
 
-/// The first second takes longer where others compute.
+/// A loaded machine takes longer.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Starts a run of ours, and returns when its first measured second is over.

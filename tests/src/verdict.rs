@@ -1,4 +1,4 @@
-//! What a result says of itself.
+//! Verdicts of a result.
 
 use serde_json::Value;
 

@@ -1,7 +1,8 @@
-//! What a volume may hold after its server died: knows each write and what was said of it.
+//! A model of a volume's valid contents after its server died: tracks each write and its
+//! completion.
 //!
-//! A unit of 4 KiB has one write in flight at most, so its writes have an order. What it may hold
-//! is the last content that had to be durable, or any that came later.
+//! A unit of 4 KiB has at most one write in flight, so its writes are ordered. Valid are the last
+//! durable content and any later one.
 
 use std::collections::HashMap;
 use std::io::Result;
@@ -10,14 +11,14 @@ use crate::{Nbd, NbdCommand};
 
 /// Bytes of a unit.
 pub const UNIT_BYTES: usize = 4096;
-/// Requests on each connection.
+/// Queue depth of each connection.
 const WINDOW: usize = 12;
 /// Units of a read.
 const READ_UNITS: usize = 64;
 /// Longest write, in units.
 const UNITS_MAX: u64 = 20;
 
-/// Numbers by chance, the same for the same seed.
+/// A random number generator with a seed.
 #[derive(Clone, Debug)]
 pub struct Chance(pub u64);
 
@@ -32,18 +33,17 @@ impl Chance {
     }
 }
 
-/// What a unit may hold: contents by their number, 0 for zeroes, from the one that had to be
-/// durable on.
+/// Valid contents of a unit by their number, 0 for zeroes, from the last durable one on.
 #[derive(Clone, Debug)]
 struct Unit {
     may: Vec<u64>,
-    /// How many contents it had before these.
+    /// Number of contents before these.
     before: u64,
     under_way: bool,
 }
 
 impl Unit {
-    /// The first `count` contents that it ever had were answered, and the last of them is durable.
+    /// The unit's first `count` contents completed, and the last of them is durable.
     fn is_durable(&mut self, count: u64) {
         let gone = count.saturating_sub(self.before + 1);
         self.before += gone;
@@ -59,31 +59,31 @@ impl Unit {
 struct Asked {
     units: std::ops::Range<usize>,
     fua: bool,
-    /// For a flush: how many contents of each unit were answered when it was sent.
+    /// For a flush: contents of each unit completed when it was sent.
     answered: Option<Vec<u64>>,
 }
 
-/// The one who knows.
+/// The model.
 pub struct Witness {
     units: Vec<Unit>,
     writes: u64,
-    /// Writes that were answered and had to be durable when the server died.
+    /// Writes that completed and were durable when the server died.
     pub durable: u64,
 }
 
 impl Witness {
-    /// Of a volume of so many bytes that holds zeroes.
+    /// For a volume of `bytes` that holds zeroes.
     pub fn new(bytes: u64) -> Witness {
         let unit = Unit { may: vec![0], before: 0, under_way: false };
         Witness { units: vec![unit; bytes as usize / UNIT_BYTES], writes: 0, durable: 0 }
     }
 
-    /// Writes and flushes on these connections, `answers` requests long, then calls `kill` with
-    /// more in flight, and hears what was still said.
+    /// Writes and flushes on these connections until `answers` responses came, then calls `kill`
+    /// with more in flight, and receives the remaining responses.
     ///
     /// # Errors
     ///
-    /// Those of the sockets before the kill. A request that fails is one: nobody has reason to.
+    /// Those of the sockets before the kill, and a failed request.
     pub fn burst(
         &mut self,
         ways: &mut [Nbd],
@@ -130,7 +130,7 @@ impl Witness {
             way.send(NbdCommand::Flush, false, cookie, (0, 0), &[])?;
             return Ok(Asked { units: 0..0, fua: false, answered });
         }
-        // Some places are written again and again.
+        // Some units are written repeatedly.
         let hot = chance.below(3) == 0;
         let places = if hot { 64 } else { self.units.len() as u64 };
         let (first, len) = loop {
@@ -157,7 +157,7 @@ impl Witness {
         Ok(Asked { units: first..first + len, fua, answered: None })
     }
 
-    /// Takes note that a request was answered as done.
+    /// Records a completed request.
     fn hear(&mut self, asked: Asked) {
         for unit in &mut self.units[asked.units] {
             unit.under_way = false;
@@ -172,8 +172,8 @@ impl Witness {
         }
     }
 
-    /// Reads everything; what is not as it may be, in words. What was found stands from then on,
-    /// if nothing is wrong and it is flushed.
+    /// Reads everything and returns each invalid unit in words. If there is none, flushes: what was
+    /// read is durable from then on.
     ///
     /// # Errors
     ///
@@ -202,8 +202,7 @@ impl Witness {
     }
 }
 
-/// What a unit holds after the write of this number: the number, and what no other unit nor number
-/// has; zeroes for 0.
+/// Content of a unit by its write's number, unique to both; zeroes for 0.
 fn stamp(at: usize, content: u64) -> Vec<u8> {
     if content == 0 {
         return vec![0; UNIT_BYTES];
@@ -228,7 +227,7 @@ mod test {
         unit.may.extend([5, 6, 7]);
         unit.is_durable(3);
         assert_eq!((unit.may.clone(), unit.count()), (vec![6, 7], 4));
-        // An older flush that is heard of later takes nothing back.
+        // An older flush that completes later changes nothing.
         unit.is_durable(2);
         assert_eq!(unit.may, [6, 7]);
         unit.is_durable(unit.count());
