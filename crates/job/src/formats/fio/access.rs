@@ -83,9 +83,11 @@ fn parts(settings: &Settings) -> Vec<Part> {
     let used = directions(settings);
     let same = match used[..] {
         [(a, _), (b, _)] => {
-            settings.sizes[a] == settings.sizes[b]
-                && settings.align_bytes[a] == settings.align_bytes[b]
-                && settings.random_percent[a] == settings.random_percent[b]
+            let order = |of| (settings.align_bytes[of], settings.random_percent[of]);
+            // Sequential I/Os have neither.
+            let order = |of| settings.mix.random.then(|| order(of));
+            let sizes = settings.sizes_by_order || settings.sizes[a] == settings.sizes[b];
+            sizes && order(a) == order(b)
         }
         _ => false,
     };
@@ -199,6 +201,11 @@ fn narrow(bytes: u64) -> Option<u32> {
 /// Where random I/Os go.
 fn places(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Places {
     let settings = &job.settings;
+    let random = lines.iter().any(|line| line.random_percent > 0.0);
+    if !random && settings.distribution != Distribution::Uniform {
+        let why = "nothing is random: say rw=randread";
+        converter.note(job, "random_distribution", Treatment::Ignored, why);
+    }
     match &settings.distribution {
         Distribution::Uniform => uniform(converter, job, lines),
         Distribution::Zipf(exponent) => Places::Zipf { exponent: *exponent },

@@ -3,11 +3,13 @@
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::option::{Row, sets, switch};
+use super::option::Part::Steered;
+use super::option::{Row, Word, joined, sets, some_word, switch, word_if};
 use super::storage::JobFiles;
 use super::value::{self, Triple, Unit};
+use super::write::{Written, each};
 use crate::formats::note::Treatment::{Differs, Ignored};
-use crate::spec::{Demand, Demands, DepthSearch, Flow, Pacing, Think, Workload};
+use crate::spec::{Demand, Demands, DepthSearch, Flow, Group, Pacing, Think, Workload};
 
 /// What a job says of it, with fio's defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,34 +76,120 @@ impl Default for Control {
 
 /// The options that say so.
 pub(super) const ROWS: &[Row] = &[
-    sets!("thinktime", control.think_us, |v| pause(v.micros()?)?),
-    sets!("thinktime_spin", control.spin_us, |v| pause(v.micros()?)?),
-    sets!("thinktime_blocks", control.think_ios, |v| Some(v.count()?)),
-    sets!("thinktime_blocks_type", control.counts_begun, |v| blocks_type(v.text()?)?),
-    sets!("thinktime_iotime", control.io_time_us, |v| v.seconds()?),
-    switch!("rate_ignore_thinktime", control.ignores_think),
+    sets!("thinktime", control.think_us, |v| pause(v.micros()?)?)
+        .writes(|w| some_word(think_of(w).map(|think| think.pause_us)))
+        .tells(Steered, told_think),
+    sets!("thinktime_spin", control.spin_us, |v| pause(v.micros()?)?)
+        .writes(|w| some_word(think_of(w).map(|think| think.spin_us).filter(|us| *us > 0))),
+    sets!("thinktime_blocks", control.think_ios, |v| Some(v.count()?))
+        .writes(|w| some_word(think_of(w).map(|think| think.after_ios).filter(|ios| *ios > 0))),
+    sets!("thinktime_blocks_type", control.counts_begun, |v| blocks_type(v.text()?)?)
+        .writes(|w| word_if(think_of(w).is_some_and(|think| think.counts_begun), "issue")),
+    sets!("thinktime_iotime", control.io_time_us, |v| v.seconds()?).writes(|w| {
+        let us = think_of(w).map(|think| think.after_us).filter(|us| *us > 0);
+        some_word(us.map(|us| format!("{us}us")))
+    }),
+    switch!("rate_ignore_thinktime", control.ignores_think)
+        .writes(|w| word_if(think_of(w).is_some_and(|think| think.shifts_rate), 1)),
     Row::new(&["rate_min|ratemin"], false, |s, v| {
         s.control.least_bytes = v.each(&s.control.least_bytes, |text| v.kb.size(text))?;
         Ok(None)
-    }),
+    })
+    .writes(|w| demanded(w, |demand| demand.bytes_per_second))
+    .tells(Steered, |group| told_least(group, "bytes", |demand| demand.bytes_per_second)),
     Row::new(&["rate_iops_min"], false, |s, v| {
         s.control.least_ios = v.each(&s.control.least_ios, |text| v.kb.size(text))?;
         Ok(None)
-    }),
-    sets!("rate_cycle|ratecycle", control.cycle_ms, |v| v.number::<u64>()?.max(1)),
+    })
+    .writes(|w| demanded(w, |demand| demand.ios_per_second))
+    .tells(Steered, |group| told_least(group, "I/Os", |demand| demand.ios_per_second)),
+    sets!("rate_cycle|ratecycle", control.cycle_ms, |v| v.number::<u64>()?.max(1))
+        .writes(|w| some_word(w.group.workload.demands.map(|demands| demands.every_ms)))
+        .tells(Steered, |group| {
+            let every = group.workload.demands?.every_ms;
+            (every != 1000).then(|| format!("rates are looked at every {every} ms"))
+        }),
     Row::new(&["max_latency"], false, |s, v| {
         let micros = |text: &str| value::micros(text, Unit::Micros);
         s.control.most_us = v.each(&s.control.most_us, micros)?;
         Ok(None)
+    })
+    .writes(|w| demanded(w, |demand| demand.latency_us))
+    .tells(Steered, |group| {
+        let each = group.workload.demands.iter().flat_map(Demands::each);
+        joined(each.filter(|(_, demand)| demand.latency_us > 0).map(|(word, demand)| {
+            let most = told_micros(demand.latency_us);
+            format!("ends when one of its {word} takes longer than {most}")
+        }))
     }),
-    sets!("latency_target", control.target_us, |v| v.micros()?),
-    sets!("latency_window", control.window_us, |v| v.micros()?),
-    sets!("latency_percentile", control.percent, |v| percentile(v.text()?)?),
-    switch!("latency_run", control.goes_on),
-    sets!("flow", control.flow, |v| weight(v.text()?)?),
-    sets!("flow_id", control.flow_id, |v| v.number()?),
-    sets!("flow_sleep", control.flow_sleep_us, |v| v.number()?),
+    sets!("latency_target", control.target_us, |v| v.micros()?)
+        .writes(|w| some_word(w.group.workload.depth_search.map(|search| search.latency_us)))
+        .tells(Steered, told_search),
+    sets!("latency_window", control.window_us, |v| v.micros()?)
+        .writes(|w| some_word(w.group.workload.depth_search.map(|search| search.window_us))),
+    sets!("latency_percentile", control.percent, |v| percentile(v.text()?)?)
+        .writes(|w| some_word(w.group.workload.depth_search.map(|search| search.percent))),
+    switch!("latency_run", control.goes_on).writes(|w| {
+        some_word(w.group.workload.depth_search.map(|search| u8::from(search.goes_on)))
+    }),
+    sets!("flow", control.flow, |v| weight(v.text()?)?)
+        .writes(|w| some_word(w.group.workload.flow.map(|flow| flow.weight)))
+        .tells(Steered, |group| {
+            let Flow { id, weight, sleep_us } = group.workload.flow?;
+            let sleep = (sleep_us > 0).then(|| format!(", sleeping {}", told_micros(sleep_us)));
+            Some(format!("weight {weight} in flow {id}{}", sleep.unwrap_or_default()))
+        }),
+    sets!("flow_id", control.flow_id, |v| v.number()?)
+        .writes(|w| some_word(w.group.workload.flow.map(|flow| flow.id))),
+    sets!("flow_sleep", control.flow_sleep_us, |v| v.number()?)
+        .writes(|w| some_word(w.group.workload.flow.map(|flow| flow.sleep_us))),
 ];
+
+fn think_of(w: &Written<'_>) -> Option<Think> {
+    w.group.workload.think
+}
+
+fn told_think(group: &Group) -> Option<String> {
+    let think = group.workload.think?;
+    let counted = if think.counts_begun { "begun" } else { "done" };
+    let ios = (think.after_ios > 0).then(|| format!("{} I/Os {counted}", think.after_ios));
+    let time = (think.after_us > 0).then(|| told_micros(think.after_us));
+    let after: Vec<String> = ios.into_iter().chain(time).collect();
+    let spin = (think.spin_us > 0).then(|| format!(", {} of it busy", told_micros(think.spin_us)));
+    let (pause, spin) = (told_micros(think.pause_us), spin.unwrap_or_default());
+    let thinks = format!("thinks {pause}{spin} after {}", after.join(" or "));
+    let stops = think.shifts_rate.then(|| "the rate clock stops meanwhile".to_owned());
+    joined([thinks].into_iter().chain(stops))
+}
+
+fn demanded(w: &Written<'_>, of: fn(&Demand) -> u64) -> Word {
+    let values = w.group.workload.demands.map(|all| all.each().map(|(_, demand)| of(&demand)));
+    some_word(values.filter(|values| *values != [0; 3]).map(|values| each(&values)))
+}
+
+fn told_least(group: &Group, unit: &str, of: fn(&Demand) -> u64) -> Option<String> {
+    let each = group.workload.demands.iter().flat_map(Demands::each);
+    let each = each.map(|(word, demand)| (word, of(&demand))).filter(|(_, least)| *least > 0);
+    joined(each.map(|(word, least)| format!("ends below {least} {unit} per second of {word}")))
+}
+
+fn told_search(group: &Group) -> Option<String> {
+    let DepthSearch { latency_us, window_us, percent, goes_on } = group.workload.depth_search?;
+    let until = if goes_on { "until the end" } else { "until it is found" };
+    let (latency, window) = (told_micros(latency_us), told_micros(window_us));
+    let depth = group.workload.outstanding;
+    Some(format!(
+        "searches for the queue depth, 1 to {depth}, at which {percent} % take at most {latency}, \
+         in windows of {window}, {until}"
+    ))
+}
+
+fn told_micros(us: u64) -> String {
+    match us {
+        0..1000 => format!("{us} us"),
+        _ => format!("{} ms", us as f64 / 1000.0),
+    }
+}
 
 /// fio keeps 32 bits of it, and says nothing of the rest.
 fn pause(us: u64) -> Result<u64, String> {

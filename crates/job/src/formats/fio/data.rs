@@ -4,11 +4,13 @@ use std::borrow::Cow;
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::option::{Row, flag, sets, switch};
+use super::option::Part::Load;
+use super::option::{Row, Word, flag, sets, some_word, switch, word, word_if};
 use super::parse;
 use super::settings::{self, Data, Engine, Method};
 use super::storage::{self, JobFiles};
 use super::value::Amount;
+use super::write::{Written, whole};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{Content, DataPattern, PATTERN_MAX_BYTES, Pacing, Places, Verify, Workload};
@@ -20,25 +22,100 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// The options of data, those that are compared and those that are not.
 pub(super) const ROWS: &[Row] = &[
-    sets!("verify", verify.method, |v| Some(parse::verify(v.text()?)?)),
-    switch!("do_verify", verify.reads),
-    flag!("verify_only", verify.only),
-    sets!("verify_pattern", verify.pattern, |v| Some(read_pattern(v.text()?, v.around)?)),
+    sets!("buffer_compress_percentage", data.compress_percent, |v| v.whole_percent()?)
+        .writes(|w| percent_word(w.content().compress_percent, "the share that compresses"))
+        .tells(Load, |group| percent(group.workload.content.compress_percent, "compressible")),
+    sets!("buffer_compress_chunk", data.chunk_bytes, |v| Some(parse::chunk(v.text()?, v.kb)?))
+        .writes(|w| {
+            let content = w.content();
+            let plain = content.compress_percent > 0.0 && content.dedupe_percent == 0.0;
+            word_if(plain, content.chunk_bytes.unwrap_or(BLOCK_BYTES as u32))
+        })
+        .tells(Load, |group| {
+            group.workload.content.chunk_bytes.map(|bytes| format!("in each {bytes} bytes"))
+        }),
+    sets!("dedupe_percentage", data.dedupe_percent, |v| v.whole_percent()?)
+        .writes(|w| percent_word(w.content().dedupe_percent, "the share of duplicates"))
+        .tells(Load, |group| percent(group.workload.content.dedupe_percent, "duplicate")),
+    sets!("dedupe_mode", data.working_set, |v| parse::has_working_set(v.text()?)?)
+        .writes(|w| match w.content().dedupe_blocks {
+            Some(_) => Err("fio counts the set of duplicates as a share of the size".to_owned()),
+            None => Ok(None),
+        })
+        .tells(Load, |group| {
+            group.workload.content.dedupe_blocks.map(|blocks| format!("of {blocks} blocks"))
+        }),
+    sets!("dedupe_working_set_percentage", data.working_set_percent, |v| v.whole_percent()?),
+    flag!("zero_buffers", data.zeroes),
+    flag!("refill_buffers", data.refill),
+    switch!("scramble_buffers", data.scramble).tells(Load, |group| {
+        group.workload.content.repeats.then(|| "buffers come again".to_owned())
+    }),
     sets!("buffer_pattern", data.pattern, |v| match read_pattern(v.text()?, v.around)? {
         pattern if pattern.has_places() => {
             return Err("%o stands in a verify_pattern only".into());
         }
         pattern => Some(pattern),
+    })
+    .writes(|w| some_word(w.content().pattern.as_ref().filter(|_| w.verify().is_none())))
+    .tells(Load, |group| {
+        let pattern = group.workload.content.pattern.as_ref()?;
+        Some(format!("data {}", shortened(pattern)))
     }),
-    flag!("zero_buffers", data.zeroes),
-    flag!("refill_buffers", data.refill),
-    switch!("scramble_buffers", data.scramble),
-    sets!("buffer_compress_percentage", data.compress_percent, |v| v.whole_percent()?),
-    sets!("buffer_compress_chunk", data.chunk_bytes, |v| Some(parse::chunk(v.text()?, v.kb)?)),
-    sets!("dedupe_percentage", data.dedupe_percent, |v| v.whole_percent()?),
-    sets!("dedupe_mode", data.working_set, |v| parse::has_working_set(v.text()?)?),
-    sets!("dedupe_working_set_percentage", data.working_set_percent, |v| v.whole_percent()?),
+    sets!("verify_pattern", verify.pattern, |v| Some(read_pattern(v.text()?, v.around)?))
+        .writes(|w| some_word(w.content().pattern.as_ref().filter(|_| w.verify().is_some()))),
+    sets!("verify", verify.method, |v| Some(parse::verify(v.text()?)?))
+        .writes(|w| {
+            let method = if w.content().pattern.is_some() { "pattern" } else { "crc32c" };
+            some_word(w.verify().map(|_| method))
+        })
+        .tells(Load, |group| group.workload.verify.map(compared)),
+    switch!("do_verify", verify.reads).writes(is_read_again),
+    flag!("verify_only", verify.only),
 ];
+
+/// The beginning of a pattern.
+fn shortened(pattern: &DataPattern) -> String {
+    let text = pattern.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], pattern.len_bytes()),
+        None => text,
+    }
+}
+
+fn compared(verify: Verify) -> String {
+    match verify {
+        Verify { sample_percent: 0.0, .. } => "stamped for a later run".to_owned(),
+        Verify { earlier: true, .. } => "compared with what an earlier run wrote".to_owned(),
+        Verify { sample_percent: 100.0, .. } => "every read is compared".to_owned(),
+        Verify { sample_percent, .. } => format!("{sample_percent} % of reads are compared"),
+    }
+}
+
+fn percent(percent: f64, what: &str) -> Option<String> {
+    (percent > 0.0).then(|| format!("{percent} % {what}"))
+}
+
+fn percent_word(percent: f64, what: &str) -> Word {
+    whole(percent, what).and_then(|percent| word_if(percent > 0, percent))
+}
+
+/// What is read is what was there before if nothing is written; what is written is there first if
+/// both are done.
+fn is_read_again(w: &Written<'_>) -> Word {
+    let Some(verify) = w.verify() else { return Ok(None) };
+    let (reads, writes) = (w.access().read_percent() > 0.0, w.access().writes());
+    let usual = Verify { fill: reads && writes, earlier: !writes, ..Verify::default() };
+    let unread = Verify { fill: false, earlier: false, sample_percent: 0.0 };
+    match verify {
+        _ if verify == usual => Ok(None),
+        _ if verify == unread && writes => word(0),
+        Verify { fill: true, .. } if !writes => {
+            Err("to write what is only read is not fio's: give it a job before".to_owned())
+        }
+        _ => Err("comparing a part of all reads is not fio's".to_owned()),
+    }
+}
 
 /// The job as it can be compared: what `ioengine=null` wrote is nowhere, and fio says of its reads
 /// that they were right without a look at them.

@@ -1,18 +1,56 @@
 //! What fio shows of latencies, and whether of all directions together: words that change no load.
 
-use std::fmt::Write;
-
-use super::option::{Row, sets, switch};
+use super::option::Part::Shown;
+use super::option::{Row, flag, sets, switch, word, word_if};
 use super::value;
-use crate::spec::{Directions, Figures, PERCENTILES_MAX};
+use crate::spec::{Directions, PERCENTILES_MAX};
 
 /// The options that say so.
 pub(super) const ROWS: &[Row] = &[
-    sets!("percentile_list", figures.percentiles, |v| percentiles(v.text.unwrap_or_default())?),
-    switch!("clat_percentiles", figures.of_completion),
-    switch!("lat_percentiles", figures.of_whole),
-    sets!("unified_rw_reporting", figures.directions, |v| directions(v.text.unwrap_or_default())?),
+    sets!("percentile_list", figures.percentiles, |v| percentiles(v.text.unwrap_or_default())?)
+        .writes(|w| {
+            let all = &w.group.figures.percentiles;
+            word_if(!all.is_empty(), list(all, ":"))
+        })
+        .tells(Shown, |group| {
+            let all = &group.figures.percentiles;
+            (!all.is_empty()).then(|| format!("percentiles {}", list(all, ", ")))
+        }),
+    switch!("clat_percentiles", figures.of_completion)
+        .writes(|w| word_if(!w.group.figures.of_completion, 0))
+        .tells(Shown, |group| (!group.figures.of_completion).then(|| "none of clat".to_owned())),
+    switch!("lat_percentiles", figures.of_whole)
+        .writes(|w| word_if(w.group.figures.of_whole, 1))
+        .tells(Shown, |group| group.figures.of_whole.then(|| "those of lat too".to_owned())),
+    sets!("unified_rw_reporting", figures.directions, |v| directions(v.text.unwrap_or_default())?)
+        .writes(|w| match w.group.figures.directions {
+            Directions::Apart => Ok(None),
+            Directions::Mixed => word("mixed"),
+            Directions::Both => word("both"),
+        })
+        .tells(Shown, |group| match group.figures.directions {
+            Directions::Apart => None,
+            Directions::Mixed => Some("all directions as one".to_owned()),
+            Directions::Both => Some("all directions as one too".to_owned()),
+        }),
+    flag!("new_group", figures.begins)
+        .writes(|w| word_if(w.group.figures.begins, ""))
+        .tells(Shown, |group| group.figures.begins.then(|| "a group that begins anew".to_owned())),
+    // What a line cannot hold is for people only.
+    sets!("description", figures.description, |v| v.text()?.to_owned())
+        .writes(|w| {
+            let said = &w.group.figures.description;
+            word_if(!said.is_empty() && !said.contains([';', '#', '$', '\n', '\r']), said)
+        })
+        .tells(Shown, |group| {
+            let said = &group.figures.description;
+            (!said.is_empty()).then(|| format!("\"{said}\""))
+        }),
 ];
+
+fn list(percentiles: &[f64], between: &str) -> String {
+    percentiles.iter().map(f64::to_string).collect::<Vec<_>>().join(between)
+}
 
 /// Reads `percentile_list=`: `50:99:99.9`, in any order.
 fn percentiles(text: &str) -> Result<Vec<f64>, String> {
@@ -41,41 +79,11 @@ fn directions(text: &str) -> Result<Directions, String> {
     }
 }
 
-/// The words of a job of ours.
-pub(super) fn write(text: &mut String, figures: &Figures) {
-    if !figures.percentiles.is_empty() {
-        let list: Vec<String> = figures.percentiles.iter().map(f64::to_string).collect();
-        let _ = writeln!(text, "percentile_list={}", list.join(":"));
-    }
-    let usual = Figures::default();
-    for (word, on, usually) in [
-        ("clat_percentiles", figures.of_completion, usual.of_completion),
-        ("lat_percentiles", figures.of_whole, usual.of_whole),
-    ] {
-        if on != usually {
-            let _ = writeln!(text, "{word}={}", u8::from(on));
-        }
-    }
-    match figures.directions {
-        Directions::Apart => {}
-        Directions::Mixed => text.push_str("unified_rw_reporting=mixed\n"),
-        Directions::Both => text.push_str("unified_rw_reporting=both\n"),
-    }
-    if figures.begins {
-        text.push_str("new_group\n");
-    }
-    let description = &figures.description;
-    // What a line cannot hold is for people only.
-    if !description.is_empty() && !description.contains([';', '#', '$', '\n', '\r']) {
-        let _ = writeln!(text, "description={description}");
-    }
-}
-
 #[cfg(test)]
 mod test {
     use super::super::settings::Settings;
     use super::super::test::take;
-    use super::*;
+    use crate::spec::Figures;
 
     fn figures(words: &[(&str, &str)]) -> Result<Figures, String> {
         let mut settings = Settings::default();
@@ -102,23 +110,7 @@ mod test {
         }
         let many = (1..=21).map(|n| n.to_string()).collect::<Vec<_>>().join(":");
         assert!(list(&many).unwrap_err().contains("more than 20 percentiles"));
-    }
-
-    #[test]
-    fn what_is_written_is_read_again() {
-        for words in [
-            &[][..],
-            &[("percentile_list", "0.1:99.99")],
-            &[("clat_percentiles", "0"), ("lat_percentiles", "1")],
-            &[("unified_rw_reporting", "1")],
-            &[("unified_rw_reporting", "both"), ("clat_percentiles", "1")],
-        ] {
-            let first = figures(words).unwrap();
-            let mut text = String::new();
-            write(&mut text, &first);
-            let lines: Vec<_> = text.lines().filter_map(|line| line.split_once('=')).collect();
-            assert_eq!(figures(&lines), Ok(first), "{text}");
-        }
-        assert!(figures(&[("unified_rw_reporting", "all")]).unwrap_err().contains("none of none"));
+        let all = figures(&[("unified_rw_reporting", "all")]).unwrap_err();
+        assert!(all.contains("none of none"), "{all}");
     }
 }

@@ -7,11 +7,11 @@ use super::append;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::storage;
-use super::write::{self, set};
+use super::write::{self, Written, set};
 use super::{data, lengths};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::reading::Storage;
-use crate::spec::{Content, LaidOut};
+use crate::spec::{Access, Content, Group, JobSpec, LaidOut, Workload};
 
 /// Longest write that a pattern begins anew with.
 const WRITE_MAX_BYTES: u32 = 16 << 20;
@@ -149,7 +149,11 @@ pub(super) fn write(text: &mut String, files: &[LaidOut]) -> Result<(), String> 
         if let Some(bytes) = file.write_bytes {
             set(text, "bs", bytes);
         }
-        write::buffers(text, &file.content)?;
+        let mut workload = Workload::new(Access::of(Vec::new()), 1);
+        workload.content = file.content.clone();
+        let job = JobSpec::of(0, 0.0, 0.0, Group::new(Vec::new(), 1, workload));
+        let step = &job.steps[0];
+        write::rows(text, data::ROWS, &Written::of(step, &step.groups[0]))?;
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::option::{Row, Wrong, sets, switch};
+use super::option::{Part, Row, Word, Wrong, sets, some_word, switch, word_if};
+use super::write::Written;
 use crate::formats::note::Treatment::{Differs, Ignored};
-use crate::spec;
+use crate::spec::{self, Group};
 
 /// What a job says about its logs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,31 +57,89 @@ impl Log {
 
 /// A row of a log, whose name may be left out.
 macro_rules! log {
-    ($name:literal, $log:ident) => {
+    ($name:literal, $log:ident, |$of:ident| $named:expr) => {
         Row::new(&[$name], false, |settings, given| {
             settings.logs.$log.want(given.text);
             Ok(None)
+        })
+        .writes(|w| {
+            let $of = &w.group.logs;
+            some_word($named)
         })
     };
 }
 
 /// The options that say so.
 pub(super) const ROWS: &[Row] = &[
-    log!("write_bw_log", bandwidth),
-    log!("write_iops_log", iops),
-    log!("write_lat_log", latency),
-    log!("write_hist_log", histograms),
-    sets!("log_hist_msec", logs.histogram_ms, |v| v.number()?),
+    log!("write_bw_log", bandwidth, |logs| logs.bandwidth.as_ref()),
+    log!("write_iops_log", iops, |logs| logs.iops.as_ref()),
+    log!("write_lat_log", latency, |logs| logs.latency.as_ref()),
+    sets!("log_avg_msec", logs.average_ms, |v| v.number()?)
+        .writes(|w| lines_word(w, w.group.logs.window_ms))
+        .tells(Part::Logs, told),
+    log!("write_hist_log", histograms, |logs| logs.histograms.as_ref().map(|log| &log.name)).tells(
+        Part::Logs,
+        |group| {
+            let log = group.logs.histograms.as_ref()?;
+            let (name, number, window) = (&log.name, number(&group.logs), log.window_ms);
+            let coarse = match log.coarseness {
+                0 => String::new(),
+                coarse => format!(", {} buckets as one", 1 << coarse),
+            };
+            let file = format!("histograms {name}_clat_hist{number}.log");
+            Some(format!("{file}, a line for each {window} ms{coarse}"))
+        },
+    ),
+    sets!("log_hist_msec", logs.histogram_ms, |v| v.number()?)
+        .writes(|w| some_word(w.group.logs.histograms.as_ref().map(|log| log.window_ms))),
     sets!("log_hist_coarseness", logs.coarseness, |v| match v.number()? {
         number @ 0..=6 => number,
         number => return Err(format!("{number} is not 0 to 6").into()),
-    }),
-    sets!("log_avg_msec", logs.average_ms, |v| v.number()?),
-    switch!("log_offset", logs.offsets),
-    sets!("log_max_value|log_window_value", logs.longest, |v| longest(v.text)?),
-    sets!("write_iolog", logs.trace, |v| v.name()),
-    sets!("per_job_logs", logs.joined, |v| !v.switch()?),
+    })
+    .writes(|w| some_word(w.group.logs.histograms.as_ref().map(|log| log.coarseness))),
+    switch!("log_offset", logs.offsets).writes(|w| lines_word(w, w.group.logs.offsets.into())),
+    sets!("log_max_value|log_window_value", logs.longest, |v| longest(v.text)?)
+        .writes(|w| lines_word(w, w.group.logs.longest.into())),
+    sets!("write_iolog", logs.trace, |v| v.name())
+        .writes(|w| some_word(w.group.logs.trace.as_ref()))
+        .tells(Part::Logs, |group| group.logs.trace.as_ref().map(|path| format!("trace {path}"))),
+    sets!("per_job_logs", logs.joined, |v| !v.switch()?)
+        .writes(|w| lines_word(w, (!w.group.logs.joined).into())),
 ];
+
+/// Written where there are logs.
+fn lines_word(w: &Written<'_>, value: u64) -> Word {
+    word_if(w.group.logs.names().next().is_some(), value)
+}
+
+/// The numbers of its jobs in the names of logs, which are those that fio counts in the file.
+fn number(logs: &spec::Logs) -> String {
+    match (logs.joined, logs.jobs) {
+        (true, _) => String::new(),
+        (false, 1) => format!(".{}", logs.first),
+        (false, jobs) => format!(".{}…{}", logs.first, logs.first.saturating_add(jobs - 1)),
+    }
+}
+
+fn told(group: &Group) -> Option<String> {
+    let (logs, number) = (&group.logs, number(&group.logs));
+    let words = [
+        ("_bw", &logs.bandwidth),
+        ("_iops", &logs.iops),
+        ("_lat", &logs.latency),
+        ("_clat", &logs.latency),
+    ];
+    let all = words.into_iter().flat_map(|(word, name)| name.iter().map(move |name| (name, word)));
+    let all: Vec<String> = all.map(|(name, word)| format!("{name}{word}{number}.log")).collect();
+    let line = match logs.window_ms {
+        0 => "each I/O".to_owned(),
+        ms => format!("each {ms} ms"),
+    };
+    let offsets = if logs.offsets { ", with offsets" } else { "" };
+    let longest = if logs.longest { ", the longest latency of each" } else { "" };
+    let all = (!all.is_empty()).then(|| all.join(", "));
+    all.map(|all| format!("logs {all}, a line for {line}{offsets}{longest}"))
+}
 
 /// Reads `log_window_value=`: whether it is the longest.
 fn longest(value: Option<&str>) -> Result<bool, Wrong> {
@@ -107,7 +166,8 @@ pub(super) fn logs(
     let (window_ms, coarseness) = (asked.histogram_ms, asked.coarseness);
     let histograms = asked.histograms.name(job);
     let histograms = histograms.map(|name| spec::HistogramLog { name, window_ms, coarseness });
-    let named = [&bandwidth, &iops, &latency, &asked.trace];
+    let trace = trace(converter, job);
+    let named = [&bandwidth, &iops, &latency, &trace];
     if named.into_iter().all(Option::is_none) && histograms.is_none() {
         return spec::Logs::default();
     }
@@ -134,7 +194,7 @@ pub(super) fn logs(
         window_ms: asked.average_ms,
         offsets: asked.offsets,
         longest: asked.longest,
-        trace: trace(converter, job),
+        trace,
         histograms,
         first,
         jobs,

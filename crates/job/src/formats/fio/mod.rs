@@ -27,10 +27,12 @@ mod passthrough;
 mod rates;
 mod remote;
 mod replay;
+mod rows;
 mod service;
 mod settings;
 mod storage;
 mod times;
+mod told;
 mod transport;
 mod treated;
 mod value;
@@ -39,6 +41,7 @@ mod zones;
 
 pub use convert::Options;
 pub use option::{options, stands_alone};
+pub use told::told;
 pub use write::write;
 
 use super::note::FormatError;

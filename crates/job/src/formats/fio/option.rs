@@ -1,8 +1,9 @@
 //! The table of options: a row for each, with its names, what it sets, or why it sets nothing.
 //!
-//! Rows stand where the settings are that they set: here those of places, times and the mix, in
-//! [`treated`](super::treated) those that set nothing. What a command line, a job file, messages
-//! and fio's documents know of an option is its row.
+//! Rows stand where the settings are that they set: those of places, times and the mix in
+//! [`rows`](super::rows), in [`treated`](super::treated) those that set nothing. All that is known
+//! of an option is its row: its names, how it is read, how it stands in a file that is
+//! [written](super::write), and what [`explain`](super::told) says of it.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,9 +12,11 @@ use super::lines::Setting;
 use super::settings::Settings;
 use super::treated;
 use super::value::{self, Amount, KbBase, Triple, Unit, set_each};
-use super::{control, data, figures, logs, parse, remote, replay, zones};
+use super::write::Written;
+use super::{control, data, figures, logs, parse, rates, remote, replay, rows, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 use crate::formats::surroundings::Surroundings;
+use crate::spec::{Group, Step};
 
 /// An option of fio's, or several that are treated alike.
 pub(super) struct Row {
@@ -24,6 +27,62 @@ pub(super) struct Row {
     pub alone: bool,
     /// What becomes of it.
     pub does: Does,
+    /// Its value in a file that says a job of ours.
+    pub writes: fn(&Written<'_>) -> Word,
+    /// What `explain` says of it.
+    pub tells: Tells,
+}
+
+/// The value of an option as it is written, if it is: an empty one is a bare name. Or why fio has
+/// no word for what a job does.
+pub(super) type Word = Result<Option<String>, String>;
+
+/// What `explain` says of an option, if its job has it, and where.
+pub(super) enum Tells {
+    /// Another row says it.
+    Nothing,
+    /// Behind the length of a step.
+    OfStep(fn(&Step) -> Option<String>),
+    /// Among the facts of a group.
+    Of(Part, fn(&Group) -> Option<String>),
+}
+
+/// A line of what `explain` says of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// What it does.
+    Load,
+    /// What steers it while it runs.
+    Steered,
+    /// When and where.
+    Turn,
+    /// Its kinds of I/O.
+    Lines,
+    /// What is written of it over time.
+    Logs,
+    /// What is shown of it.
+    Shown,
+}
+
+/// Facts of one row as one.
+pub(super) fn joined(facts: impl IntoIterator<Item = String>) -> Option<String> {
+    let facts: Vec<String> = facts.into_iter().collect();
+    (!facts.is_empty()).then(|| facts.join(" · "))
+}
+
+/// Written as it stands.
+pub(super) fn word(value: impl std::fmt::Display) -> Word {
+    Ok(Some(value.to_string()))
+}
+
+/// Written if that is so.
+pub(super) fn word_if(on: bool, value: impl std::fmt::Display) -> Word {
+    Ok(on.then(|| value.to_string()))
+}
+
+/// Written if it is there.
+pub(super) fn some_word(value: Option<impl std::fmt::Display>) -> Word {
+    Ok(value.map(|value| value.to_string()))
 }
 
 /// What becomes of an option.
@@ -197,7 +256,7 @@ impl Row {
         alone: bool,
         take: fn(&mut Settings, &Given<'_>) -> Taken,
     ) -> Row {
-        Row { options, alone, does: Does::Sets(take) }
+        Row { options, alone, does: Does::Sets(take), writes: |_| Ok(None), tells: Tells::Nothing }
     }
 
     /// Options that set nothing.
@@ -207,27 +266,58 @@ impl Row {
         says: Says,
         treat: fn(Option<&str>) -> (Treatment, &'static str),
     ) -> Row {
-        Row { options, alone, does: Does::Leaves(says, treat) }
+        let does = Does::Leaves(says, treat);
+        Row { options, alone, does, writes: |_| Ok(None), tells: Tells::Nothing }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.options[0].split('|').next().unwrap_or_default()
+    }
+
+    /// How it is written.
+    pub const fn writes(mut self, writes: fn(&Written<'_>) -> Word) -> Row {
+        self.writes = writes;
+        self
+    }
+
+    /// What `explain` says of it.
+    pub const fn tells(mut self, part: Part, tells: fn(&Group) -> Option<String>) -> Row {
+        self.tells = Tells::Of(part, tells);
+        self
+    }
+
+    /// What `explain` says of it behind the length of a step.
+    pub const fn tells_of_step(mut self, tells: fn(&Step) -> Option<String>) -> Row {
+        self.tells = Tells::OfStep(tells);
+        self
     }
 }
 
-/// Rows beside the settings that they set.
-const GROUPS: [&[Row]; 9] = [
-    ROWS,
-    control::ROWS,
-    data::ROWS,
-    figures::ROWS,
-    logs::ROWS,
-    remote::ROWS,
+/// Rows beside the settings that they set, in the order in which `explain` tells them.
+const GROUPS: [&[Row]; 12] = [
+    rates::ROWS,
+    rows::volumes::ROWS,
     replay::ROWS,
-    treated::ROWS,
+    rows::mix::ROWS,
     zones::ROWS,
+    data::ROWS,
+    rows::turn::ROWS,
+    control::ROWS,
+    logs::ROWS,
+    figures::ROWS,
+    remote::ROWS,
+    treated::ROWS,
 ];
+
+/// All rows.
+pub(super) fn all() -> impl Iterator<Item = &'static Row> {
+    GROUPS.into_iter().flatten()
+}
 
 /// All names, each with the first name of its option, and its row.
 static TABLE: LazyLock<HashMap<&'static str, (&'static str, &'static Row)>> = LazyLock::new(|| {
-    let rows = GROUPS.into_iter().flatten();
-    let options = rows.flat_map(|row| row.options.iter().map(move |option| (*option, row)));
+    let options = all().flat_map(|row| row.options.iter().map(move |option| (*option, row)));
     let named = |(option, row): (&'static str, &'static Row)| {
         let first = option.split('|').next().unwrap_or(option);
         option.split('|').map(move |name| (name, (first, row)))
@@ -252,8 +342,7 @@ pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
         Does::Sets(_) => "taken",
         Does::Leaves(_, treat) => treat(Some("1")).0.word(),
     };
-    let rows = GROUPS.into_iter().flatten();
-    rows.flat_map(move |row| row.options.iter().map(move |names| (*names, word(row))))
+    all().flat_map(move |row| row.options.iter().map(move |names| (*names, word(row))))
 }
 
 /// Takes one setting into `settings`.
@@ -315,128 +404,13 @@ impl Says {
     }
 }
 
-/// What is done, where, with how many in flight, how long, how fast, and in which order.
-const ROWS: &[Row] = &[
-    sets!("rw|readwrite", mix, |v| parse::mix(v.text()?, v.kb)?),
-    sets!("rwmixread", read_percent, |v| v.percent()?),
-    sets!("rwmixwrite", read_percent, |v| 100.0 - v.percent()?),
-    Row::new(&["percentage_random"], false, |s, v| {
-        s.random_percent = v.each(&s.random_percent, value::percent)?;
-        Ok(None)
-    }),
-    Row::new(&["percentage_sequential"], false, |_, _| {
-        Err("fio takes it no longer: say what is random, percentage_random=25".into())
-    }),
-    Row::new(&["bs|blocksize"], false, |s, v| {
-        parse::block_sizes(v.text()?, &mut s.lengths.fixed, v.kb)?;
-        Ok(None)
-    }),
-    Row::new(&["bsrange|blocksize_range"], false, |s, v| {
-        parse::size_ranges(v.text()?, &mut s.lengths.ranges, v.kb)?;
-        Ok(None)
-    }),
-    Row::new(&["bssplit"], false, |s, v| {
-        parse::size_splits(v.text()?, &mut s.lengths.splits, v.kb)?;
-        Ok(None)
-    }),
-    Row::new(&["ba|blockalign"], false, |s, v| {
-        let read = |text: &str| parse::not_zero(v.kb.size(text)?).map(Some);
-        s.align_bytes = v.each(&s.align_bytes, read)?;
-        Ok(None)
-    }),
-    flag!("bs_unaligned|blocksize_unaligned", unaligned),
-    switch!("bs_is_seq_rand", sizes_by_order),
-    sets!("rw_sequencer", run_stays, |v| parse::run_stays(v.text()?)?),
-    sets!("random_distribution", distribution, |v| parse::distribution(v.text()?, v.kb)?),
-    flag!("norandommap", no_random_map),
-    sets!("randseed", seed, |v| Some(v.number()?)),
-    sets!("iodepth", depth, |v| v.count()?),
-    sets!("iodepth_low", depth_low, |v| v.number()?),
-    Row::new(&["ioengine"], false, |s, v| {
-        s.mapped.on = v.text == Some("mmap");
-        s.engine = parse::engine(v.text()?)?;
-        Ok(v.text.and_then(parse::other_manner))
-    }),
-    flag!("hipri", hipri),
-    flag!("sqthread_poll", sqthread_poll),
-    sets!("filename", files, |v| parse::files(v.text()?)?),
-    sets!("nrfiles|nr_files", nr_files, |v| v.count()?),
-    sets!("openfiles", open_files, |v| Some(v.count()?)),
-    sets!("file_service_type", service, |v| parse::service(v.text()?)?),
-    sets!("filename_format", name_format, |v| Some(v.text()?.to_owned())),
-    sets!("directory", directory, |v| Some(v.text()?.to_owned())),
-    switch!("direct", direct),
-    sets!("buffered", direct, |v| !v.switch()?),
-    switch!("invalidate", invalidate),
-    switch!("create_only", before.only_made),
-    switch!("pre_read", before.read),
-    sets!("fadvise_hint", hint, |v| parse::hint(v.text)?),
-    sets!("size", size, |v| v.some_amount()?),
-    switch!("fill_device|fill_fs", fill),
-    Row::new(&["filesize"], false, |s, v| {
-        s.file_size = Some(parse::file_size(v.text()?, v.kb)?);
-        let why = "all files have the mean of the range; fio draws the size of each";
-        Ok(v.text()?.contains('-').then_some(why))
-    }),
-    sets!("io_size|io_limit", io_size, |v| v.some_amount()?),
-    sets!("offset|fileoffset", offset, |v| v.amount()?),
-    sets!("offset_increment", offset_increment, |v| v.amount()?),
-    switch!("file_append", appends),
-    sets!("offset_align", offset_align, |v| v.size()?),
-    sets!("loops", loops, |v| parse::loops(v.text()?)?),
-    sets!("numjobs", clones, |v| v.count()?),
-    sets!("cpus_allowed", seats.cpus, |v| parse::processors(v.text()?)?),
-    sets!("cpumask", seats.cpus, |v| parse::processor_mask(v.text()?)?),
-    sets!("numa_cpu_nodes", seats.nodes, |v| parse::processors(v.text()?)?),
-    sets!("runtime|timeout", runtime_us, |v| Some(v.seconds()?).filter(|us| *us > 0)),
-    flag!("time_based", time_based),
-    sets!("ramp_time", ramp_us, |v| v.seconds()?),
-    sets!("steadystate|ss", steady.criterion, |v| Some(parse::steady(v.text()?, v.kb)?)),
-    sets!("steadystate_duration|ss_dur", steady.duration_us, |v| v.seconds()?),
-    sets!("steadystate_ramp_time|ss_ramp", steady.ramp_us, |v| v.seconds()?),
-    sets!("steadystate_check_interval|ss_interval", steady.interval_us, |v| Some(v.seconds()?)),
-    sets!("startdelay", delay_us, |v| parse::delay(v.text()?)?),
-    sets!("wait_for", wait_for, |v| Some(v.text()?.to_owned())),
-    flag!("exitall", exit_all),
-    sets!("number_ios", most_ios, |v| Some(v.number()?).filter(|ios| *ios > 0)),
-    Row::new(&["rate"], false, |s, v| {
-        s.rate_bytes = v.each(&s.rate_bytes, |text| v.kb.size(text))?;
-        Ok(None)
-    }),
-    Row::new(&["rate_iops"], false, |s, v| {
-        s.rate_ios = v.each(&s.rate_ios, |text| v.kb.size(text))?;
-        Ok(None)
-    }),
-    sets!("rate_process", poisson, |v| parse::is_poisson(v.text()?)?),
-    Row::new(&["fsync"], false, |s, v| {
-        s.figures.flushes = true;
-        s.flush_every = v.number()?;
-        Ok(None)
-    }),
-    Row::new(&["fdatasync"], false, |s, v| {
-        s.figures.flushes = false;
-        s.flush_every = v.number()?;
-        Ok(None)
-    }),
-    sets!("sync", durable, |v| parse::durable(v.text()?)?),
-    switch!("end_fsync", end_flush),
-    switch!("fsync_on_close", end_flush),
-    sets!("name", name, |v| Some(v.text()?.to_owned())),
-    sets!("description", figures.description, |v| v.text()?.to_owned()),
-    // Taken first, before all others; here it is only known.
-    Row::new(&["kb_base"], false, |_, _| Ok(None)),
-    flag!("stonewall|wait_for_previous", stonewall),
-    flag!("group_reporting", grouped),
-    flag!("new_group", figures.begins),
-];
-
 #[cfg(test)]
 mod test {
     use super::*;
 
     #[test]
     fn each_name_has_one_row() {
-        let options = GROUPS.into_iter().flatten().flat_map(|row| row.options);
+        let options = all().flat_map(|row| row.options);
         let names = options.map(|option| option.split('|').count());
         assert_eq!(names.sum::<usize>(), TABLE.len(), "a name stands in two rows");
         assert_eq!((plain("blocksize"), plain("bs"), plain("no such")), ("bs", "bs", "no such"));

@@ -5,10 +5,56 @@ use std::borrow::Cow;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::lengths;
+use super::option::Part::Load;
+use super::option::{Row, Word, sets, some_word, word, word_if};
+use super::parse;
 use super::settings::Settings;
-use super::write::set;
+use super::write::Written;
 use crate::formats::note::Treatment;
-use crate::spec::{Access, Arrivals, Line, Pacing, Workload};
+use crate::spec::{Access, Arrivals, Group, Line, Pacing};
+
+/// The options of depths and rates.
+pub(super) const ROWS: &[Row] = &[
+    sets!("iodepth", depth, |v| v.count()?)
+        .writes(|w| word(u64::from(w.group.workload.outstanding) * w.files))
+        .tells(Load, |group| Some(format!("{} outstanding", group.workload.outstanding))),
+    sets!("iodepth_low", depth_low, |v| v.number()?)
+        .writes(|w| some_word(w.group.workload.refill_at.map(|low| u64::from(low) * w.files)))
+        .tells(Load, |group| {
+            let low = group.workload.refill_at?;
+            Some(format!("refilled at {low} in flight (iodepth_low)"))
+        }),
+    Row::new(&["rate"], false, |s, v| {
+        s.rate_bytes = v.each(&s.rate_bytes, |text| v.kb.size(text))?;
+        Ok(None)
+    })
+    .writes(|w| written(w, "rate"))
+    .tells(Load, |group| told(group, "rate", "bytes")),
+    Row::new(&["rate_iops"], false, |s, v| {
+        s.rate_ios = v.each(&s.rate_ios, |text| v.kb.size(text))?;
+        Ok(None)
+    })
+    .writes(|w| written(w, "rate_iops"))
+    .tells(Load, |group| told(group, "rate_iops", "I/Os")),
+    sets!("rate_process", poisson, |v| parse::is_poisson(v.text()?)?).writes(|w| {
+        let poisson = |of| matches!(rate_of(w.group, of), Some((_, Arrivals::Poisson)));
+        word_if(["rate", "rate_iops"].into_iter().any(poisson), "poisson")
+    }),
+];
+
+fn told(group: &Group, key: &str, unit: &str) -> Option<String> {
+    let (per_second, arrivals) = rate_of(group, key)?;
+    Some(format!("{per_second} {unit} per second for each worker, {arrivals:?}"))
+}
+
+/// The rate of each worker that is of this option.
+fn rate_of(group: &Group, key: &str) -> Option<(f64, Arrivals)> {
+    match group.workload.pacing {
+        Pacing::Ios { per_second, arrivals } if key == "rate_iops" => Some((per_second, arrivals)),
+        Pacing::Bytes { per_second, arrivals } if key == "rate" => Some((per_second, arrivals)),
+        _ => None,
+    }
+}
 
 /// The job with the share of reads that its rates come to. fio has a clock for each direction and
 /// does that one whose time has come, whatever `rwmixread` says.
@@ -101,16 +147,11 @@ pub(super) fn pacing(converter: &mut Converter<'_>, job: &FioJob, files: u32) ->
     }
 }
 
-/// Writes the rates of a workload, which say its share of reads, too. `files` are those that one
-/// clone goes through. Errors when whole rates do not make that share.
-pub(super) fn write(text: &mut String, workload: &Workload, files: u64) -> Result<(), String> {
-    let access = &workload.access;
-    let (key, rate, arrivals) = match workload.pacing {
-        Pacing::Closed => return Ok(()),
-        Pacing::Ios { per_second, arrivals } => ("rate_iops", per_second, arrivals),
-        Pacing::Bytes { per_second, arrivals } => ("rate", per_second, arrivals),
-    };
-    let rate = rate * files as f64;
+/// The rate of a workload as `key` has it, which says its share of reads, too. Errors when whole
+/// rates do not make that share.
+fn written(w: &Written<'_>, key: &str) -> Word {
+    let Some((rate, _)) = rate_of(w.group, key) else { return Ok(None) };
+    let (access, rate) = (w.access(), rate * w.files as f64);
     let percent = access.read_percent();
     if percent > 0.0 && percent < 100.0 {
         let reads = mean_of(access, |line| line.read_percent);
@@ -122,16 +163,12 @@ pub(super) fn write(text: &mut String, workload: &Workload, files: u64) -> Resul
         if read + write != rate || (made - percent).abs() > 1e-6 {
             return Err(format!("{percent} % reads of a rate of {rate} are no two whole rates"));
         }
-        set(text, key, format!("{read},{write}"));
-    } else if rate.fract() == 0.0 {
-        set(text, key, rate);
-    } else {
-        return Err(format!("a rate of {rate} is not fio's"));
+        return word(format!("{read},{write}"));
     }
-    if arrivals == Arrivals::Poisson {
-        set(text, "rate_process", "poisson");
+    match rate.fract() == 0.0 {
+        true => word(rate),
+        false => Err(format!("a rate of {rate} is not fio's")),
     }
-    Ok(())
 }
 
 /// Mean length in bytes of the I/Os of one direction, of which each line has a share.

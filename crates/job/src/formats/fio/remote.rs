@@ -8,10 +8,11 @@ use super::bdev::Bdevs;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::Says::{self, Anything};
-use super::option::{Row, sets};
+use super::option::{Row, sets, some_word};
 use super::settings::Engine;
 use super::transport;
 use super::treated::{self, ignored, refused};
+use super::value;
 use crate::formats::note::Treatment::{self, Differs, Ignored};
 use crate::formats::reading::{Remote, Storage};
 
@@ -32,12 +33,19 @@ pub struct Connection {
 
 /// The options that say so, and those of SPDK's plugin that set nothing.
 pub(super) const ROWS: &[Row] = &[
-    sets!("hostnqn", connection.initiator, |v| Some(v.text()?.to_owned())),
-    sets!("initiator", connection.initiator, |v| Some(v.text()?.to_owned())),
+    sets!("hostnqn", connection.initiator, |v| Some(v.text()?.to_owned()))
+        .writes(|w| some_word(w.way.initiator.as_ref().filter(|_| w.way.engine == "spdk"))),
+    sets!("initiator", connection.initiator, |v| Some(v.text()?.to_owned()))
+        .writes(|w| some_word(w.way.initiator.as_ref().filter(|_| w.way.engine != "spdk"))),
     sets!("uri", connection.uri, |v| Some(v.text()?.to_owned())),
     Row::new(&["digest_enable"], false, |s, v| {
-        (s.connection.header_digest, s.connection.data_digest) = digests(v.text()?)?;
+        let digests = value::one_of(&v.text()?.to_ascii_uppercase(), &DIGESTS)?;
+        [s.connection.header_digest, s.connection.data_digest] = digests;
         Ok(None)
+    })
+    .writes(|w| {
+        let word = DIGESTS.iter().find(|(_, digests)| *digests == w.way.digests);
+        some_word(word.filter(|_| w.way.digests != [false; 2]).map(|(word, _)| word))
     }),
     sets!("spdk_json_conf", connection.configuration, |v| Some(v.text()?.to_owned())),
     refused!(
@@ -70,16 +78,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Reads `digest_enable=`: whether headers have one, and data.
-fn digests(text: &str) -> Result<(bool, bool), String> {
-    match text.to_ascii_uppercase().as_str() {
-        "NONE" => Ok((false, false)),
-        "HEADER" => Ok((true, false)),
-        "DATA" => Ok((false, true)),
-        "BOTH" => Ok((true, true)),
-        _ => Err(format!("'{text}' is none of NONE, HEADER, DATA, BOTH")),
-    }
-}
+/// What `digest_enable=` says: whether headers have one, and data.
+const DIGESTS: [(&str, [bool; 2]); 4] = [
+    ("NONE", [false, false]),
+    ("HEADER", [true, false]),
+    ("DATA", [false, true]),
+    ("BOTH", [true, true]),
+];
 
 /// Options of an engine stand beside that engine.
 pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {

@@ -1,20 +1,22 @@
 //! Jobs of fio that replay a trace: what they say, and what becomes of it.
 
-use block::Nanos;
+use block::{Nanos, print_size};
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::option::{Row, sets, switch};
+use super::option::Part::Load;
+use super::option::{Row, Word, sets, some_word, switch, word, word_if};
 use super::parse;
 use super::passthrough;
 use super::remote;
 use super::settings::Engine;
 use super::storage::{JobFiles, path};
+use super::told::span;
 use super::value::{Amount, KbBase};
-use super::write::set;
+use super::write::Written;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::reading::Storage;
-use crate::spec::{Access, Range, Replay, Skip};
+use crate::spec::{Access, Group, Range, Replay, Skip};
 use crate::trace::Facts;
 
 /// What a job says of its trace.
@@ -89,14 +91,53 @@ pub(super) const ROWS: &[Row] = &[
     sets!("read_iolog", replays.files, |v| match v.text {
         Some("0" | "none") => Vec::new(),
         text => parse::files(text.unwrap_or_default())?,
+    })
+    .writes(|w| some_word(w.access().trace.as_ref().map(|r| r.file.replace(':', "\\:"))))
+    .tells(Load, told),
+    sets!("replay_redirect", replays.redirect, |v| v.name()).writes(redirect),
+    switch!("replay_no_stall", replays.no_stall).writes(|w| number(w, |r| u32::from(!r.stalls), 0)),
+    sets!("replay_time_scale", replays.time_scale, |v| Some(v.count()?))
+        .writes(|w| number(w, |replay| replay.speed_percent, 100)),
+    sets!("replay_scale", replays.scale, |v| v.number()?)
+        .writes(|w| number(w, |replay| replay.divide_by, 1)),
+    sets!("replay_align", replays.align_bytes, |v| align(v.text.unwrap_or_default(), v.kb)?)
+        .writes(|w| number(w, |replay| replay.align_bytes, 1)),
+    sets!("replay_skip", replays.skip, |v| skip(v.text.unwrap_or_default())?).writes(|w| {
+        let skips = w.access().trace.iter().flat_map(|replay| &replay.skip);
+        let words = skips.flat_map(|skip| SKIPS.iter().find(|(_, other)| other == skip));
+        let words: Vec<&str> = words.map(|(word, _)| *word).collect();
+        word_if(!words.is_empty(), words.join(","))
     }),
-    sets!("replay_redirect", replays.redirect, |v| v.name()),
-    switch!("replay_no_stall", replays.no_stall),
-    sets!("replay_time_scale", replays.time_scale, |v| Some(v.count()?)),
-    sets!("replay_scale", replays.scale, |v| v.number()?),
-    sets!("replay_align", replays.align_bytes, |v| align(v.text.unwrap_or_default(), v.kb)?),
-    sets!("replay_skip", replays.skip, |v| skip(v.text.unwrap_or_default())?),
 ];
+
+fn told(group: &Group) -> Option<String> {
+    let replay = group.workload.access.trace.as_ref()?;
+    let mut facts = vec![format!("replays {}", replay.file)];
+    if let Some(trace) = replay.trace() {
+        let all = trace.facts();
+        let seconds = (all.length.as_secs_f64() * 1000.0).round() / 1000.0;
+        facts.push(all.to_string());
+        facts.push(match (all.timed, seconds > 0.0) {
+            (true, _) => format!("at the trace's times, {}", span(seconds)),
+            (false, true) => format!("with pauses, {} at least", span(seconds)),
+            (false, false) => "one after the other".to_owned(),
+        });
+    }
+    let Replay { speed_percent, divide_by, align_bytes, skip, .. } = replay;
+    if *speed_percent != 100 {
+        facts.push(format!("{speed_percent} % as fast"));
+    }
+    if *divide_by > 1 {
+        facts.push(format!("offsets divided by {divide_by}"));
+    }
+    if *align_bytes > 1 {
+        facts.push(format!("offsets aligned to {}", print_size(u64::from(*align_bytes))));
+    }
+    if !skip.is_empty() {
+        facts.push(format!("without {skip:?}"));
+    }
+    Some(facts.join(", "))
+}
 
 fn align(text: &str, kb: KbBase) -> Result<u64, String> {
     let bytes = kb.size(text)?;
@@ -106,55 +147,31 @@ fn align(text: &str, kb: KbBase) -> Result<u64, String> {
     }
 }
 
+const SKIPS: [(&str, Skip); 4] =
+    [("read", Skip::Read), ("write", Skip::Write), ("trim", Skip::Trim), ("sync", Skip::Sync)];
+
 fn skip(text: &str) -> Result<Vec<Skip>, String> {
-    let one = |word: &str| match word.trim() {
-        "read" => Ok(Skip::Read),
-        "write" => Ok(Skip::Write),
-        "trim" => Ok(Skip::Trim),
-        "sync" => Ok(Skip::Sync),
-        word => Err(format!("`{word}`: read, write, trim or sync is skipped")),
+    let one = |word: &str| match SKIPS.iter().find(|(name, _)| *name == word.trim()) {
+        Some((_, skip)) => Ok(*skip),
+        None => Err(format!("`{}`: read, write, trim or sync is skipped", word.trim())),
     };
     text.split(',').map(one).collect()
 }
 
-/// Writes what a job says of its trace.
-pub(super) fn write(text: &mut String, replay: &Replay) {
-    set(text, "read_iolog", replay.file.replace(':', "\\:"));
-    let one = |number: u32| number == 1;
-    for (key, number, usual) in [
-        ("replay_no_stall", u32::from(!replay.stalls), replay.stalls),
-        ("replay_time_scale", replay.speed_percent, replay.speed_percent == 100),
-        ("replay_scale", replay.divide_by, one(replay.divide_by)),
-        ("replay_align", replay.align_bytes, one(replay.align_bytes)),
-    ] {
-        if !usual {
-            set(text, key, number);
-        }
-    }
-    let word = |skip: &Skip| match skip {
-        Skip::Read => "read",
-        Skip::Write => "write",
-        Skip::Trim => "trim",
-        Skip::Sync => "sync",
-    };
-    if !replay.skip.is_empty() {
-        set(text, "replay_skip", replay.skip.iter().map(word).collect::<Vec<_>>().join(","));
+/// Where a trace goes: nothing for its own files.
+fn redirect(w: &Written<'_>) -> Word {
+    let Some(replay) = &w.access().trace else { return Ok(None) };
+    match &w.names[..] {
+        [] => Ok(None),
+        [one] => word(one),
+        all if replay.trace().is_some_and(|trace| trace.facts().files == *all) => Ok(None),
+        _ => Err("several volumes of a trace are its own files".to_owned()),
     }
 }
 
-/// Writes where a trace goes: nothing for its own files.
-pub(super) fn write_volumes(
-    text: &mut String,
-    replay: &Replay,
-    names: &[String],
-) -> Result<(), String> {
-    match names {
-        [] => {}
-        [one] => set(text, "replay_redirect", one),
-        all if replay.trace().is_some_and(|trace| trace.facts().files == *all) => {}
-        _ => return Err("several volumes of a trace are its own files".to_owned()),
-    }
-    Ok(())
+/// A number of a trace, where it is not the usual one.
+fn number(w: &Written<'_>, of: fn(&Replay) -> u32, usual: u32) -> Word {
+    some_word(w.access().trace.as_ref().map(of).filter(|number| *number != usual))
 }
 
 /// The trace of a job, read. `Ok(None)`: it has none. An error was refused.

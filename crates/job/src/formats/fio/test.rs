@@ -4,6 +4,7 @@ mod data;
 mod files;
 mod logs;
 mod parts;
+mod rows;
 mod slips;
 
 use super::*;

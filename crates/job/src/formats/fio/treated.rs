@@ -1,8 +1,8 @@
 //! The options that set nothing: the load is the same without them, or comes out otherwise than
 //! fio's, or would change and is refused.
 
-use super::option::Row;
 use super::option::Says::{self, Anything, OneOf, Size, Switch};
+use super::option::{Row, word_if};
 use super::treated;
 use crate::formats::note::Treatment::{self, Differs, Ignored};
 
@@ -70,7 +70,8 @@ pub(super) const ROWS: &[Row] = &[
     ignored!(["clocksource", "gtod_cpu", "job_start_clock_id"], ONE_CLOCK),
     ignored!(["clocksource_check"], alone, ONE_CLOCK),
     ignored!(["significant_figures"], SHOWN),
-    ignored!(["cmd_type"], OneOf(&["nvme"]), "the only kind of commands that io_uring_cmd sends"),
+    ignored!(["cmd_type"], OneOf(&["nvme"]), "the only kind of commands that io_uring_cmd sends")
+        .writes(|w| word_if(w.way.engine == "io_uring_cmd", "nvme")),
     Row::leaves(&["stats"], false, Switch, |value| match is_off(value) {
         true => (Differs, "it stands in the result like any other job"),
         false => (Ignored, "on, as by default"),
@@ -82,7 +83,9 @@ pub(super) const ROWS: &[Row] = &[
         "logs are written as they come; little of them is kept in memory"
     ),
     ignored!(["bwavgtime", "iopsavgtime"], "every second is kept in the result"),
-    ignored!(["thread|threads"], alone, "workers are threads"),
+    // SPDK's plugin takes no job without it.
+    ignored!(["thread|threads"], alone, "workers are threads")
+        .writes(|w| word_if(w.way.engine == "spdk", 1)),
     ignored!(
         ["mem|iomem", "iomem_align|mem_align", "hugepage-size"],
         "buffers are aligned and of one piece"

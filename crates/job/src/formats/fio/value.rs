@@ -145,6 +145,15 @@ pub fn micros(text: &str, unit: Unit) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
+/// What one of some words means.
+pub fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, meant)| *meant).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        format!("'{text}' is none of {}", words.join(", "))
+    })
+}
+
 /// Reads a truth: `1` and `0`.
 pub fn switch(value: Option<&str>) -> Result<bool, String> {
     match value {

@@ -1,15 +1,18 @@
 //! Zones one after the other, `zonemode=strided`, and those of a device, `zonemode=zbd`: what their
 //! settings say, and what becomes of them.
 
+use block::print_size;
+
 use super::access;
 use super::convert::Converter;
 use super::job::FioJob;
-use super::option::{Row, Wrong, flag, sets};
+use super::option::Part::Load;
+use super::option::{Row, Wrong, flag, sets, some_word, word, word_if};
 use super::settings::Distribution;
 use super::storage::JobFiles;
 use super::value::Amount;
 use crate::formats::note::Treatment::{Differs, Ignored};
-use crate::spec::{Access, Extent, Places, Walk, ZoneWalk, Zoned};
+use crate::spec::{Access, Extent, Group, Places, Walk, ZoneWalk, Zoned};
 
 /// What a job says of zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,14 +40,49 @@ pub(super) const ROWS: &[Row] = &[
     Row::new(&["zonemode"], false, |s, v| {
         (s.zones.strided, s.zones.device) = mode(v.text()?)?;
         Ok(None)
+    })
+    .writes(|w| match (w.access().zones, w.access().zoned) {
+        (Some(_), _) => word("strided"),
+        (None, zoned) => word_if(zoned.is_some(), "zbd"),
+    })
+    .tells(Load, told),
+    sets!("max_open_zones", zones.max_open, |v| v.number()?).writes(|w| {
+        some_word(w.access().zoned.map(|zoned| zoned.max_open).filter(|most| *most > 0))
     }),
-    sets!("max_open_zones", zones.max_open, |v| v.number()?),
     sets!("job_max_open_zones", zones.job_max_open, |v| v.number()?),
-    flag!("read_beyond_wp", zones.read_beyond),
-    sets!("zonesize", zones.transfer_bytes, |v| v.size()?),
-    sets!("zonerange", zones.range_bytes, |v| v.size()?),
-    sets!("zoneskip", zones.skip_bytes, |v| v.size()?),
+    flag!("read_beyond_wp", zones.read_beyond)
+        .writes(|w| word_if(w.access().zoned.is_some_and(|zoned| zoned.read_beyond), 1)),
+    sets!("zonesize", zones.transfer_bytes, |v| v.size()?).writes(|w| {
+        let of_device = w.access().zoned.map(|zoned| zoned.zone_bytes).filter(|bytes| *bytes > 0);
+        some_word(w.access().zones.map(|walk| walk.transfer_bytes).or(of_device))
+    }),
+    sets!("zonerange", zones.range_bytes, |v| v.size()?)
+        .writes(|w| some_word(w.access().zones.map(|walk| walk.range_bytes))),
+    sets!("zoneskip", zones.skip_bytes, |v| v.size()?)
+        .writes(|w| some_word(w.access().zones.map(|walk| walk.skip_bytes))),
 ];
+
+fn told(group: &Group) -> Option<String> {
+    let Access { zones, zoned, .. } = &group.workload.access;
+    let strided = zones.map(|zones| {
+        let [transfer, range, skip] =
+            [zones.transfer_bytes, zones.range_bytes, zones.skip_bytes].map(print_size);
+        format!("{transfer} in each zone of {range}, then {skip} skipped")
+    });
+    let of_device = zoned.map(|zoned| {
+        let most = match zoned.max_open {
+            0 => String::new(),
+            most => format!(", at most {most} open"),
+        };
+        let reads = if zoned.read_beyond { "anywhere" } else { "before write pointers" };
+        let each = match zoned.zone_bytes {
+            0 => String::new(),
+            bytes => format!(" of {}", print_size(bytes)),
+        };
+        format!("zones of the device{each}: writes at write pointers{most}, reads {reads}")
+    });
+    strided.or(of_device)
+}
 
 /// Whether it is strided, and whether zones are the device's.
 fn mode(text: &str) -> Result<(bool, bool), Wrong> {
