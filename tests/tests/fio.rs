@@ -340,6 +340,12 @@ fn any_length_goes_to_a_file_as_with_fio() {
     let Some((ours, theirs)) = both(text) else { return };
     let writes = |of: &Value| of["jobs"][0]["write"]["total_ios"].as_u64().unwrap();
     assert_eq!((writes(&ours), writes(&theirs)), (133, 133));
+    // Flushes of fdatasync are not counted, and their latencies are shown.
+    for of in [&ours, &theirs] {
+        let sync = &of["jobs"][0]["sync"];
+        assert_eq!(sync["total_ios"], 0);
+        assert!(sync["lat_ns"]["percentile"]["50.000000"].as_u64() > Some(0), "{sync}");
+    }
     let bytes = |of: &Value| {
         let job = &of["jobs"][1];
         let bytes = |way: &str| job[way]["io_bytes"].as_u64().unwrap();

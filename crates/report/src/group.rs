@@ -93,11 +93,12 @@ impl<'a> Group<'a> {
         let is = |of: &Value, key, default| of.get(key).and_then(Value::as_bool).unwrap_or(default);
         let at_end = is(self.workload, "end_flush", false);
         let at_end = if at_end { self.workers.len() as u64 } else { 0 };
-        let counted = if is(self.figures, "flushes", true) { self.other.ios } else { 0 };
         let trims = options::trims(self.workload);
-        match counted.saturating_sub(at_end) {
+        match self.other.ios.saturating_sub(at_end) {
             _ if trims => {}
             0 => self.other = Part { errors: self.other.errors, ..Part::default() },
+            // Their latencies are shown all the same.
+            _ if !is(self.figures, "flushes", true) => self.other.ios = 0,
             ios => self.other.ios = ios,
         }
     }

@@ -54,8 +54,8 @@ pub(super) struct Job {
     pub error: u32,
     pub eta: u64,
     pub elapsed: u64,
-    #[serde(rename = "job options")]
-    pub options: Object<String, String>,
+    #[serde(rename = "job options", skip_serializing_if = "Option::is_none")]
+    pub options: Option<Object<String, String>>,
     #[serde(flatten)]
     pub directions: Directions,
     pub job_runtime: u64,

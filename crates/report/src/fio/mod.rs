@@ -126,7 +126,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         error: error(result, group).unwrap_or(0),
         eta: 0,
         elapsed: (result.totals.seconds + result.job.ramp_seconds).ceil() as u64,
-        options: Object(options::options(group)),
+        options: options::options(result, group).map(Object),
         directions: directions::directions(group, &all, runtime_ms, seconds, plus),
         job_runtime: runtime_ms * group.workers.len() as u64,
         usr_cpu: (whole.unwrap_or(0.0) - system) * per_job,
@@ -365,6 +365,25 @@ mod test {
         assert_eq!((&mixed["clat_ns"]["N"], &mixed["iops_max"]), (&3000.into(), &1500.into()));
         let both = of(serde_json::json!({ "directions": "both" }));
         assert_eq!((keys(&both), &both["mixed"]), ([true; 5], mixed));
+    }
+
+    /// As with fio, a job without options of its own shows none, and one whose options have no
+    /// values shows that.
+    #[test]
+    fn options_are_those_of_the_file() {
+        let of = |own: Value| {
+            let mut result = sample::counted();
+            result.spec["options"] = serde_json::json!([["bs", "4k"]]);
+            result.spec["steps"][0]["groups"][0]["figures"] = own;
+            let mut out = Vec::new();
+            write(&[result], false, &mut out).unwrap();
+            serde_json::from_slice::<Value>(&out).unwrap()["jobs"][0].get("job options").cloned()
+        };
+        assert_eq!(of(Value::Null), None);
+        let bare = of(serde_json::json!({ "options": [["stonewall", ""]] }));
+        assert_eq!(bare, Some(serde_json::json!({})));
+        let own = of(serde_json::json!({ "options": [["bs", "8k"]] }));
+        assert_eq!(own, Some(serde_json::json!({ "bs": "8k" })));
     }
 
     #[test]

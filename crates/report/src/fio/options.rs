@@ -5,13 +5,14 @@ use stats::RunResult;
 
 use crate::group::Group;
 
-/// The settings of a group: as the file of fio that it is from has them, if it is.
-pub(super) fn options(group: &Group<'_>) -> Vec<(String, String)> {
-    let written = written(group.figures.get("options"));
+/// The settings of a group: as the file of fio that it is from has them, if it is; none where that
+/// file has none but those of all jobs.
+pub(super) fn options(result: &RunResult, group: &Group<'_>) -> Option<Vec<(String, String)>> {
     let made_up = |(name, value): (&str, String)| (name.to_owned(), value);
-    match written.is_empty() {
-        true => made_of(group).into_iter().map(made_up).collect(),
-        false => written,
+    match (group.figures.get("options"), result.spec.get("options")) {
+        (own @ Some(_), _) => Some(written(own)),
+        (None, Some(_)) => None,
+        (None, None) => Some(made_of(group).into_iter().map(made_up).collect()),
     }
 }
 

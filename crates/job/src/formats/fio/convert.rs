@@ -226,6 +226,20 @@ impl Converter<'_> {
         cores
     }
 
+    /// Refuses files that are not there where none is to be made.
+    fn check_made(&mut self, job: &FioJob, place: &storage::JobFiles) {
+        let settings = &job.settings;
+        let stores = settings.engine != Engine::Nothing && !settings.engine.names_volumes();
+        if !settings.before.none_made || !stores {
+            return;
+        }
+        let new = |uri: &&String| (self.options.capacity)(uri).is_none();
+        if let Some(uri) = place.volumes.iter().find(new) {
+            let why = format!("{uri} is not there: make it, or take allow_file_create away");
+            self.refuse(job, "allow_file_create", &why);
+        }
+    }
+
     /// Counts the workers of a job, and refuses too many of them.
     pub(super) fn counts(&mut self, job: &FioJob) -> bool {
         let settings = &job.settings;
@@ -270,6 +284,7 @@ impl Converter<'_> {
                 None => storage::place(self, job, those),
             };
             let Some(place) = place else { return Vec::new() };
+            self.check_made(job, &place);
             let name = job.name.clone();
             let shared = if apart || place.own_files { 1 } else { clones };
             let workload = self.workload(job, &place, trace.clone());

@@ -365,7 +365,7 @@ pub fn apply(
     }
     let given = Given { text, kb: settings.kb_base, around: surroundings };
     match &row.does {
-        Does::Sets(take) => match take(settings, &given) {
+        Does::Sets(take) => match whole(*take, settings, &given) {
             Ok(differs) => {
                 settings.notes.extend(differs.map(|why| note(Treatment::Differs, why)));
                 Ok(())
@@ -385,6 +385,24 @@ pub fn apply(
             settings.notes.push(note(treatment, why));
             Ok(())
         }
+    }
+}
+
+/// Takes a value; of one that must be whole, as fio does, what stands before the point.
+fn whole(
+    take: fn(&mut Settings, &Given<'_>) -> Taken,
+    settings: &mut Settings,
+    given: &Given<'_>,
+) -> Taken {
+    match take(settings, given) {
+        Err(Wrong::Value(why)) => {
+            let Some(text) = given.text.and_then(value::before_point) else {
+                return Err(Wrong::Value(why));
+            };
+            take(settings, &Given { text: Some(text), ..*given })?;
+            Ok(Some("as with fio the number ends at the point"))
+        }
+        taken => taken,
     }
 }
 

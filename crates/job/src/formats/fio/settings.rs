@@ -256,6 +256,8 @@ pub struct Before {
     pub only_made: bool,
     /// They are read into the page cache, `pre_read=`.
     pub read: bool,
+    /// Files that are not there are not made, `allow_file_create=0`.
+    pub none_made: bool,
 }
 
 /// What `rw=` says.

@@ -108,10 +108,6 @@ pub(super) const ROWS: &[Row] = &[
         Switch,
         FILES
     ),
-    Row::leaves(&["allow_file_create"], false, Switch, |value| match is_off(value) {
-        true => (Differs, "files that are not there are made all the same"),
-        false => (Ignored, "on, as by default"),
-    }),
     ignored!(["fallocate"], OneOf(&ALLOCATIONS), FILES),
     ignored!(["filetype", "unique_filename"], FILES),
     ignored!(

@@ -181,6 +181,13 @@ pub fn cut(text: &str) -> Option<&str> {
     (is_number(number) && rest.split('*').all(is_number)).then_some(number)
 }
 
+/// What stands before the point of a number with a fraction, in which no unit follows.
+pub fn before_point(text: &str) -> Option<&str> {
+    let (whole, fraction) = text.split_once('.')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(whole) && digits(fraction)).then_some(whole)
+}
+
 /// Sets the values of a comma list: for reads, writes and trims. The last one reaches to the
 /// right, an empty one keeps what was.
 pub fn set_each<T: Clone>(

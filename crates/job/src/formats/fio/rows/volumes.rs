@@ -26,6 +26,7 @@ pub(in super::super) const ROWS: &[Row] = &[
     switch!("direct", direct).writes(|w| some_word(w.way.direct.map(u8::from))),
     sets!("buffered", direct, |v| !v.switch()?),
     switch!("create_only", before.only_made),
+    sets!("allow_file_create", before.none_made, |v| !v.switch()?),
     sets!("size", size, |v| v.some_amount()?)
         .writes(|w| match w.group.workload.range.length {
             Some(Extent::Bytes(bytes)) => word(bytes * w.files),

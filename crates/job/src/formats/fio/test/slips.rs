@@ -82,10 +82,27 @@ fn what_fio_takes_is_taken_as_it_takes_it() {
     assert_eq!(of("thread=32\ntime_based=30\nruntime=1").limit_bytes, None);
     assert_eq!(of("flow=-8").flow.unwrap().weight, 8);
     assert_eq!(of("loops=-1\nruntime=1").limit_bytes, Some(u64::from(u32::MAX) << 20));
+    // Each is off by itself.
+    assert_eq!(of("fsync=4\nfdatasync=0").access.flush_every, 4);
+    assert_eq!(of("fdatasync=4\nfdatasync=0").access.flush_every, 0);
+    assert_eq!(of("rwmixwrite=12.5").access.read_percent(), 88.0);
     let files = super::job("[a]\nrw=write\nnrfiles=2\nfilesize=64k-128k\n");
     assert_eq!(files.steps[0].groups[0].workload.limit_bytes, Some(192 << 10));
     let said = super::of("[a]\nfilename=/dev/x\niodepth=128*1\nhipri\n").notes;
     assert!(said.iter().any(|note| note.why.contains("ends at the sign: 128")), "{said:?}");
+    let said = super::of("[a]\nfilename=/dev/x\niodepth=4.7\n").notes;
+    assert!(said.iter().any(|note| note.why.contains("ends at the point")), "{said:?}");
+    let said = error("[a]\nfilename=/dev/x\nsize=1.5m\n");
+    assert!(said.contains("'1.5m' is not a size"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_refused_where_none_is_made() {
+    let job = "[a]\nallow_file_create=0\nioengine=psync\nsize=1m\n";
+    let said = refused(job);
+    assert!(said.contains("`allow_file_create=0`: ") && said.contains("is not there"), "{said}");
+    assert!(of(&format!("{job}filename=/dev/x\n")).job.is_some());
+    assert!(of(&job.replace("create=0", "create=1")).job.is_some());
 }
 
 #[test]
