@@ -102,8 +102,8 @@ const OWN: [(&str, &str); 6] = [
     ("spdk_json_conf", "conf.json"),
 ];
 
-/// One that fio has given up, one that only refuses, two that only say what our buffers are anyway, and those of volumes
-/// on other hosts, which have [tests](super::super::remote) of their own.
+/// One that fio has given up, one that only refuses, two that only say what our buffers are anyway,
+/// and those of volumes on other hosts, which have [tests](super::super::remote) of their own.
 const ELSEWHERE: [&str; 9] = [
     "percentage_sequential",
     "allow_file_create",
