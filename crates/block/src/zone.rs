@@ -19,6 +19,23 @@ pub struct Zone {
     pub usable: bool,
 }
 
+impl Zones {
+    /// Zones of a length and a capacity on what has none: nothing is written yet.
+    pub fn emulated(bytes: u64, zone_bytes: u64, capacity: u64) -> Zones {
+        let zone = |number: u64| Zone {
+            start: number * zone_bytes,
+            bytes: zone_bytes,
+            capacity,
+            written: 0,
+            sequential: true,
+            open: false,
+            usable: true,
+        };
+        let zones = (0..bytes / zone_bytes.max(1)).map(zone).collect();
+        Zones { zones, max_open: 0 }
+    }
+}
+
 /// All zones of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zones {

@@ -67,7 +67,9 @@ pub(crate) struct Worker {
     verify: Option<Verifier>,
     /// Verifies reads without a ledger.
     earlier: Option<Box<Earlier>>,
-    /// Its own start and end, if not the run's.
+    /// Its volume has no zones itself: none is reset there.
+    zones_are_ours: bool,
+    /// Where it does not begin and end with the run.
     turn: Option<Box<Turn>>,
     /// Control of the worker while it runs.
     control: Option<Box<Control>>,
@@ -248,6 +250,7 @@ impl Worker {
             slots,
             verify,
             earlier,
+            zones_are_ours: false,
             turn: None,
             control: Control::new(workload, data),
             ramp: Nanos(0),

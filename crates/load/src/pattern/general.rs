@@ -283,7 +283,7 @@ impl General {
     }
 }
 
-const FLUSH: Next =
+pub(super) const FLUSH: Next =
     Next { op: Op::Flush, fua: false, offset: 0, len: 0, pause: Nanos(0), reply: 0 };
 
 /// The offset after the last I/O on a walk, with wrap-around.

@@ -5,20 +5,35 @@
 //! or for the zone that it replaces to become full, and a full zone is reset first.
 
 use block::{Nanos, Op, Rng, Zone, Zones};
-use job::spec::{Part, Workload};
+use job::spec::{Line, Part, Places, Workload};
 
+use super::alias::Alias;
+use super::general::FLUSH;
+use super::permutation::Permutation;
 use super::{Next, share};
 
 /// The zones of one worker.
 #[derive(Debug)]
 pub(crate) struct Zoned {
     rng: Rng,
+    lines: Vec<Line>,
+    pick: Alias,
+    /// The shortest I/O: a zone with less room is full. Longer ones are cut to what is left of it.
     bytes: u64,
-    reads: u64,
     random: bool,
     beyond: bool,
+    /// Writes between two flushes, 0 for none, and those since the last one.
+    flush: (u32, u32),
     zones: Vec<State>,
-    /// Open zones for random writes, and their maximum number.
+    /// Zones are drawn as often as blocks lie in them, and a block of each zone.
+    order: Option<(Permutation, u64)>,
+    /// Zones are reset before they are full.
+    early: Option<Early>,
+    /// Bytes of all zones that were written since their resets.
+    valid: u64,
+    /// What was written is compared later: no zone that holds it is reset.
+    keeps: bool,
+    /// Those that random writes go to, and how many there may be.
     open: Vec<usize>,
     max_open: usize,
     /// The zone of the next sequential write.
@@ -31,6 +46,16 @@ pub(crate) struct Zoned {
     reading: (usize, u64),
     /// Bytes and I/Os left to do.
     left: (u64, u64),
+}
+
+/// Resets of zones before they are full.
+#[derive(Debug)]
+struct Early {
+    /// From so many bytes of data on.
+    from: u64,
+    /// Each so-many-th write.
+    every: u64,
+    left: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,12 +93,19 @@ impl Zoned {
         rng: Rng,
         part: Part,
     ) -> Result<Zoned, String> {
-        let (how, line) = (workload.access.zoned.unwrap_or_default(), &workload.access.lines[0]);
+        let how = workload.access.zoned.unwrap_or_default();
+        let lines = workload.access.lines.clone();
+        let keeps = workload.verify.is_some_and(|verify| !verify.earlier);
         let inside = |zone: &Zone| zone.start >= start && zone.start + zone.bytes <= start + bytes;
         let all: Vec<Zone> = found.zones.into_iter().filter(inside).collect();
         let count = all.len() as u64;
         let mine = part.begin(count) as usize..part.end(count) as usize;
-        let zones: Vec<State> = all[mine].iter().map(|zone| State::new(*zone)).collect();
+        let state = |zone: &Zone| match keeps && zone.sequential {
+            // As with fio it begins anew.
+            true => State { at: 0, reset: zone.written > 0, ..State::new(*zone) },
+            false => State::new(*zone),
+        };
+        let zones: Vec<State> = all[mine].iter().map(state).collect();
         let Some(first) = zones.first().map(|state| state.zone) else {
             return Err("no whole zone of the device lies in its part of the range".to_owned());
         };
@@ -89,20 +121,33 @@ impl Zoned {
         let limit = workload.limit_bytes.unwrap_or(u64::MAX);
         let by_size = limit == bytes;
         let limit = if by_size { whole } else { limit };
-        let bytes = u64::from(line.size_bytes);
+        let early = (how.reset_frequency > 0.0).then(|| {
+            let every = (1.0 / how.reset_frequency) as u64;
+            Early { from: (bytes as f64 * how.reset_threshold) as u64, every, left: every }
+        });
+        let bytes = lines.iter().map(|line| line.size_bytes).min().map_or(1, u64::from);
         if zones.iter().all(|state| state.zone.capacity < bytes) {
             return Err(format!("an I/O of {bytes} bytes is longer than a zone"));
         }
         let limits = [how.max_open, found.max_open].into_iter().filter(|limit| *limit > 0);
         let max_open = limits.min().map_or(usize::MAX, |limit| limit as usize);
-        let is_open = |index: &usize| zones[*index].zone.open;
+        let is_open = |index: &usize| zones[*index].zone.open && !keeps;
+        let blocks = (first.bytes / bytes).max(1) * zones.len() as u64;
+        let once = workload.access.random == Places::Once;
+        let order = once.then(|| (Permutation::new(blocks, part.index), 0));
         let open = (0..zones.len()).filter(is_open).take(max_open).collect();
         Ok(Zoned {
             rng,
+            pick: Alias::new(lines.iter().map(|line| line.share_percent)),
             bytes,
-            reads: share(line.read_percent),
-            random: line.random_percent > 0.0,
+            random: lines[0].random_percent > 0.0,
             beyond: how.read_beyond,
+            flush: (workload.access.flush_every, 0),
+            order,
+            early,
+            valid: zones.iter().filter(|it| it.zone.sequential).map(|state| state.at).sum(),
+            keeps,
+            lines,
             open,
             max_open,
             writing: 0,
@@ -119,20 +164,43 @@ impl Zoned {
         if self.left() == 0 {
             return None;
         }
-        let reads = match self.reads {
+        if self.flush.0 > 0 && self.flush.1 >= self.flush.0 {
+            self.flush.1 = 0;
+            return Some(FLUSH);
+        }
+        let line = self.lines[self.pick.draw(&mut self.rng)];
+        let reads = match share(line.read_percent) {
             ALL => true,
             0 => false,
             reads => self.rng.chance(reads),
         };
-        // Before the first write there is nothing to read.
-        let reads = reads && (self.reads == ALL || self.zones.iter().any(|it| self.can_read(it)));
-        let (op, offset) = match reads {
-            true => (Op::Read, self.read()?),
-            false => (Op::Write, self.write()?),
+        // Before anything was written there is nothing to read.
+        let only = self.lines.iter().all(|line| line.read_percent == 100.0);
+        let reads = reads && (only || self.zones.iter().any(|it| self.can_read(it)));
+        let most = u64::from(line.size_bytes).min(self.left.0);
+        let (op, (offset, len)) = match reads {
+            true => (Op::Read, self.read(most)?),
+            false => (Op::Write, self.write(most)?),
         };
-        self.left.0 = self.left.0.saturating_sub(self.bytes);
+        self.flush.1 += u32::from(op == Op::Write);
+        self.left.0 = self.left.0.saturating_sub(len);
         self.left.1 -= 1;
-        Some(Next { op, fua: false, offset, len: self.bytes as u32, pause: Nanos(0), reply: 0 })
+        Some(Next { op, fua: false, offset, len: len as u32, pause: Nanos(0), reply: 0 })
+    }
+
+    /// What of an I/O fits into so many bytes, in whole shortest ones.
+    fn cut(&self, len: u64, room: u64) -> u64 {
+        if len <= room { len } else { room - room % self.bytes }
+    }
+
+    /// The zone that is drawn.
+    fn draw(&mut self) -> usize {
+        let count = self.zones.len() as u64;
+        let Some((order, next)) = &mut self.order else { return self.rng.below(count) as usize };
+        let blocks = (self.zones[0].zone.bytes / self.bytes).max(1);
+        let drawn = order.at(*next) / blocks;
+        *next = (*next + 1) % (blocks * count);
+        drawn as usize
     }
 
     /// Maximum number of I/Os left.
@@ -152,19 +220,21 @@ impl Zoned {
         state.zone.usable && self.end_of_reads(state) >= self.bytes
     }
 
-    fn read(&mut self) -> Option<u64> {
+    fn read(&mut self, len: u64) -> Option<(u64, u64)> {
         if self.random {
-            let from = self.rng.below(self.zones.len() as u64) as usize;
+            let from = self.draw();
             let index = self.nearest(from)?;
-            let places = (self.end_of_reads(&self.zones[index]) - self.bytes) / self.bytes + 1;
-            return Some(self.zones[index].zone.start + self.rng.below(places) * self.bytes);
+            let end = self.end_of_reads(&self.zones[index]);
+            let at = self.rng.below((end - self.bytes) / self.bytes + 1) * self.bytes;
+            return Some((self.zones[index].zone.start + at, self.cut(len, end - at)));
         }
         for _ in 0..=self.zones.len() {
             let (index, at) = self.reading;
             let state = &self.zones[index];
             if state.zone.usable && at + self.bytes <= self.end_of_reads(state) {
-                self.reading.1 += self.bytes;
-                return Some(state.zone.start + at);
+                let len = self.cut(len, self.end_of_reads(state) - at);
+                self.reading.1 += len;
+                return Some((self.zones[index].zone.start + at, len));
             }
             let next = index + 1;
             // With a size limit the last zone is the end.
@@ -184,16 +254,26 @@ impl Zoned {
         near.find(|index| self.can_read(&self.zones[*index]))
     }
 
-    fn write(&mut self) -> Option<u64> {
+    fn write(&mut self, len: u64) -> Option<(u64, u64)> {
         let index = if self.random { self.choose()? } else { self.in_order()? };
-        let bytes = self.bytes;
+        let early = self.early.as_mut().is_some_and(|early| early.is_due(self.valid));
         let state = &mut self.zones[index];
-        if state.room() < bytes {
-            (state.at, state.reset) = (0, state.zone.sequential);
+        if state.zone.sequential && (early || state.room() < self.bytes) {
+            if self.keeps {
+                return None;
+            }
+            self.valid = self.valid.saturating_sub(state.at);
+            // What is empty already needs none.
+            (state.at, state.reset) = (0, state.reset || state.at > 0);
+        } else if state.room() < self.bytes {
+            state.at = 0;
         }
-        let offset = state.zone.start + state.at;
-        state.at += bytes;
-        Some(offset)
+        let (offset, room) = (state.zone.start + state.at, state.room());
+        let len = self.cut(len, room);
+        let state = &mut self.zones[index];
+        state.at += len;
+        self.valid += if state.zone.sequential { len } else { 0 };
+        Some((offset, len))
     }
 
     /// The zone after the one that is full now.
@@ -225,14 +305,16 @@ impl Zoned {
     /// A zone for a random write: a drawn one, within the limit of open zones.
     fn choose(&mut self) -> Option<usize> {
         let count = self.zones.len();
-        let drawn = self.rng.below(count as u64) as usize;
+        let drawn = self.draw();
         let fits = |this: &Zoned, index: usize| this.zones[index].room() >= this.bytes;
-        let is_free = |this: &Zoned, index: usize| {
-            this.zones[index].zone.usable && !this.open.contains(&index)
+        let is_usable = |this: &Zoned, index: usize| {
+            this.zones[index].zone.usable && (!this.keeps || fits(this, index))
         };
+        let is_free =
+            |this: &Zoned, index: usize| is_usable(this, index) && !this.open.contains(&index);
         if self.max_open == usize::MAX {
             let mut near = (0..count).map(|step| (drawn + step) % count);
-            return near.find(|index| self.zones[*index].zone.usable);
+            return near.find(|index| is_usable(self, *index));
         }
         if self.open.contains(&drawn) && fits(self, drawn) {
             return Some(drawn);
@@ -294,6 +376,19 @@ impl Zoned {
         if !state.zone.usable {
             self.open.retain(|open| *open != index);
         }
+    }
+}
+
+impl Early {
+    /// Whether the next write resets its zone, where so many bytes are data.
+    fn is_due(&mut self, valid: u64) -> bool {
+        if valid < self.from {
+            return false;
+        }
+        self.left -= 1;
+        let due = self.left == 0;
+        self.left = if due { self.every } else { self.left };
+        due
     }
 }
 

@@ -1,6 +1,6 @@
 //! A worker on a zoned device: zones are read once, and full ones are reset before rewriting.
 
-use block::{Op, Rng};
+use block::{Op, Rng, Zones};
 use job::spec::{Part, Workload};
 
 use super::{Trouble, Worker};
@@ -15,19 +15,22 @@ impl Worker {
         number: u64,
         part: Part,
     ) -> Result<Worker, String> {
-        if workload.access.zoned.is_none() {
-            return Ok(self);
-        }
-        if self.verify.is_some() || self.earlier.is_some() {
-            return Err(
-                "data in zones that are reset are not compared: take verify away".to_owned()
-            );
-        }
-        let found = self.lane.zones().ok_or(
-            "the volume has no zones: name a zoned block device (/sys/block/NAME/queue/zoned), or \
-             take zonemode=zbd away",
-        )?;
-        let range = workload.range.on(self.lane.geometry());
+        let Some(how) = workload.access.zoned else { return Ok(self) };
+        let geometry = self.lane.geometry();
+        let found = match (self.lane.zones(), how.zone_bytes) {
+            (Some(found), _) => found,
+            (None, 0) => {
+                let why = "the volume has no zones: say zonesize=SIZE for zones of our own, or name \
+                           a zoned block device (/sys/block/NAME/queue/zoned)";
+                return Err(why.to_owned());
+            }
+            (None, bytes) => {
+                let capacity = if how.capacity_bytes > 0 { how.capacity_bytes } else { bytes };
+                self.zones_are_ours = true;
+                Zones::emulated(geometry.bytes(), bytes, capacity)
+            }
+        };
+        let range = workload.range.on(geometry);
         let zoned = Zoned::new(workload, found, range, Rng::new(seed, 2 * number), part)?;
         self.pattern = Pattern::Zoned(Box::new(zoned));
         self.plain = false;
@@ -38,7 +41,7 @@ impl Worker {
     pub(super) fn enter_zone(&mut self, next: &Next) -> bool {
         let idle = self.free.len() == self.slots.len();
         let Pattern::Zoned(zoned) = &mut self.pattern else { return true };
-        if next.op == Op::Read {
+        if next.op != Op::Write {
             return true;
         }
         match zoned.enter(next.offset) {
@@ -47,6 +50,9 @@ impl Worker {
             Entry::Reset(_) if !idle => return false,
             Entry::Reset(zone) => {
                 zoned.was_reset(&zone);
+                if self.zones_are_ours {
+                    return zoned.enter(next.offset) == Entry::Now;
+                }
                 if let Err((fault, cause)) = self.lane.reset_zone(&zone) {
                     let why = self.lane.words_of(cause).unwrap_or_else(|| format!("{fault:?}"));
                     let why = format!("the zone at byte {} cannot be reset: {why}", zone.start);

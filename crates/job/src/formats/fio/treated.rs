@@ -211,15 +211,7 @@ pub(super) const ROWS: &[Row] = &[
         ["merge_blktrace_file", "merge_blktrace_scalars", "merge_blktrace_iters"],
         "binary traces of blktrace are not read"
     ),
-    refused!(
-        [
-            "zonecapacity|zone_capacity",
-            "zone_reset_threshold",
-            "zone_reset_frequency",
-            "ignore_zone_limits"
-        ],
-        "zones are as the device has them, and are reset when they are full: take it away"
-    ),
+    refused!(["ignore_zone_limits"], "limits are those of the device: take it away"),
     refused!(
         ["directory_count", "opendir"],
         "a worker drives one volume: name each file in a job of its own"

@@ -7,15 +7,16 @@ use super::access;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::Part::Load;
-use super::option::{Row, Wrong, flag, sets, some_word, word, word_if};
+use super::option::{Row, Word, Wrong, flag, sets, some_word, word, word_if};
 use super::settings::Distribution;
 use super::storage::JobFiles;
-use super::value::Amount;
+use super::value::{self, Amount};
+use super::write::Written;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Access, Extent, Group, Places, Walk, ZoneWalk, Zoned};
 
 /// What a job says of zones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Zones {
     /// `zonemode=strided`, or the other: without one the others say nothing.
     pub strided: bool,
@@ -27,6 +28,12 @@ pub struct Zones {
     pub job_max_open: u32,
     /// `read_beyond_wp`.
     pub read_beyond: bool,
+    /// `zonecapacity=`, of zones that the volume does not have itself; 0 for all of each.
+    pub capacity_bytes: u64,
+    /// `zone_reset_threshold=`, 0 to 1.
+    pub reset_threshold: f64,
+    /// `zone_reset_frequency=`, 0 to 1; 0 for no resets but of full zones.
+    pub reset_frequency: f64,
     /// Bytes that are moved in each, `zonesize=`; 0 where none is given.
     pub transfer_bytes: u64,
     /// Length of each, `zonerange=`; 0 for the size.
@@ -52,6 +59,13 @@ pub(super) const ROWS: &[Row] = &[
     sets!("job_max_open_zones", zones.job_max_open, |v| v.number()?),
     flag!("read_beyond_wp", zones.read_beyond)
         .writes(|w| word_if(w.access().zoned.is_some_and(|zoned| zoned.read_beyond), 1)),
+    sets!("zonecapacity|zone_capacity", zones.capacity_bytes, |v| v.size()?).writes(|w| {
+        some_word(w.access().zoned.map(|zoned| zoned.capacity_bytes).filter(|bytes| *bytes > 0))
+    }),
+    sets!("zone_reset_threshold", zones.reset_threshold, |v| share(v.text()?)?)
+        .writes(|w| share_word(w, |zoned| zoned.reset_threshold)),
+    sets!("zone_reset_frequency", zones.reset_frequency, |v| share(v.text()?)?)
+        .writes(|w| share_word(w, |zoned| zoned.reset_frequency)),
     sets!("zonesize", zones.transfer_bytes, |v| v.size()?).writes(|w| {
         let of_device = w.access().zoned.map(|zoned| zoned.zone_bytes).filter(|bytes| *bytes > 0);
         some_word(w.access().zones.map(|walk| walk.transfer_bytes).or(of_device))
@@ -61,6 +75,15 @@ pub(super) const ROWS: &[Row] = &[
     sets!("zoneskip", zones.skip_bytes, |v| v.size()?)
         .writes(|w| some_word(w.access().zones.map(|walk| walk.skip_bytes))),
 ];
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = value::fraction(text)?;
+    if share <= 1.0 { Ok(share) } else { Err(format!("{text} is not 0 to 1")) }
+}
+
+fn share_word(w: &Written<'_>, of: fn(&Zoned) -> f64) -> Word {
+    some_word(w.access().zoned.as_ref().map(of).filter(|share| *share > 0.0))
+}
 
 fn told(group: &Group) -> Option<String> {
     let Access { zones, zoned, .. } = &group.workload.access;
@@ -75,11 +98,20 @@ fn told(group: &Group) -> Option<String> {
             most => format!(", at most {most} open"),
         };
         let reads = if zoned.read_beyond { "anywhere" } else { "before write pointers" };
+        let early = (zoned.reset_frequency > 0.0).then(|| {
+            let (share, from) = (zoned.reset_frequency * 100.0, zoned.reset_threshold * 100.0);
+            format!(", {share} % of writes reset their zone once {from} % are data")
+        });
+        let early = early.unwrap_or_default();
         let each = match zoned.zone_bytes {
             0 => String::new(),
+            bytes if zoned.capacity_bytes > 0 => {
+                let capacity = print_size(zoned.capacity_bytes);
+                format!(" of {}, {capacity} of each written", print_size(bytes))
+            }
             bytes => format!(" of {}", print_size(bytes)),
         };
-        format!("zones of the device{each}: writes at write pointers{most}, reads {reads}")
+        format!("zones of the device{each}: writes at write pointers{most}, reads {reads}{early}")
     });
     strided.or(of_device)
 }
@@ -143,13 +175,13 @@ pub(super) fn zones(
 fn zoned(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles, access: &mut Access) {
     let settings = &job.settings;
     let (zones, law) = (settings.zones, &settings.distribution);
-    let single = access.lines.len() == 1 && !access.apart;
     let partly = access.lines.iter().any(|line| !matches!(line.random_percent, 0.0 | 100.0));
     let several = place.files > 1 || place.stripes.is_some();
+    let verified = settings.verify.method().is_some() && settings.mix.writes;
+    let again = settings.loops != 1 || settings.time_based;
     let looped = settings.loops != 1 && access.lines[0].read_percent == 100.0;
     for (word, against, why) in [
         ("zoneskip", zones.skip_bytes > 0, "zones of a device are all used: take it away"),
-        ("bs", !single, "in zones of a device reads and writes have one size: say bs=SIZE"),
         ("percentage_random", partly, "in zones of a device all is random or nothing: say rw="),
         ("filename", several, "zones are those of one device: give each a job of its own"),
         (
@@ -162,13 +194,19 @@ fn zoned(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles, access: 
             settings.mix.trims || settings.mix.hole_bytes != 0,
             "zones are reset, not trimmed: say rw=write",
         ),
-        ("fsync", access.flush_every > 0, "in zones of a device nothing is flushed: use end_fsync"),
+        ("sync", settings.durable, "in zones of a device use fsync"),
         ("random_distribution", *law != Distribution::Uniform, "zones are drawn uniformly"),
         (
             "verify",
-            settings.verify.method().is_some(),
-            "data in zones that are reset are not compared: take it away",
+            verified && settings.mix.reads,
+            "what is compared beside other reads was written before, in all zones: part them",
         ),
+        (
+            "verify",
+            verified && (again || zones.reset_frequency > 0.0),
+            "zones with data that are compared later are not reset: let the job end by its size",
+        ),
+        ("zonecapacity", zones.capacity_bytes > zones.transfer_bytes, "it is above zonesize"),
         ("loops", looped, "reads end with the last zone: use time_based"),
     ] {
         if against {
@@ -178,8 +216,17 @@ fn zoned(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles, access: 
     let limits = [zones.max_open, zones.job_max_open].into_iter();
     let max_open = limits.filter(|most| *most > 0).min().unwrap_or(0);
     let zone_bytes = zones.transfer_bytes;
-    access.random = Places::Uniform;
-    access.zoned = Some(Zoned { zone_bytes, max_open, read_beyond: zones.read_beyond });
+    if access.random != Places::Once {
+        access.random = Places::Uniform;
+    }
+    access.zoned = Some(Zoned {
+        zone_bytes,
+        capacity_bytes: zones.capacity_bytes,
+        max_open,
+        read_beyond: zones.read_beyond,
+        reset_threshold: if zones.reset_frequency > 0.0 { zones.reset_threshold } else { 0.0 },
+        reset_frequency: zones.reset_frequency,
+    });
 }
 
 /// The zones, if there are any and nothing is against them.
@@ -295,25 +342,42 @@ mod test {
             "rw=randwrite\nzonemode=zbd\nzonesize=1m\nmax_open_zones=4\njob_max_open_zones=2";
         let zoned = access(words).zoned.unwrap();
         assert_eq!((zoned.zone_bytes, zoned.max_open, zoned.read_beyond), (1 << 20, 2, false));
-        assert_eq!(access(words).random, Places::Uniform);
+        // Zones are drawn as often as blocks of them would be.
+        assert_eq!(access(words).random, Places::Once);
+        assert_eq!(access(&format!("{words}\nnorandommap")).random, Places::Uniform);
+        let words = "rw=write\nzonemode=zbd\nzonesize=1m\nzonecapacity=768k\nfsync=8\n\
+                     zone_reset_threshold=.5\nzone_reset_frequency=.25\nbsrange=4k-64k";
+        let early = access(words);
+        let zoned = early.zoned.unwrap();
+        assert_eq!((zoned.reset_threshold, zoned.reset_frequency), (0.5, 0.25));
+        assert_eq!((zoned.capacity_bytes, early.flush_every), (768 << 10, 8));
+        assert_eq!(early.lines.len(), 16);
         let reads = access("rw=read\nzonemode=zbd\nread_beyond_wp=1").zoned.unwrap();
         assert_eq!((reads.zone_bytes, reads.max_open, reads.read_beyond), (0, 0, true));
         for (words, why) in [
             ("zoneskip=1m", "all used"),
-            ("rw=rw\nbs=4k,8k", "have one size"),
             ("rw=randwrite\npercentage_random=50", "say rw="),
             ("rw=write\nnumjobs=2", "say offset_increment"),
             ("rw=randtrim", "reset, not trimmed"),
-            ("rw=write\nfsync=8", "use end_fsync"),
+            ("rw=write\nsync=1", "use fsync"),
             ("rw=randread\nrandom_distribution=zipf:1.1", "uniformly"),
-            ("zonecapacity=1m", "as the device has them"),
+            ("zonecapacity=1m", "above zonesize"),
+            ("ignore_zone_limits=1", "those of the device"),
         ] {
             let said = refused(&format!("{NULL}zonemode=zbd\n{words}\n"));
             assert!(said.contains(why), "{words}: {said}");
         }
         // With ioengine=null nothing is compared anyway.
         let verified = "[a]\nfilename=/dev/a\nsize=1g\nrw=write\nverify=crc32c\nzonemode=zbd\n";
-        assert!(refused(verified).contains("take it away"));
+        assert!(of(verified).job.is_some());
+        for (words, why) in [
+            ("rw=rw", "part them"),
+            ("loops=2", "end by its size"),
+            ("zone_reset_frequency=.1", "end by its size"),
+        ] {
+            let said = refused(&format!("{verified}{words}\n"));
+            assert!(said.contains(why), "{words}: {said}");
+        }
     }
 
     #[test]

@@ -71,13 +71,18 @@ fn run(device: &mut Device, zoned: &mut Zoned, depth: usize, most: u32, seed: u6
         match next {
             Some(next) if next.op == Op::Read => {
                 done[0] += 1;
-                // Writes in flight count as written: the device executes in order.
-                let pending = flying.iter().any(|other| other.offset == next.offset);
+                // What is in flight counts as written: the device answers one after the other.
+                let end = next.offset + u64::from(next.len);
+                let meets = |other: &Next| {
+                    other.offset < end && other.offset + u64::from(other.len) > next.offset
+                };
+                let pending = flying.iter().any(meets);
                 if !pending {
-                    device.read(next.offset, BLOCK);
+                    device.read(next.offset, u64::from(next.len));
                 }
                 continue;
             }
+            Some(next) if next.op == Op::Flush => continue,
             Some(next) => match zoned.enter(next.offset) {
                 Entry::Now => {
                     flying.push(next);
@@ -96,7 +101,7 @@ fn run(device: &mut Device, zoned: &mut Zoned, depth: usize, most: u32, seed: u6
             None => {}
         }
         let ended = flying.swap_remove(rng.below(flying.len() as u64) as usize);
-        device.write(ended.offset, BLOCK);
+        device.write(ended.offset, u64::from(ended.len));
         zoned.ended(ended.offset, true);
         done[1] += 1;
     }
@@ -192,6 +197,78 @@ fn a_zone_whose_write_failed_is_left() {
     assert_eq!(zoned.next(), None);
 }
 
+/// Offsets and lengths in blocks, each write done before the next, until all is done.
+fn writes(workload: &Workload, zones: Zones, bytes: u64) -> Vec<(u64, u64)> {
+    let rng = block::Rng::new(7, 0);
+    let mut zoned = Zoned::new(workload, zones, (0, bytes), rng, Part::WHOLE).unwrap();
+    let mut done = Vec::new();
+    while let Some(next) = zoned.next() {
+        if next.op == Op::Flush {
+            done.push((u64::MAX, 0));
+            continue;
+        }
+        if let Entry::Reset(zone) = zoned.enter(next.offset) {
+            zoned.was_reset(&zone);
+            assert_eq!(zoned.enter(next.offset), Entry::Now);
+        }
+        zoned.ended(next.offset, true);
+        done.push((next.offset / BLOCK, u64::from(next.len) / BLOCK));
+    }
+    done
+}
+
+#[test]
+fn zones_are_reset_early_as_with_fio() {
+    let mut workload = workload(0.0, 0.0, Some(16));
+    let spec = Spec { reset_threshold: 0.5, reset_frequency: 0.5, ..Spec::default() };
+    workload.access.zoned = Some(spec);
+    let zones = Zones::emulated(16 * BLOCK, 4 * BLOCK, 4 * BLOCK);
+    let found: Vec<u64> = writes(&workload, zones, 16 * BLOCK).iter().map(|it| it.0).collect();
+    // Half is data after eight; then each second write resets its zone.
+    assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 8, 9, 8, 9, 8]);
+}
+
+#[test]
+fn lengths_are_cut_at_the_end_of_a_zone_and_flushes_come_between() {
+    let mut workload = workload(0.0, 0.0, Some(8));
+    workload.access.lines = vec![Line::new(3 * BLOCK as u32, 0.0, 0.0)];
+    workload.access.lines[0].share_percent = 50.0;
+    workload.access.lines.push(Line { size_bytes: BLOCK as u32, ..workload.access.lines[0] });
+    workload.access.check().unwrap();
+    let zones = || Zones::emulated(8 * BLOCK, 4 * BLOCK, 4 * BLOCK);
+    let found = writes(&workload, zones(), 8 * BLOCK);
+    // Nothing is left out and nothing goes beyond a zone.
+    let mut at = 0;
+    for (offset, len) in &found {
+        assert_eq!(*offset, at);
+        assert_eq!(offset / 4, (offset + len - 1) / 4);
+        at += len;
+    }
+    assert_eq!(at, 8);
+    workload.access.flush_every = 2;
+    let flushes = |found: &[(u64, u64)]| found.iter().filter(|it| it.0 == u64::MAX).count();
+    assert_eq!(flushes(&writes(&workload, zones(), 8 * BLOCK)), (found.len() - 1) / 2);
+}
+
+#[test]
+fn random_zones_come_as_often_as_they_have_blocks() {
+    let mut workload = workload(0.0, 100.0, Some(32));
+    workload.access.random = Places::Once;
+    let zones = || Zones::emulated(32 * BLOCK, 4 * BLOCK, 4 * BLOCK);
+    let mut places = writes(&workload, zones(), 32 * BLOCK);
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 32);
+    // With less capacity some are reset; what is compared later is not.
+    let less = || Zones::emulated(32 * BLOCK, 4 * BLOCK, 3 * BLOCK);
+    assert_eq!(writes(&workload, less(), 32 * BLOCK).len(), 32);
+    workload.verify = Some(job::spec::Verify { fill: false, ..Default::default() });
+    assert_eq!(writes(&workload, less(), 32 * BLOCK).len(), 24);
+    let mut full = zones();
+    full.zones.iter_mut().for_each(|zone| zone.written = zone.capacity);
+    assert_eq!(writes(&workload, full, 32 * BLOCK).len(), 32);
+}
+
 proptest! {
     /// With any I/Os in flight, a strict device accepts all of them.
     #[test]
@@ -203,14 +280,23 @@ proptest! {
         depth in 1_usize..9,
         read in prop::sample::select(vec![0.0, 30.0, 70.0]),
         random in prop::sample::select(vec![0.0, 100.0]),
+        once in any::<bool>(),
+        early in prop::sample::select(vec![0.0, 0.3]),
+        flush_every in 0_u32..3,
         seed in any::<u64>(),
     ) {
         let capacity = blocks.saturating_sub(less).max(1);
         let mut device = Device::new(zones, blocks, capacity, max_open);
-        let mut zoned = zoned(&device, &workload(read, random, None));
+        let mut workload = workload(read, random, None);
+        workload.access.flush_every = flush_every;
+        workload.access.zoned = Some(Spec { reset_frequency: early, ..Spec::default() });
+        if once {
+            workload.access.random = Places::Once;
+        }
+        let mut zoned = zoned(&device, &workload);
         let [reads, writes] = run(&mut device, &mut zoned, depth, 300, seed);
         prop_assert_eq!(reads + writes, 300);
         let filled = u64::from(writes) * BLOCK / (capacity * BLOCK);
-        prop_assert!(u64::from(device.resets) <= filled);
+        prop_assert!(early > 0.0 || u64::from(device.resets) <= filled);
     }
 }

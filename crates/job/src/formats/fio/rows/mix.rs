@@ -70,7 +70,7 @@ pub(in super::super) const ROWS: &[Row] = &[
         }),
     flag!("norandommap", no_random_map).writes(|w| {
         let random = w.mix.as_ref().is_some_and(|mix| mix.random);
-        word_if(random && w.access().random == Places::Uniform && w.access().zoned.is_none(), 1)
+        word_if(random && w.access().random == Places::Uniform, 1)
     }),
     // One for all jobs: it stands above them.
     sets!("randseed", seed, |v| Some(v.number()?)),

@@ -76,7 +76,9 @@ const VALUES: [&str; 43] = [
 const TRIED: usize = 6;
 
 /// What options say nothing without.
-const BESIDE: [(&str, &str); 13] = [
+const BESIDE: [(&str, &str); 15] = [
+    ("zone_reset_threshold", "zone_reset_frequency=1"),
+    ("zonecapacity", "zonemode=zbd\nzonesize=1m"),
     ("fill_device", "rw=write"),
     ("rw_sequencer", "rw=randread:2"),
     ("dedupe_mode", "dedupe_percentage=50"),
