@@ -9,6 +9,7 @@ mod miri;
 mod perf;
 mod prepush;
 mod process;
+mod say;
 mod sim;
 mod test;
 mod tidy;
@@ -24,6 +25,7 @@ usage: cargo xtask COMMAND
               --changed          only unit tests of what differs from main and of what needs that,
                                  and system tests that differ
               --fuzz-seconds N   time for each fuzz target (default 10)
+              --lint             clippy too
               --no-install       do not install missing programs, even as root
   kernel    let the Linux kernel of a virtual machine use our target over both protocols
               --no-install       as above

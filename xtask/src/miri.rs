@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::process::{self, Show};
+use crate::say::say;
 use crate::test::tally::Tally;
 
 /// A minute on two idle cores; most of an hour on busy ones.
@@ -47,13 +48,13 @@ pub fn main(args: &[String]) -> Result<bool> {
     }
     let tally = test()?;
     for (name, reason) in &tally.skipped {
-        println!("skipped: {name}: {reason}");
+        say!("skipped: {name}: {reason}");
     }
     for name in &tally.failed {
-        println!("FAILED: {name}");
+        say!("FAILED: {name}");
     }
     let [passed, failed, skipped] = tally.counts();
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    say!("{passed} passed, {failed} failed, {skipped} skipped");
     Ok(failed == 0)
 }
 
@@ -69,8 +70,8 @@ pub fn test() -> Result<Tally> {
     for (package, tests) in TESTS {
         let mut args = vec!["miri", "test", "-p", *package];
         args.extend(*tests);
-        println!("cargo {}", args.join(" "));
-        // Strict provenance: the tests make no pointers from integers.
+        say!("cargo {}", args.join(" "));
+        // Addresses that were made of numbers are none: what the tests run needs no such.
         let mut command = nightly(&args);
         command.env("MIRIFLAGS", "-Zmiri-strict-provenance");
         let outcome = process::run(&mut command, LIMIT, Show::Lines)?;
@@ -78,9 +79,7 @@ pub fn test() -> Result<Tally> {
         if found.counts() == [0, 0, 0] {
             tally.failed.push(format!("miri {package}: no test ran of {}", tests.join(" ")));
         }
-        tally.passed += found.passed;
-        tally.failed.extend(found.failed);
-        tally.skipped.extend(found.skipped);
+        tally.add(found);
     }
     Ok(tally)
 }

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Polling interval of a running program.
+use crate::say;
+
+/// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time limit for output after the program ended, as a child may hold the pipe.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
@@ -92,13 +94,14 @@ struct Collector {
 fn collect(pipe: PipeReader, show: Show) -> Collector {
     let text = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&text);
+    let step = say::step();
     let reader = thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);
         let mut line = Vec::new();
         while pipe.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
             let shown = String::from_utf8_lossy(&line);
             if show == Show::Lines {
-                print!("{shown}");
+                say::within(step, || say::lines(&shown));
             }
             kept.lock().expect("only this thread writes").push_str(&shown);
             line.clear();

@@ -24,6 +24,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Outcome, Show};
+use crate::say::say;
 use crate::target_folder;
 use crate::test::packages::{program, update};
 use crate::test::tally::Tally;
@@ -109,11 +110,11 @@ pub fn main(args: &[String]) -> Result<bool> {
     let built = crate::test::build()?;
     let tally = if built.failed.is_empty() { test(install)? } else { built };
     for (name, reason) in &tally.skipped {
-        println!("skipped: {name}: {reason}");
+        say!("skipped: {name}: {reason}");
     }
-    tally.failed.iter().for_each(|name| println!("FAILED: {name}"));
+    tally.failed.iter().for_each(|name| say!("FAILED: {name}"));
     let [passed, failed, skipped] = tally.counts();
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    say!("{passed} passed, {failed} failed, {skipped} skipped");
     Ok(failed == 0)
 }
 
@@ -129,14 +130,11 @@ pub fn test(install: bool) -> Result<Tally> {
                 lacking.for_each(|name| tally.skip(format!("kernel {name}"), "fio is missing"));
             }
             show_end(&tally, &outcome);
-            let Tally { passed, failed, skipped } = ublk::test(&guest)?;
-            tally.passed += passed;
-            tally.failed.extend(failed);
-            tally.skipped.extend(skipped);
+            tally.add(ublk::test(&guest)?);
             Ok(tally)
         }
         Err(Missing(why)) => {
-            println!("skipped: {why}");
+            say!("skipped: {why}");
             let mut tally = Tally::default();
             names()
                 .chain(ublk::names())
@@ -149,8 +147,8 @@ pub fn test(install: bool) -> Result<Tally> {
 /// Shows what the guest said last, if a check failed.
 fn show_end(tally: &Tally, outcome: &Outcome) {
     if !tally.failed.is_empty() {
-        println!("the end of the guest's console:");
-        tail(&outcome.stdout).for_each(|line| println!("    {line}"));
+        say!("the end of the guest's console:");
+        tail(&outcome.stdout).for_each(|line| say!("    {line}"));
     }
 }
 
@@ -252,8 +250,8 @@ fn boot(
     command.arg("-kernel").arg(&guest.kernel).arg("-initrd").arg(&initramfs);
     command.args(["-append", &settings]);
     let outcome = process::run(&mut command, LIMIT, Show::Nothing)?;
-    lines(&outcome.stdout).for_each(|line| println!("{line}"));
-    println!("the guest ran for {:.1} s", outcome.took.as_secs_f64());
+    lines(&outcome.stdout).for_each(|line| say!("{line}"));
+    say!("the guest ran for {:.1} s", outcome.took.as_secs_f64());
     Ok(outcome)
 }
 

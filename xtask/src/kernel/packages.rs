@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{self, Show};
+use crate::say::say;
 
 /// Longest time for a download or for unpacking a package.
 const LIMIT: Duration = Duration::from_secs(5 * 60);
@@ -58,7 +59,7 @@ pub fn unpack_backport(folder: &Path) -> Result<PathBuf> {
     // An archive that cannot be reached is no error to the line above.
     let unknown = || format!("{release}-backports is out of reach");
     let name = kernel(apt("apt-cache")).with_context(unknown)?;
-    println!("downloading {name} of {release}-backports");
+    say!("downloading {name} of {release}-backports");
     run(apt("apt-get").arg("download").arg(name))?;
     let root = folder.join("root");
     unpack_all(folder, &root)?;
@@ -73,7 +74,7 @@ pub fn unpack(folder: &Path) -> Result<PathBuf> {
     let _ = fs::remove_dir_all(folder);
     let root = folder.join("root");
     fs::create_dir_all(&root).with_context(|| folder.display().to_string())?;
-    println!("downloading {} packages", names.len());
+    say!("downloading {} packages", names.len());
     run(Command::new("apt-get").arg("download").args(&names).current_dir(folder))?;
     unpack_all(folder, &root)?;
     Ok(root)

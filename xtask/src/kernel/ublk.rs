@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use super::cpio::Archive;
 use super::{Guest, Missing, SCRIPT, Target, boot, initramfs, judge, packages, show_end};
+use crate::say::say;
 use crate::test::tally::Tally;
 
 /// What the guest runs, behind the first guest's tools.
@@ -32,7 +33,7 @@ pub fn test(first: &Guest) -> Result<Tally> {
     let (kernel, modules) = match provide(first) {
         Ok(parts) => parts,
         Err(Missing(why)) => {
-            println!("skipped: {why}");
+            say!("skipped: {why}");
             let mut tally = Tally::default();
             names().for_each(|name| tally.skip(format!("kernel {name}"), why.as_str()));
             return Ok(tally);

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use super::BUILD_LIMIT;
 use super::tally::Tally;
 use crate::process::{self, Outcome, Show};
+use crate::say::say;
 use crate::target_folder;
 
 /// Coverage for libFuzzer: counters per edge, comparisons traced. Checks of a debug build stay on.
@@ -44,12 +45,12 @@ pub fn smoke(seconds: u64) -> Result<Tally> {
     for (name, outcome) in run_all(&package, &host, &names, seconds) {
         let outcome = outcome?;
         let executions = executions(&outcome.stderr);
-        println!("{}: {executions} executions in {seconds} s", fuzz(name));
+        say!("{}: {executions} executions in {seconds} s", fuzz(name));
         if outcome.success() && executions > 0 {
             tally.passed += 1;
         } else {
             let lines: Vec<&str> = outcome.stderr.lines().collect();
-            println!("{}", lines[lines.len().saturating_sub(60)..].join("\n"));
+            say!("{}", lines[lines.len().saturating_sub(60)..].join("\n"));
             tally.failed.push(format!("{}: {}", fuzz(name), outcome.ending()));
         }
     }

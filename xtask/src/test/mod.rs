@@ -1,22 +1,28 @@
 //! Every test there is: `cargo xtask test`. What the README names and CI runs.
 //!
-//! Steps run one after the other with a limit each. What cannot run on this machine is a skip with
-//! its reason, never silence. The last line is always `N passed, M failed, K skipped`.
+//! Steps have a limit each. Those that compute run beside those that wait, with what these leave of
+//! the processors; tests that need a quiet host come last, alone. What cannot run on this machine
+//! is a skip with its reason, never silence. The last line is always
+//! `N passed, M failed, K skipped`.
 
+mod binaries;
 mod changed;
 mod fuzz;
 pub mod packages;
+mod system;
 pub mod tally;
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Outcome, Show};
-use crate::target_folder;
+use crate::say::{self, say};
 use crate::{kernel, miri, sim};
+use binaries::Binary;
 use tally::Tally;
 
 /// A fresh machine compiles all dependencies in a few minutes, one that others keep busy in several
@@ -26,11 +32,14 @@ const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 const UNIT_LIMIT: Duration = Duration::from_secs(50 * 60);
 /// Each system test has its own, shorter limits.
 const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// How much what computes stands back behind what waits: a tenth of a processor that both want.
+const STAND_BACK: i32 = 10;
 
 struct Options {
     fuzz_seconds: u64,
     install: bool,
     changed: bool,
+    lint: bool,
 }
 
 /// What a step gave.
@@ -43,35 +52,87 @@ struct Step {
 /// Runs all tests. True when none failed.
 pub fn main(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
-    let mut steps = Vec::new();
-    let mut step = |name: &'static str, work: &dyn Fn() -> Result<Tally>| {
-        println!("\n== {name}");
+    let began = Instant::now();
+    let steps = if options.changed { changed()? } else { all(&options) };
+    let took = began.elapsed();
+    Ok(summary(&steps, took))
+}
+
+fn changed() -> Result<Vec<Step>> {
+    let changed = changed::Changed::find()?;
+    Ok(vec![step("unit", || changed.unit()), step("system", || changed.system())])
+}
+
+/// The release build, and then the system tests; beside them what computes, and the guests.
+fn all(options: &Options) -> Vec<Step> {
+    let mut steps = vec![step("programs", || packages::provide(options.install))];
+    let (tests, made) = mpsc::channel();
+    let (binary, for_guests) = mpsc::channel();
+    let (waiting, beside, guests, tests) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| beside(options, &tests));
+        let guests = scope.spawn(move || {
+            stand_back();
+            // Nobody tells it when the build panicked.
+            let built = for_guests.recv().unwrap_or(false);
+            step("kernel", || if built { kernel::test(options.install) } else { Ok(no_binary()) })
+        });
+        let build = step("build", build);
+        let built = build.tally.failed.is_empty();
+        // The guests may have panicked.
+        let _ = binary.send(built);
+        let all = made.recv().unwrap_or_default();
+        let system = step("system", || Ok(if built { system::beside(&all) } else { no_binary() }));
+        let ended = "a step reports its errors";
+        (vec![build, system], beside.join().expect(ended), guests.join().expect(ended), all)
+    });
+    steps.extend(waiting);
+    steps.extend(beside);
+    steps.push(guests);
+    let built = steps.iter().all(|step| step.name != "build" || step.tally.failed.is_empty());
+    steps.push(step("quiet", || Ok(if built { system::quiet(&tests) } else { no_binary() })));
+    steps
+}
+
+/// What computes, one step after the other. Hands over the programs of tests when they are built.
+fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step> {
+    stand_back();
+    let mut all = Arc::default();
+    let built = step("tests", || {
+        all = Arc::new(binaries::build()?);
+        Ok(Tally::default())
+    });
+    // Who would run the system tests may have panicked.
+    let _ = tests.send(Arc::clone(&all));
+    let mut steps = vec![built, step("unit", || unit(&all))];
+    if options.lint {
+        steps.push(step("lint", lint));
+    }
+    steps.push(step("miri", miri::test));
+    steps.push(step("sim", sim::test));
+    steps.push(step("fuzz", || fuzz::smoke(options.fuzz_seconds)));
+    steps
+}
+
+/// Everything that this thread starts stands back from now on.
+fn stand_back() {
+    // A host that does not let us is only slower.
+    let _ = rustix::process::nice(STAND_BACK);
+}
+
+fn step(name: &'static str, work: impl FnOnce() -> Result<Tally>) -> Step {
+    say::within(name, || {
+        say!("== {name}");
         let began = Instant::now();
         // A step that could not be run at all must not hide what the others find.
         let tally = work().unwrap_or_else(|error| Tally::failure(format!("{name}: {error:#}")));
-        let good = tally.failed.is_empty();
-        steps.push(Step { name, took: began.elapsed(), tally });
-        good
-    };
-    if options.changed {
-        let changed = changed::Changed::find()?;
-        step("unit", &|| changed.unit());
-        step("system", &|| changed.system());
-        return Ok(summary(&steps));
-    }
-    step("programs", &|| packages::provide(options.install));
-    let built = step("build", &build);
-    step("unit", &unit);
-    step("miri", &miri::test);
-    step("sim", &sim::test);
-    step("system", &|| if built { system() } else { Ok(no_binary()) });
-    step("kernel", &|| if built { kernel::test(options.install) } else { Ok(no_binary()) });
-    step("fuzz", &|| fuzz::smoke(options.fuzz_seconds));
-    Ok(summary(&steps))
+        let took = began.elapsed();
+        say!("== {name} took {:.1} s", took.as_secs_f64());
+        Step { name, took, tally }
+    })
 }
 
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { fuzz_seconds: 10, install: true, changed: false };
+    let mut options = Options { fuzz_seconds: 10, install: true, changed: false, lint: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -81,7 +142,10 @@ fn parse(args: &[String]) -> Result<Options> {
             }
             "--no-install" => options.install = false,
             "--changed" => options.changed = true,
-            arg => bail!("test knows --changed, --fuzz-seconds and --no-install, not `{arg}`"),
+            "--lint" => options.lint = true,
+            arg => {
+                bail!("test knows --changed, --fuzz-seconds, --lint and --no-install, not `{arg}`")
+            }
         }
     }
     Ok(options)
@@ -97,24 +161,22 @@ pub fn build() -> Result<Tally> {
     })
 }
 
-fn unit() -> Result<Tally> {
-    let args = ["test", "--workspace", "--exclude", "drumfire-tests", "--no-fail-fast"];
-    let outcome = cargo(&args, &[], UNIT_LIMIT)?;
-    Ok(Tally::of_cargo_test("unit tests", &outcome))
+fn unit(all: &[Binary]) -> Result<Tally> {
+    let units: Vec<&Binary> = all.iter().filter(|it| it.package != system::FOLDER).collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut tally = binaries::run(&units, cores, &[]);
+    let outcome = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"], &[], UNIT_LIMIT)?;
+    tally.add(Tally::of_cargo_test("documentation tests", &outcome));
+    Ok(tally)
 }
 
-fn system() -> Result<Tally> {
-    let record = target_folder().join("test-record.tsv");
-    // What stands in it is from an earlier run.
-    let _ = std::fs::remove_file(&record);
-    let mut variables = packages::variables();
-    variables.push(("DRUMFIRE_BIN", target_folder().join("release/drumfire")));
-    variables.push(("DRUMFIRE_TEST_RECORD", record.clone()));
-    let args = ["test", "-p", "drumfire-tests", "--no-fail-fast"];
-    let outcome = cargo(&args, &variables, SYSTEM_LIMIT)?;
-    let mut tally = Tally::of_cargo_test("system tests", &outcome);
-    tally.add_record(&std::fs::read_to_string(&record).unwrap_or_default());
-    Ok(tally)
+fn lint() -> Result<Tally> {
+    let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let outcome = cargo(&args, &[], UNIT_LIMIT)?;
+    Ok(match outcome.success() {
+        true => Tally::default(),
+        false => Tally::failure(format!("clippy: {}", outcome.ending())),
+    })
 }
 
 fn no_binary() -> Tally {
@@ -124,20 +186,21 @@ fn no_binary() -> Tally {
 }
 
 fn cargo(args: &[&str], variables: &[(&str, PathBuf)], limit: Duration) -> Result<Outcome> {
-    println!("cargo {}", args.join(" "));
+    say!("cargo {}", args.join(" "));
     let mut command = Command::new("cargo");
     command.args(args).current_dir(crate::root()).envs(variables.iter().cloned());
     process::run(&mut command, limit, Show::Lines)
 }
 
 /// Prints what happened, the closing line last. True when nothing failed.
-fn summary(steps: &[Step]) -> bool {
+fn summary(steps: &[Step], took: Duration) -> bool {
     println!("\n== summary");
     for Step { name, took, tally } in steps {
         let [passed, failed, skipped] = tally.counts();
         let seconds = took.as_secs_f64();
         println!("{name:9}{seconds:8.1} s{passed:6} passed{failed:5} failed{skipped:5} skipped");
     }
+    println!("whole    {:8.1} s: steps ran beside each other", took.as_secs_f64());
     for (name, reason) in steps.iter().flat_map(|step| &step.tally.skipped) {
         println!("skipped: {name}: {reason}");
     }
@@ -157,19 +220,21 @@ mod unit {
     fn options_have_defaults_and_are_checked() {
         let parse = |args: &[&str]| {
             parse(&args.iter().map(ToString::to_string).collect::<Vec<_>>())
-                .map(|options| (options.fuzz_seconds, options.install, options.changed))
+                .map(|it| (it.fuzz_seconds, it.install, it.changed, it.lint))
                 .map_err(|error| error.to_string())
         };
-        assert_eq!(parse(&[]), Ok((10, true, false)));
-        assert_eq!(parse(&["--fuzz-seconds", "60", "--no-install"]), Ok((60, false, false)));
-        assert_eq!(parse(&["--changed"]), Ok((10, true, true)));
+        assert_eq!(parse(&[]), Ok((10, true, false, false)));
+        assert_eq!(parse(&["--fuzz-seconds", "60", "--no-install"]), Ok((60, false, false, false)));
+        assert_eq!(parse(&["--changed"]), Ok((10, true, true, false)));
+        assert_eq!(parse(&["--lint"]), Ok((10, true, false, true)));
         assert!(parse(&["--fuzz-seconds"]).is_err() && parse(&["--all"]).is_err());
     }
 
     #[test]
     fn one_failure_fails_the_whole() {
         let step = |tally| Step { name: "x", took: Duration::ZERO, tally };
-        assert!(summary(&[step(Tally::default()), step(no_binary())]));
-        assert!(!summary(&[step(Tally::default()), step(Tally::failure("y"))]));
+        let summary = |steps: [Step; 2]| summary(&steps, Duration::ZERO);
+        assert!(summary([step(Tally::default()), step(no_binary())]));
+        assert!(!summary([step(Tally::default()), step(Tally::failure("y"))]));
     }
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use super::tally::Tally;
 use crate::process::{self, Outcome, Show};
+use crate::say::say;
 use crate::target_folder;
 
 /// Longest time for a download or an installation.
@@ -49,10 +50,10 @@ pub fn provide(install: bool) -> Result<Tally> {
     }
     let missing: Vec<&str> = missing().map(|(package, _)| *package).collect();
     if missing.is_empty() {
-        println!("all programs are there");
+        say!("all programs are there");
     } else {
-        println!("missing, tests that want them will be skipped: {}", missing.join(" "));
-        println!("    remedy: apt-get install {}", missing.join(" "));
+        say!("missing, tests that want them will be skipped: {}", missing.join(" "));
+        say!("    remedy: apt-get install {}", missing.join(" "));
     }
     Ok(Tally::default())
 }
@@ -91,13 +92,13 @@ pub fn variables() -> Vec<(&'static str, PathBuf)> {
 }
 
 fn apt_install(packages: &[&str]) -> Result<()> {
-    println!("installing {}", packages.join(" "));
+    say!("installing {}", packages.join(" "));
     let args = [&["install", "-y", "-q", "--no-install-recommends"], packages].concat();
     // Lists may be absent, as in container images, or older than the archive.
     if !apt(&args)?.success() && apt(&["update", "-q"])?.success() {
         let outcome = apt(&args)?;
         if !outcome.success() {
-            println!("apt-get install: {}\n{}", outcome.ending(), outcome.stderr.trim_end());
+            say!("apt-get install: {}\n{}", outcome.ending(), outcome.stderr.trim_end());
         }
     }
     Ok(())
@@ -119,7 +120,7 @@ fn unpack_qemu() -> Result<()> {
         return Ok(());
     }
     std::fs::create_dir_all(&folder)?;
-    println!("unpacking qemu-img with its iSCSI driver below {}", folder.display());
+    say!("unpacking qemu-img with its iSCSI driver below {}", folder.display());
     let fetch = || -> Result<bool> {
         let Some(version) = driver_version() else { return Ok(false) };
         let pair = ["qemu-utils", QEMU_DRIVER].map(|package| format!("{package}={version}"));
@@ -129,7 +130,7 @@ fn unpack_qemu() -> Result<()> {
     };
     let fetched = fetch()? || (apt(&["update", "-q"])?.success() && fetch()?);
     if !fetched {
-        println!("no qemu with an iSCSI driver to be had");
+        say!("no qemu with an iSCSI driver to be had");
         return Ok(());
     }
     for entry in std::fs::read_dir(&folder)?.flatten() {

@@ -29,10 +29,26 @@ impl Tally {
         [self.passed, self.failed.len(), self.skipped.len()]
     }
 
+    /// Adds what another step, or a part of this one, found.
+    pub fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed);
+        self.skipped.extend(other.skipped);
+    }
+
     /// Reads the output of `cargo test`.
     pub fn of_cargo_test(name: &str, outcome: &Outcome) -> Tally {
+        Tally::of_output(name, String::new(), outcome)
+    }
+
+    /// Reads the output of one program of tests.
+    pub fn of_binary(name: &str, outcome: &Outcome) -> Tally {
+        Tally::of_output(name, name.to_owned(), outcome)
+    }
+
+    /// Reads output that begins with the tests of `file`.
+    fn of_output(name: &str, mut file: String, outcome: &Outcome) -> Tally {
         let mut tally = Tally::default();
-        let mut file = String::new();
         for line in outcome.stdout.lines() {
             file = file_of(line).unwrap_or(file);
             tally.add_line(&file, line);
@@ -134,6 +150,16 @@ test result: ok. 21 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
         assert_eq!(tally.counts(), [22, 1, 1]);
         assert_eq!(tally.failed, ["volume::a::c"]);
         assert_eq!(tally.skipped, [("volume::a::d".into(), "ignored, no disk".into())]);
+    }
+
+    #[test]
+    fn a_program_that_runs_by_itself_has_its_own_name() {
+        let stdout = "test a ... FAILED\ntest result: FAILED. 3 passed; 1 failed\n";
+        let mut tally = Tally::of_binary("faults", &outcome(stdout, Some(101)));
+        assert_eq!((tally.counts(), tally.failed[0].as_str()), ([3, 1, 0], "faults::a"));
+        tally.add(Tally::of_binary("nbd", &outcome("test a ... ok\n", Some(9))));
+        assert_eq!(tally.counts(), [3, 2, 0], "{tally:?}");
+        assert!(tally.failed[1].starts_with("nbd: "), "{tally:?}");
     }
 
     #[test]

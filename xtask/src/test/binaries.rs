@@ -1,0 +1,144 @@
+//! The programs that cargo makes of tests: built together, run several at a time.
+//!
+//! Cargo runs them one after the other. Most system tests wait for clocks and disks, and let a core
+//! idle meanwhile.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::UNIT_LIMIT;
+use super::tally::Tally;
+use crate::process::{self, Outcome, Show};
+use crate::say::{self, say};
+
+/// Each test has its own, shorter limits. A program of tests takes two minutes at most.
+const LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// A program of tests.
+#[derive(Debug)]
+pub struct Binary {
+    /// The package that it belongs to.
+    pub package: String,
+    /// The crate's or the file's name.
+    pub name: String,
+    path: PathBuf,
+    /// The package's folder, where cargo starts it.
+    folder: PathBuf,
+}
+
+/// Builds the tests of all packages.
+pub fn build() -> Result<Vec<Binary>> {
+    let args = "test --workspace --no-run --message-format json-render-diagnostics";
+    say!("cargo {args}");
+    let mut command = Command::new("cargo");
+    command.args(args.split(' ')).current_dir(crate::root());
+    let outcome = process::run(&mut command, UNIT_LIMIT, Show::Nothing)?;
+    say::lines(&outcome.stderr);
+    ensure!(outcome.success(), "build of the tests: {}", outcome.ending());
+    let messages = outcome.stdout.lines().map(serde_json::from_str::<Value>);
+    let found = messages.filter_map(|message| message.ok().and_then(|it| binary(&it)));
+    let found: Vec<Binary> = found.collect();
+    ensure!(!found.is_empty(), "cargo names no program of tests");
+    Ok(found)
+}
+
+/// The program of tests that a message of cargo tells of, if it does.
+fn binary(message: &Value) -> Option<Binary> {
+    let path = PathBuf::from(message["executable"].as_str()?);
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    // Cargo appends a hash.
+    let stem = path.file_stem()?.to_str()?;
+    let name = stem.rsplit_once('-').map_or(stem, |(name, _)| name).to_owned();
+    let package = folder.file_name()?.to_str()?.to_owned();
+    Some(Binary { package, name, folder: folder.to_owned(), path })
+}
+
+/// Runs these in their order, so many at a time.
+pub fn run(binaries: &[&Binary], width: usize, variables: &[(&str, PathBuf)]) -> Tally {
+    let queue = Mutex::new(binaries.iter());
+    let all = Mutex::new(Tally::default());
+    let step = say::step();
+    let work = || {
+        // The queue is free again before a program runs.
+        let next = || queue.lock().expect("nobody panics with it").next();
+        while let Some(binary) = next() {
+            let tally = one(binary, variables)
+                .unwrap_or_else(|error| Tally::failure(format!("{}: {error:#}", binary.name)));
+            all.lock().expect("nobody panics with it").add(tally);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..width {
+            scope.spawn(|| say::within(step, work));
+        }
+    });
+    all.into_inner().expect("nobody panics with it")
+}
+
+fn one(binary: &Binary, variables: &[(&str, PathBuf)]) -> Result<Tally> {
+    let mut command = Command::new(&binary.path);
+    command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+    command.envs(variables.iter().cloned());
+    let outcome =
+        process::run(&mut command, LIMIT, Show::Nothing).with_context(|| binary.name.clone())?;
+    let tally = Tally::of_binary(&binary.name, &outcome);
+    show(&binary.name, &tally, &outcome);
+    Ok(tally)
+}
+
+/// A line of what went well, and all that is known of what did not.
+fn show(name: &str, tally: &Tally, outcome: &Outcome) {
+    let [passed, failed, skipped] = tally.counts();
+    if failed > 0 {
+        say::lines(&outcome.stdout);
+        say::lines(&outcome.stderr);
+    }
+    let seconds = outcome.took.as_secs_f64();
+    say!("{name}: {passed} passed, {failed} failed, {skipped} ignored in {seconds:.1} s");
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn programs_of_tests_are_found_among_what_cargo_says() {
+        let said = |name: &str, test: bool| {
+            serde_json::json!({
+                "manifest_path": "/a/crates/job/Cargo.toml",
+                "profile": { "test": test },
+                "executable": format!("/a/target/debug/deps/{name}"),
+            })
+        };
+        let found = binary(&said("of_chance-0123abc", true)).unwrap();
+        assert_eq!((found.package.as_str(), found.name.as_str()), ("job", "of_chance"));
+        assert_eq!(found.folder, Path::new("/a/crates/job"));
+        assert!(binary(&said("job-0123abc", false)).is_none());
+        assert!(binary(&serde_json::json!({ "executable": null })).is_none());
+    }
+
+    #[test]
+    fn each_runs_once_with_its_variables_and_failures_are_named() {
+        let shell = |name: &str| Binary {
+            package: "x".to_owned(),
+            name: name.to_owned(),
+            path: PathBuf::from("env"),
+            folder: std::env::temp_dir(),
+        };
+        let missing = Binary { path: PathBuf::from("no-such-program"), ..shell("missing") };
+        let all = [shell("a"), missing, shell("b")];
+        // Printed as tests print it.
+        let said = PathBuf::from("\ntest result: ok. 2 passed; 0 failed");
+        let tally = run(&all.iter().collect::<Vec<_>>(), 2, &[("SAID", said)]);
+        assert_eq!((tally.passed, tally.failed.len()), (4, 1), "{tally:?}");
+        assert!(tally.failed[0].starts_with("missing: "), "{tally:?}");
+    }
+}
