@@ -53,6 +53,7 @@ const FILES: &[(&str, &str)] = &[
     ("links.toml", include_str!("../data/links.toml")),
     ("servers.toml", include_str!("../data/servers.toml")),
     ("reviewed.toml", include_str!("../data/reviewed.toml")),
+    ("volumes.toml", include_str!("../data/volumes.toml")),
 ];
 
 impl Catalogue {

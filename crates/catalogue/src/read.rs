@@ -177,9 +177,9 @@ impl RawParts<'_> {
             }
             known => known.and_then(|(_, sold)| sold),
         };
-        let connects = ["sata", "sas", "pcie"].contains(&interface.as_str());
+        let connects = ["sata", "sas", "pcie", "network"].contains(&interface.as_str());
         if connects != (class == Class::Drive) {
-            let reason = format!("{id}: interface is sata, sas or pcie, for drives only");
+            let reason = format!("{id}: interface is sata, sas, pcie or network, for drives only");
             return Err(self.refuse(start, reason));
         }
         for raw in given {

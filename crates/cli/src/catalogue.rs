@@ -61,7 +61,7 @@ pub struct Filter {
     /// drive, adapter, nic, link, server or software.
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
-    /// Interface of drives: sata, sas or pcie.
+    /// Interface of drives: sata, sas, pcie or network.
     #[arg(long, value_name = "BUS")]
     pub interface: Option<String>,
     /// Parts sold new in this year.
@@ -79,9 +79,9 @@ impl Filter {
             let all = CLASSES.map(Class::word).join(", ");
             return Err(UsageError(format!("--class: '{class}' is none of {all}")));
         }
-        let buses = ["sata", "sas", "pcie"];
+        let buses = ["sata", "sas", "pcie", "network"];
         if let Some(bus) = self.interface.as_deref().filter(|bus| !buses.contains(bus)) {
-            return Err(UsageError(format!("--interface: '{bus}': sata, sas or pcie")));
+            return Err(UsageError(format!("--interface: '{bus}': sata, sas, pcie or network")));
         }
         let Some(text) = &self.capacity else { return Ok(None) };
         let amount = Amount::parse(text).map_err(|e| UsageError(format!("--capacity: {e}")))?;

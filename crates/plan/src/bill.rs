@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use catalogue::Catalogue;
 
-pub use setup::{Cache, Down, Erasure, FlashState, HOSTS_MAX, Raid, Setup, Stream, Target};
+pub use setup::{
+    Cache, Down, Erasure, FlashState, HOSTS_MAX, Network, Raid, Setup, Stream, Target,
+};
 
 /// Bills that come along: name and text.
 const SHIPPED: [(&str, &str); 5] = [
@@ -112,7 +114,8 @@ impl Bill {
 
     /// Whether a network leads to its drives.
     pub fn is_remote(&self) -> bool {
-        self.drives() > 0 && self.groups.iter().any(|group| group.link.is_some())
+        let linked = self.groups.iter().any(|group| group.link.is_some());
+        self.drives() > 0 && (linked || self.setup.network.is_some())
     }
 
     /// How long what a drive held takes to be made again, with the share of the drives' time that

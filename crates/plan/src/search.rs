@@ -189,7 +189,7 @@ impl<'a> Kit<'a> {
             Bill { server: goal.server.clone(), software: goal.software.clone(), ..goods.clone() };
         let mut kit = Kit { goal, drive, adapter: None, bill, goods };
         kit.adapter = match (drive.interface.as_str(), &goal.adapter) {
-            ("pcie", _) => None,
+            ("pcie" | "network", _) => None,
             (_, Some(adapter)) => Some(&catalogue.parts[adapter]),
             (interface, None) => {
                 let reason = format!("{interface} drives hang on an adapter");

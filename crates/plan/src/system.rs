@@ -26,6 +26,7 @@ use catalogue::{Kind, Known, Part};
 mod drives;
 mod host;
 mod ports;
+mod rated;
 
 /// How far from the medium a part is; a system can be looked at up to one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -178,6 +179,7 @@ impl System {
         let far = builder.target()?;
         let added = builder.added();
         builder.ports([fabric, processor, far, added])?;
+        builder.network()?;
         for (index, group) in bill.groups.iter().enumerate() {
             if group.drive.is_some() {
                 builder.line = group.line;

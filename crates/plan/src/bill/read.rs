@@ -41,6 +41,10 @@ struct RawBill {
     erasure: Option<String>,
     #[serde(default)]
     rebuild: f64,
+    /// Cores of each host.
+    cores: Option<u32>,
+    /// Ports of each host, as "2x25GbE".
+    network: Option<String>,
     group: Vec<Spanned<RawGroup>>,
     /// Work beside that of the bill.
     #[serde(default)]
@@ -143,6 +147,7 @@ impl Bill {
         let figures = std::mem::take(&mut raw.figure);
         let own = RawParts { file, text, sources, parts, figures };
         own.add_to(&mut catalogue).map_err(|error| refuse(error.line, error.reason))?;
+        both_ways(&mut catalogue);
         let at = |spanned: &Spanned<String>| line_of(text, spanned.span().start);
         let part = |name: &Option<Spanned<String>>, class| match name {
             None => Ok(None),
@@ -178,6 +183,8 @@ impl Bill {
             sequential: raw.sequential,
             erasure: raw.erasure.clone(),
             rebuild: raw.rebuild,
+            cores: raw.cores,
+            network: raw.network.clone(),
         }
         .checked(&catalogue)
         .map_err(|reason| refuse(1, reason))?;
@@ -192,6 +199,17 @@ impl Bill {
         let bill = Bill { name, server, software, work, groups, catalogue, setup, extras };
         bill.check().map_err(|(line, reason)| refuse(line, reason))?;
         Ok(bill)
+    }
+}
+
+/// One bandwidth of a drive, without a word of reads and writes, is that of both.
+fn both_ways(catalogue: &mut Catalogue) {
+    let drives = catalogue.parts.values_mut().filter(|part| part.class == Class::Drive);
+    for figures in drives.map(|drive| &mut drive.figures) {
+        let Some(both) = figures.get("bandwidth").cloned() else { continue };
+        for way in ["read_bandwidth", "write_bandwidth"] {
+            figures.entry(way.to_owned()).or_default().splice(0..0, both.iter().cloned());
+        }
     }
 }
 

@@ -39,6 +39,42 @@ pub struct Setup {
     pub streams: Vec<Stream>,
     /// Whether reads of other streams are among its writes.
     pub among_reads: bool,
+    /// Cores of each host, where no server part says how many there are.
+    pub cores: Option<u32>,
+    /// Ports of each host of a cluster, for its clients and for the copies.
+    pub network: Option<Network>,
+}
+
+/// The ports of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Network {
+    /// What they speak: a link of the catalogue.
+    pub link: String,
+    /// How many there are.
+    pub ports: u32,
+}
+
+impl Network {
+    /// Most ports of a host.
+    const PORTS_MAX: u32 = 64;
+
+    /// Reads "10GbE", "2x25GbE" or "2 x ethernet-25"; the error is the reason.
+    fn read(text: &str, catalogue: &Catalogue) -> Result<Network, String> {
+        let times = |text: &str| {
+            let (count, link) = text.split_once(['x', 'X'])?;
+            Some((count.trim().parse::<u32>().ok()?, link.trim().to_owned()))
+        };
+        let (ports, name) = times(text).unwrap_or((1, text.trim().to_owned()));
+        if !(1..=Network::PORTS_MAX).contains(&ports) {
+            return Err(format!("network: {ports} ports: 1 to {}", Network::PORTS_MAX));
+        }
+        let part = catalogue.part(&name).map_err(|error| format!("network: {error}"))?;
+        let ethernet = part.id.starts_with("ethernet") || part.id.starts_with("fc");
+        if part.class != Class::Link || !ethernet {
+            return Err(format!("network: {} is no network: name one, such as 25GbE", part.id));
+        }
+        Ok(Network { link: part.id.clone(), ports })
+    }
 }
 
 /// Work beside other work on the same drives.
@@ -99,6 +135,8 @@ impl Default for Setup {
             rebuild: 0.0,
             streams: Vec::new(),
             among_reads: false,
+            cores: None,
+            network: None,
         }
     }
 }
@@ -127,6 +165,16 @@ impl Setup {
         }
     }
 
+    /// What the ports of a host carry for each I/O, in I/Os of its size, in the busier direction.
+    /// A write comes in once for each copy, and the host that takes it sends the others on.
+    pub fn carried(&self, reads: f64, writes: f64) -> f64 {
+        let copies = match self.erasure {
+            Some(code) => f64::from(code.width()) / f64::from(code.data),
+            None => f64::from(self.replicas),
+        };
+        (reads + writes * (copies - 1.0)).max(writes * copies)
+    }
+
     /// Reads of drives for a read, while hosts are down: what they held is worked out from as many
     /// chunks of the others as there are of data.
     pub fn host_reads(&self) -> f64 {
@@ -144,10 +192,13 @@ impl Setup {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FlashState {
-    /// Nothing was written since it was erased: writes go as fast as in sequence.
+    /// Nothing was written since it was erased, or a burst goes to a cache of SLC: writes go as
+    /// fast as in sequence.
+    #[serde(alias = "burst")]
     Fresh,
     /// The steady state, which data sheets of servers' drives are about.
     #[default]
+    #[serde(alias = "sustained", alias = "steady")]
     Worn,
 }
 
@@ -187,16 +238,16 @@ fn coded(text: &str, hosts: u32, replicas: u32) -> Result<Erasure, String> {
 pub enum Raid {
     /// Each by itself, or striped.
     #[default]
-    #[serde(rename = "0", alias = "none")]
+    #[serde(rename = "0", alias = "none", alias = "stripe", alias = "jbod")]
     None,
     /// Mirrors.
-    #[serde(rename = "1", alias = "10")]
+    #[serde(rename = "1", alias = "10", alias = "mirror")]
     Mirror,
     /// One parity.
-    #[serde(rename = "5", alias = "50")]
+    #[serde(rename = "5", alias = "50", alias = "raidz", alias = "raidz1")]
     Single,
     /// Two parities.
-    #[serde(rename = "6", alias = "60")]
+    #[serde(rename = "6", alias = "60", alias = "raidz2")]
     Double,
 }
 
@@ -250,6 +301,26 @@ impl Raid {
         }
     }
 
+    /// Drives of a set whose share of a stripe is parity.
+    pub fn parity(self) -> u32 {
+        match self {
+            Raid::None | Raid::Mirror => 0,
+            Raid::Single => 1,
+            Raid::Double => 2,
+        }
+    }
+
+    /// Chunks that a stripe of so many drives has for each chunk of data.
+    pub fn per_data(self, width: u32) -> f64 {
+        match self {
+            Raid::None => 1.0,
+            Raid::Mirror => 2.0,
+            Raid::Single | Raid::Double => {
+                f64::from(width) / f64::from(width.saturating_sub(self.parity()).max(1))
+            }
+        }
+    }
+
     /// Reads and writes of drives for a small write at random: old data and parities are read,
     /// new ones are written.
     pub fn small_write(self) -> (f64, f64) {
@@ -280,6 +351,8 @@ pub(super) struct RawSetup {
     pub sequential: bool,
     pub erasure: Option<String>,
     pub rebuild: f64,
+    pub cores: Option<u32>,
+    pub network: Option<String>,
 }
 
 impl RawSetup {
@@ -296,28 +369,18 @@ impl RawSetup {
         if self.jobs.is_some_and(|jobs| !(1..=65_536).contains(&jobs)) {
             return Err("jobs: 1 to 65536".to_owned());
         }
+        if self.cores.is_some_and(|cores| !(1..=4096).contains(&cores)) {
+            return Err("cores: 1 to 4096".to_owned());
+        }
+        let network = self.network.as_deref();
+        let network = network.map(|text| Network::read(text, catalogue)).transpose()?;
         let coded = |text| coded(text, hosts, replicas);
         let erasure = self.erasure.as_deref().map(coded).transpose()?;
         if !(0.0..=90.0).contains(&self.rebuild) {
             return Err(format!("rebuild takes {} % of the drives: 0 to 90", self.rebuild));
         }
         let rebuild = self.rebuild / 100.0;
-        let cache = match (self.cache_hit, self.cache_latency_us) {
-            (None, None) => None,
-            (Some(hit), Some(us)) if (0.0..=100.0).contains(&hit) && (1e-3..=1e7).contains(&us) => {
-                Some(Cache { hit: hit / 100.0, latency_s: us * 1e-6 })
-            }
-            (Some(_), Some(_)) => {
-                return Err("cache_hit: 0 to 100 %; cache_latency_us: 0.001 to 1e7".to_owned());
-            }
-            _ => {
-                return Err(
-                    "a cache has a share of hits and a time: give cache_hit in percent and \
-                            cache_latency_us"
-                        .to_owned(),
-                );
-            }
-        };
+        let cache = self.cached()?;
         let part = |name: &str, class: Class| {
             let part = catalogue.part(name).map_err(|error| error.to_string())?;
             match part.class == class {
@@ -346,7 +409,24 @@ impl RawSetup {
         let down = Down { drives: self.down_drives, hosts: self.down_hosts };
         let (jobs, width, spares) = (self.jobs, self.width, self.spares);
         let sequential = self.sequential;
-        let more = Setup { erasure, rebuild, sequential, ..Setup::default() };
+        let cores = self.cores;
+        let more = Setup { erasure, rebuild, sequential, cores, network, ..Setup::default() };
         Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down, ..more })
+    }
+
+    /// What answers before the drives do; the error is the reason.
+    fn cached(&self) -> Result<Option<Cache>, String> {
+        match (self.cache_hit, self.cache_latency_us) {
+            (None, None) => Ok(None),
+            (Some(hit), Some(us)) if (0.0..=100.0).contains(&hit) && (1e-3..=1e7).contains(&us) => {
+                Ok(Some(Cache { hit: hit / 100.0, latency_s: us * 1e-6 }))
+            }
+            (Some(_), Some(_)) => {
+                Err("cache_hit: 0 to 100 %; cache_latency_us: 0.001 to 1e7".to_owned())
+            }
+            _ => Err("a cache has a share of hits and a time: give cache_hit in percent and \
+                      cache_latency_us"
+                .to_owned()),
+        }
     }
 }

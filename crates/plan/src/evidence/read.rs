@@ -98,6 +98,12 @@ pub struct Row {
     pub replicas: Option<u32>,
     /// Fresh or worn.
     pub state: Option<String>,
+    /// Ports of each host.
+    pub network: Option<String>,
+    /// Cores of each host.
+    pub cores: Option<u32>,
+    /// Drives of one parity set.
+    pub width: Option<u32>,
     /// Software of the far side.
     pub target_software: Option<String>,
     /// Host of the far side.
@@ -246,6 +252,9 @@ impl Evidence {
         say("target_server", quoted(&row.target_server));
         say("target_software", quoted(&row.target_software));
         say("state", quoted(&row.state));
+        say("network", quoted(&row.network));
+        say("cores", row.cores.map(|n| n.to_string()));
+        say("width", row.width.map(|n| n.to_string()));
         say("jobs", row.jobs.map(|n| n.to_string()));
         say("hosts", row.hosts.map(|n| n.to_string()));
         say("replicas", row.replicas.map(|n| n.to_string()));

@@ -2,8 +2,9 @@
 
 use model::{Class, Service, Station, StationId, Step, Visit};
 
+use super::rated::{LONG, is_disk};
 use super::{Builder, Level, Load, PlanError, Stop, through};
-use crate::bill::{FlashState, Group, View};
+use crate::bill::{Group, View};
 use crate::wire::{self, Pcie};
 use catalogue::{Class as Sort, Kind, Known, Part};
 
@@ -11,16 +12,14 @@ use catalogue::{Class as Sort, Kind, Known, Part};
 const CHANNELS_MAX: u32 = 2048;
 /// With so many in flight for each bank of a drive all of them are busy.
 const FULL: f64 = 4.0;
-/// More commands than this a disk does not choose among.
-const CHOICE_MAX: f64 = 64.0;
 /// A queue that takes longer than this at the rating hides what a lone I/O takes, in seconds.
 const DEEP_S: f64 = 300e-6;
-/// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
-/// known, in bytes.
-const LONG: f64 = 65_536.0;
-/// Lengths that ratings and bandwidths of writes are found with, in bytes.
-const RATED: f64 = 4096.0;
-const FULL_WRITE: f64 = 131_072.0;
+/// Drives are rated alike up to this factor.
+const RATED_ALIKE: f64 = 2.0;
+/// Drives of PCI Express 4 and later are rated for more reads a second than this.
+const OLD_RATING: f64 = 700e3;
+/// With fewer drives that are rated alike, all with the same interface are asked.
+const ALIKE_LEAST: usize = 3;
 
 impl Builder<'_> {
     /// Cards with their drives.
@@ -50,13 +49,15 @@ impl Builder<'_> {
                 Some(adapter) => self.adapter(adapter, index, card)?,
                 None => None,
             };
-            let slot = match hidden {
-                Some(Hidden::Slot(_)) => None,
-                _ => self.slot(group, adapter.unwrap_or(drive), index, card),
-            };
+            let mut slot = None;
             cards.extend(passes.map(|stop| stop.at));
-            slots.extend(slot.map(|stop| stop.at));
             for number in 0..group.drives {
+                // Drives without an adapter are cards, each in a slot of its own.
+                let waits = !matches!(hidden, Some(Hidden::Slot(_)));
+                if waits && (number == 0 || adapter.is_none()) {
+                    slot = self.slot(group, [index as u32, card, number]);
+                    slots.extend(slot.map(|stop| stop.at));
+                }
                 if self.idle > 0 {
                     self.idle -= 1;
                     continue;
@@ -68,11 +69,9 @@ impl Builder<'_> {
                 }
                 let stop = delay.map(|at| Stop { at, seconds: medium.delay_s });
                 class = through(class, stop);
-                if daemon_s > 0.0 {
-                    let at = self.network.add_station(Station::servers(format!("of {name}"), 1));
-                    daemons.push(at);
-                    class = class.visit(at, Service::exponential(daemon_s));
-                }
+                let daemon = self.daemon(&name, daemon_s);
+                daemons.extend(daemon.map(|stop| stop.at));
+                class = through(class, daemon);
                 for stop in [passes, slot, fabric, cpu, way, far, added] {
                     class = through(class, stop);
                 }
@@ -99,6 +98,13 @@ impl Builder<'_> {
         if let Some(load) = load {
             self.resource(format!("slots of {}", card.id), Level::Slot, &[], load);
         }
+    }
+
+    /// The daemon that serves a drive, if it takes any time.
+    fn daemon(&mut self, drive: &str, seconds: f64) -> Option<Stop> {
+        let name = format!("of {drive}");
+        (seconds > 0.0)
+            .then(|| Stop { at: self.network.add_station(Station::servers(name, 1)), seconds })
     }
 
     /// The daemons that serve the drives, as one resource.
@@ -202,7 +208,7 @@ impl Builder<'_> {
 
     /// What of a drive in a slot of its own a long I/O does not wait for, as it flows through both.
     fn hidden(&self, group: &Group, drive: &Part, medium: &Medium) -> Option<Hidden> {
-        let flows = group.adapter.is_none() && group.drives == 1 && group.view == View::Rated;
+        let flows = group.adapter.is_none() && group.view == View::Rated;
         if !flows || self.bill.work.size_bytes < LONG || !self.wanted(Level::Slot) {
             return None;
         }
@@ -210,15 +216,19 @@ impl Builder<'_> {
         Some(if medium.seconds < seconds { Hidden::Medium } else { Hidden::Slot(seconds) })
     }
 
-    /// The slot that a card is in; `None` if its generation or width is not known.
-    fn slot(&mut self, group: &Group, card: &Part, index: usize, number: u32) -> Option<Stop> {
-        let own = card.id == group.drive.as_deref().unwrap_or_default();
-        if !self.wanted(Level::Slot) || (own && group.view == View::Link) {
+    /// The slot of an adapter, or of a drive that is a card; `None` if its generation or width is
+    /// not known.
+    fn slot(&mut self, group: &Group, [index, card, number]: [u32; 3]) -> Option<Stop> {
+        let part = group.adapter.as_ref().or(group.drive.as_ref())?;
+        if !self.wanted(Level::Slot) || (group.adapter.is_none() && group.view == View::Link) {
             return None;
         }
-        let slot = self.pcie(group, card)?;
-        let seconds = self.slot_seconds(&slot);
-        Some(self.server(format!("slot {index}.{number}"), Level::Slot, seconds))
+        let seconds = self.slot_seconds(&self.pcie(group, self.part(part))?);
+        let name = match group.adapter {
+            None if group.drives > 1 => format!("slot {index}.{card}.{number}"),
+            _ => format!("slot {index}.{card}"),
+        };
+        Some(self.server(name, Level::Slot, seconds))
     }
 
     fn pcie(&self, group: &Group, card: &Part) -> Option<Pcie> {
@@ -321,7 +331,7 @@ impl Builder<'_> {
         let read = read + bytes(drive.value("read_bandwidth"));
         let write = write + bytes(drive.value("write_bandwidth"));
         // Parity is read before it is written.
-        let reads_first = group.raid.small_write().0 + self.bill.setup.host_writes().0 > 0.0;
+        let reads_first = self.written(group).0 + self.bill.setup.host_writes().0 > 0.0;
         let before = if reads_first { read } else { 0.0 };
         Ok(reads * read + writes * (before + write))
     }
@@ -341,16 +351,35 @@ impl Builder<'_> {
         least.max(model::laws::delay_s(seconds, depth, rate))
     }
 
-    /// The middle of what drives with the same interface, and as quick as it, are known to take.
+    /// The middle of what drives with the same interface, and rated like it, are known to take.
     fn latency_like(&mut self, drive: &Part, quantity: &'static str) -> f64 {
-        let disk = |part: &Part| part.value("read_iops").is_some_and(|rate| rate < 1000.0);
-        let alike = self.bill.catalogue.parts.values().filter(|part| {
-            part.class == Sort::Drive
-                && part.interface == drive.interface
-                && disk(part) == disk(drive)
-        });
-        let mut times: Vec<f64> = alike.filter_map(|part| part.value(quantity)).collect();
-        times.sort_by(f64::total_cmp);
+        let rating = drive.value("read_iops");
+        let old = |part: &Part| part.value("generation").map(|generation| generation < 4.0);
+        let ours = old(drive).or(rating.map(|rating| rating < OLD_RATING));
+        let near = |part: &Part| {
+            let alike = |(ours, theirs): (f64, f64)| {
+                (1.0 / RATED_ALIKE..RATED_ALIKE).contains(&(theirs / ours))
+            };
+            let aged = old(part).zip(ours).is_none_or(|(theirs, ours)| theirs == ours);
+            aged && rating.zip(part.value("read_iops")).is_some_and(alike)
+        };
+        let known = |alike: &dyn Fn(&Part) -> bool| {
+            let parts = self.bill.catalogue.parts.values();
+            let parts = parts.filter(|part| {
+                part.class == Sort::Drive
+                    && part.interface == drive.interface
+                    && is_disk(part) == is_disk(drive)
+                    && part.id != drive.id
+                    && alike(part)
+            });
+            let mut times: Vec<f64> = parts.filter_map(|part| part.value(quantity)).collect();
+            times.sort_by(f64::total_cmp);
+            times
+        };
+        let times = match known(&near) {
+            few if few.len() < ALIKE_LEAST => known(&|_| true),
+            enough => enough,
+        };
         let (Some(low), Some(high)) = (times.first().copied(), times.last().copied()) else {
             self.remark(&format!(
                 "{}: {quantity} is not known, nor of others like it: taken as 1 / rating, which \
@@ -362,147 +391,14 @@ impl Builder<'_> {
         let value = times[times.len() / 2];
         let source = format!("drives with {} in the catalogue", drive.interface);
         self.remark(&format!(
-            "{}: {quantity} is not known; taken as {:.0} us, as others with {}",
+            "{}: {quantity} is not known; taken as {:.0} us, as of drives with {} that are \
+             rated alike",
             drive.id,
             value * 1e6,
             drive.interface
         ));
         self.supposed(drive, quantity, Known { value, low, high, kind: Kind::Guess, source })
     }
-
-    /// Time of an I/O by rating and bandwidth; in a mix, writes weigh more among reads.
-    fn rated(&mut self, group: &Group, drive: &Part) -> Result<f64, PlanError> {
-        let work = self.bill.work;
-        let (reads, writes) = self.shares();
-        let (before, after) = group.raid.small_write();
-        let (first, copies) = self.bill.setup.host_writes();
-        // Parity over hosts is of what each host holds: both read before they write.
-        let (before, after) = (first + before * copies, after * copies);
-        let mut seconds = 0.0;
-        let reads = reads * self.degraded(group) * self.bill.setup.host_reads();
-        if reads > 0.0 || (writes > 0.0 && before > 0.0) {
-            let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
-            let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
-                _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
-                true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
-                false => self.read_rate(drive)?,
-            } * self.chosen(drive);
-            let read = (1.0 / rate).max(work.size_bytes / bandwidth);
-            seconds += (reads + writes * before) * read;
-        }
-        if writes > 0.0 {
-            let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
-            let rate = match self.bill.setup.state {
-                _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
-                FlashState::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
-                    self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
-                }
-                FlashState::Worn => match self.alone(drive, "write_iops", "write_latency") {
-                    Some(alone) => alone,
-                    None => self.need(drive, "write_iops")?,
-                },
-                FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
-                    Some(rate) => rate,
-                    // Fresh flash writes at random as it does in sequence.
-                    None => self.need(drive, "write_bandwidth")? / work.size_bytes.max(4096.0),
-                },
-            };
-            let rate = rate * self.gathered(group, drive);
-            let among = work.read_share > 0.0 || self.bill.setup.among_reads;
-            let weight = if among { self.mix_factor(drive)? } else { 1.0 };
-            let write = match self.bill.setup.state {
-                FlashState::Worn => between(work.size_bytes, rate, bandwidth),
-                FlashState::Fresh => (1.0 / rate).max(work.size_bytes / bandwidth),
-            };
-            seconds += writes * weight * write * after;
-        }
-        Ok(seconds)
-    }
-
-    /// Whether no head moves: then a disk's rating, which is of random I/Os, says nothing.
-    fn in_sequence(&self, drive: &Part, bandwidth: f64) -> bool {
-        self.bill.setup.sequential && bandwidth.is_finite() && drive.known("reorder").is_some()
-    }
-
-    /// How many times as fast as one after the other a disk is that may choose what is near.
-    fn chosen(&mut self, drive: &Part) -> f64 {
-        let depth = self.figure(drive, "queue_depth").unwrap_or(CHOICE_MAX).min(CHOICE_MAX);
-        let depth = f64::from(self.bill.work.outstanding).min(depth);
-        self.figure(drive, "reorder").map_or(1.0, |power| depth.powf(power))
-    }
-
-    /// The same for writes, which a cache may gather first.
-    fn gathered(&mut self, group: &Group, drive: &Part) -> f64 {
-        let cached = group.write_cache.then(|| self.figure(drive, "cached_write_gain")).flatten();
-        cached.unwrap_or_else(|| self.chosen(drive))
-    }
-
-    /// How many reads of drives a read takes while some have failed: what they held is read from
-    /// the others of their set.
-    fn degraded(&self, group: &Group) -> f64 {
-        let setup = &self.bill.setup;
-        let drives = self.bill.drives();
-        let holding = drives.saturating_sub(setup.spares).max(1);
-        let lost = f64::from(setup.down.drives) / f64::from(holding);
-        let width = setup.width.unwrap_or(holding);
-        1.0 - lost + lost * group.raid.degraded_reads(width)
-    }
-
-    /// I/Os per second of a drive whose rating nobody published, where one at a time needs none.
-    fn alone(&mut self, drive: &Part, rating: &str, latency: &'static str) -> Option<f64> {
-        if drive.value(rating).is_some() || self.bill.work.outstanding > 1 {
-            return None;
-        }
-        self.figure(drive, latency).map(|seconds| 1.0 / seconds)
-    }
-
-    /// Reads per second at the length of the work: a rating holds at the length it was found at,
-    /// and between two the logarithm of the length tells.
-    fn read_rate(&mut self, drive: &Part) -> Result<f64, PlanError> {
-        let size = self.bill.work.size_bytes;
-        if let Some(alone) = self.alone(drive, "read_iops", "read_latency") {
-            return Ok(alone);
-        }
-        let rate = self.need(drive, "read_iops")?;
-        if size >= 4096.0 {
-            return Ok(rate);
-        }
-        let Some(small) = self.figure(drive, "small_read_iops") else {
-            self.remark(&format!(
-                "{}: extrapolated: its rating is of 4 KiB, and what shorter reads do is not known",
-                drive.id
-            ));
-            return Ok(rate);
-        };
-        let share = (4096.0 / size.max(512.0)).log2() / 3.0;
-        Ok(rate * (small / rate).powf(share))
-    }
-
-    /// How much more a write costs among reads: as the catalogue says, or as its rated mix implies.
-    fn mix_factor(&mut self, drive: &Part) -> Result<f64, PlanError> {
-        if let Some(factor) = self.figure(drive, "mix_factor") {
-            return Ok(factor);
-        }
-        let Some(mixed) = self.figure(drive, "mix_iops") else {
-            self.remark(&format!(
-                "{}: no rated mix is known; reads and writes are taken as undisturbed by each \
-                 other, which flash drives are not: expect up to half of it",
-                drive.id
-            ));
-            return Ok(1.0);
-        };
-        let (reads, writes) = (self.need(drive, "read_iops")?, self.need(drive, "write_iops")?);
-        Ok(((1.0 / mixed - 0.7 / reads) / (0.3 / writes)).max(0.1))
-    }
-}
-
-/// Time of a write between the lengths at which rating and bandwidth hold: bytes count on a line.
-/// Worn flash writes them again and again, so that the rating of 4 KiB is not that of 8 KiB.
-fn between(size_bytes: f64, rate: f64, bandwidth: f64) -> f64 {
-    let short = 1.0 / rate;
-    let long = short.max(FULL_WRITE / bandwidth);
-    let share = ((size_bytes - RATED) / (FULL_WRITE - RATED)).clamp(0.0, 1.0);
-    (short + share * (long - short)).max(size_bytes / bandwidth)
 }
 
 /// What a long I/O does not wait for.

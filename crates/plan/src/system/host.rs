@@ -17,22 +17,47 @@ impl Builder<'_> {
         }
         let software = self.part(software);
         if software.known("core_time").is_none() && daemon(software) {
-            // Its cost is that of the daemons, which stand beside the drives.
-            return Ok(None);
+            // Each has a rate of its own, which stands beside the drives.
+            return self.daemon_cores(software);
         }
         let server = self.bill.server.as_deref().map(|id| self.part(id));
         let jobs = self.bill.setup.jobs.map(f64::from);
-        let cores = match (server, jobs) {
-            (Some(server), Some(jobs)) => self.need(server, "cores")?.min(jobs),
-            (Some(server), None) => self.need(server, "cores")?,
+        let cores = match (self.host_cores()?, jobs) {
+            (Some(cores), Some(jobs)) => cores.min(jobs),
+            (Some(cores), None) => cores,
             (None, Some(jobs)) => jobs,
             (None, None) => {
-                let reason = "software without a server: name one, for its cores, or say how \
-                              many jobs there are";
+                let reason = "software without cores: name a server, or give cores or jobs";
                 return Err(PlanError::Part { line: 1, reason: reason.to_owned() });
             }
         };
         self.cores("processor", software, server, cores).map(Some)
+    }
+
+    /// Cores of the host, as the bill or its server says.
+    fn host_cores(&mut self) -> Result<Option<f64>, PlanError> {
+        if let Some(cores) = self.bill.setup.cores {
+            return Ok(Some(f64::from(cores)));
+        }
+        let server = self.bill.server.as_deref().map(|id| self.part(id));
+        server.map(|server| self.need(server, "cores")).transpose()
+    }
+
+    /// The cores that all daemons of a host share, where it is known how many there are.
+    fn daemon_cores(&mut self, software: &Part) -> Result<Option<Stop>, PlanError> {
+        let (reads, writes) = self.shares();
+        let (first, copies) = self.bill.setup.host_writes();
+        let reads = reads * self.bill.setup.host_reads() + writes * first;
+        let read = self.figure(software, "daemon_read_time").unwrap_or(0.0);
+        let write = self.figure(software, "daemon_write_time").unwrap_or(0.0);
+        let seconds = reads * read + writes * copies * write;
+        let Some(cores) = self.host_cores()?.filter(|_| seconds > 0.0) else { return Ok(None) };
+        let name = format!("processor, {cores} cores with the daemons of {}", software.id);
+        let at = self.network.add_station(Station::servers(name.clone(), cores.max(1.0) as u32));
+        let from: &[(&str, &[&str])] =
+            &[(&software.id, &["daemon_read_time", "daemon_write_time"])];
+        self.resource(name, Level::Processor, from, Load::Stations(vec![at]));
+        Ok(Some(Stop { at, seconds: self.at(Level::Processor, seconds) }))
     }
 
     /// Time that the daemon of a drive needs for an I/O of the work, where the software of the
@@ -46,17 +71,31 @@ impl Builder<'_> {
         let (first, copies) = self.bill.setup.host_writes();
         let reads = reads * self.bill.setup.host_reads() + writes * first;
         let mut seconds = 0.0;
+        let more = (self.bill.work.size_bytes - 4096.0).max(0.0);
         for id in self.bill.software.as_deref().into_iter().chain(target) {
             let part = self.part(id);
-            if reads > 0.0 {
-                seconds += self.figure(part, "daemon_read_iops").map_or(0.0, |rate| reads / rate);
-            }
-            if writes > 0.0 {
-                let each = self.figure(part, "daemon_write_iops");
-                seconds += each.map_or(0.0, |rate| writes * copies / rate);
+            let (read, write) = ("daemon_read_bandwidth", "daemon_write_bandwidth");
+            for (rate, bandwidth, ios) in
+                [("daemon_read_iops", read, reads), ("daemon_write_iops", write, writes * copies)]
+            {
+                if ios > 0.0 {
+                    let command = self.figure(part, rate).map_or(0.0, |rate| 1.0 / rate);
+                    let bytes = match more > 0.0 {
+                        true => self.figure(part, bandwidth).map_or(0.0, |b| more / b),
+                        false => 0.0,
+                    };
+                    seconds += ios * (command + bytes);
+                }
             }
         }
         self.at(Level::Processor, seconds)
+    }
+
+    /// Whether the software of the hosts, or of the far side, has a daemon for each drive.
+    pub(super) fn has_daemons(&self) -> bool {
+        let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
+        let mut named = self.bill.software.as_deref().into_iter().chain(target);
+        named.any(|id| daemon(self.part(id)))
     }
 
     /// The cores of the far side of a network, if there is one.
@@ -84,7 +123,14 @@ impl Builder<'_> {
         let mut seconds = 0.0;
         let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
         for id in self.bill.software.as_deref().into_iter().chain(target) {
-            seconds += self.figure(self.part(id), "added_latency").unwrap_or(0.0);
+            let part = self.part(id);
+            let added = self.figure(part, "added_latency").unwrap_or(0.0);
+            let (reads, writes) = self.shares();
+            let write = match writes > 0.0 {
+                true => self.figure(part, "added_write_latency").unwrap_or(added),
+                false => added,
+            };
+            seconds += reads * added + writes * write;
         }
         if seconds == 0.0 {
             return None;

@@ -5,7 +5,10 @@ use model::{Class, Method, Network, Servers, Service, Station, solve};
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::Group;
 use crate::wire::{self, Tcp};
-use catalogue::Part;
+use catalogue::{Kind, Known, Part};
+
+/// What joins hosts whose network nobody names.
+const SUPPOSED: &str = "ethernet-10";
 
 impl<'a> Builder<'a> {
     /// The adapter of a group whose ports are engines that wait for their transfer.
@@ -113,7 +116,7 @@ impl<'a> Builder<'a> {
         }
         if !stations.is_empty() {
             let name = format!("{} x {}", group.devices(), link.id);
-            let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate", "framing"])];
+            let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate", "framing", "port_iops"])];
             self.resource(name, Level::Port, from, Load::Stations(stations));
         }
         Ok(())
@@ -125,20 +128,70 @@ impl<'a> Builder<'a> {
             let reason = "ports without a link: name one, such as ethernet-10".to_owned();
             return Err(PlanError::Part { line: group.line, reason });
         };
+        let mut tcp = match group.protocol.as_deref() {
+            Some("nvme-tcp") => Tcp::NVME,
+            _ => Tcp::ISCSI,
+        };
+        tcp.options = f64::from(group.tcp_options);
+        Ok((link, self.port_seconds(link, tcp)?))
+    }
+
+    /// How long an I/O holds a port of a link: what its bytes take, or what the adapter takes.
+    fn port_seconds(&mut self, link: &Part, tcp: Tcp) -> Result<f64, PlanError> {
+        let size = self.bill.work.size_bytes;
         let (bytes_per_s, wire) = if link.id.starts_with("fc") {
             let line = wire::line_bytes_per_s(link, 1).unwrap_or(f64::NAN);
             let framing = self.figure(link, "framing").unwrap_or(1.0);
-            (line * framing, wire::fc_wire_bytes(self.bill.work.size_bytes))
+            (line * framing, wire::fc_wire_bytes(size))
         } else {
-            let mut tcp = match group.protocol.as_deref() {
-                Some("nvme-tcp") => Tcp::NVME,
-                _ => Tcp::ISCSI,
-            };
-            tcp.options = f64::from(group.tcp_options);
-            (self.need(link, "nominal_rate")? / 8.0, tcp.wire_bytes(self.bill.work.size_bytes))
+            (self.need(link, "nominal_rate")? / 8.0, tcp.wire_bytes(size))
         };
-        let seconds = wire * self.one_way() / bytes_per_s;
-        Ok((link, seconds))
+        let each = self.figure(link, "port_iops").map_or(0.0, |rate| 1.0 / rate);
+        let carried = match self.bill.setup.hosts {
+            1 => self.one_way(),
+            _ => {
+                let (reads, writes) = self.shares();
+                self.bill.setup.carried(reads, writes)
+            }
+        };
+        Ok((wire * carried / bytes_per_s).max(each))
+    }
+
+    /// What hosts are joined by where the bill does not say: nothing is infinitely fast.
+    fn network_unknown(&mut self) -> &'a Part {
+        let link = self.part(SUPPOSED);
+        let (low, value, high) = (2.5e9, 10e9, 100e9);
+        let source = "clusters whose network is not named".to_owned();
+        let known = Known { value, low, high, kind: Kind::Guess, source };
+        self.supposed(link, "nominal_rate", known);
+        self.remark(
+            "no network joins the hosts: taken as one port of 10 GbE each, a guess; say \
+             network = \"2x25GbE\", or what it is",
+        );
+        link
+    }
+
+    /// The network of a host, if the bill names one for all of its drives.
+    pub(super) fn network(&mut self) -> Result<(), PlanError> {
+        let linked = self.bill.groups.iter().any(|group| group.link.is_some());
+        if self.front.is_some() || !self.wanted(Level::Port) {
+            return Ok(());
+        }
+        let (link, ports) = match &self.bill.setup.network {
+            Some(network) => (self.part(&network.link), network.ports),
+            // Hosts side by side need none; those with daemons always have one.
+            None if self.bill.setup.hosts > 1 && !linked && self.has_daemons() => {
+                (self.network_unknown(), 1)
+            }
+            None => return Ok(()),
+        };
+        let seconds = self.port_seconds(link, Tcp::ISCSI)?;
+        let name = format!("network, {ports} x {}", link.id);
+        let at = self.network.add_station(Station::servers(name.clone(), ports));
+        let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate", "framing", "port_iops"])];
+        self.resource(name, Level::Port, from, Load::Stations(vec![at]));
+        self.front = Some(Stop { at, seconds: self.at(Level::Port, seconds) });
+        Ok(())
     }
 
     /// Ports beside drives: what comes in by them goes to the drives, and is not work of its own.
@@ -172,7 +225,7 @@ impl<'a> Builder<'a> {
         let (link, seconds) = self.wire(group)?;
         let ports = group.count.saturating_mul(group.ports.max(1));
         let at = self.network.add_station(Station::servers(format!("way to {index}"), ports));
-        let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate", "framing"])];
+        let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate", "framing", "port_iops"])];
         let name = format!("{ports} x {}", link.id);
         self.resource(name, Level::Port, from, Load::Stations(vec![at]));
         Ok(Some(Stop { at, seconds: self.at(Level::Port, seconds) }))

@@ -1,0 +1,187 @@
+//! What a drive takes for an I/O by its rating and its bandwidth, at the length, mix and state of
+//! the work.
+
+use super::{Builder, PlanError};
+use crate::bill::{FlashState, Group};
+use catalogue::Part;
+
+/// More commands than this a disk does not choose among.
+const CHOICE_MAX: f64 = 64.0;
+/// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
+/// known, in bytes.
+pub(super) const LONG: f64 = 65_536.0;
+/// Lengths that ratings and bandwidths of writes are found with, in bytes.
+const RATED: f64 = 4096.0;
+const FULL_WRITE: f64 = 131_072.0;
+
+impl Builder<'_> {
+    /// Time of an I/O by rating and bandwidth; in a mix, writes weigh more among reads.
+    pub(super) fn rated(&mut self, group: &Group, drive: &Part) -> Result<f64, PlanError> {
+        let work = self.bill.work;
+        let (reads, writes) = self.shares();
+        let (before, after) = self.written(group);
+        let (first, copies) = self.bill.setup.host_writes();
+        // Parity over hosts is of what each host holds: both read before they write.
+        let (before, after) = (first + before * copies, after * copies);
+        let mut seconds = 0.0;
+        let reads = reads * self.degraded(group) * self.bill.setup.host_reads();
+        if reads > 0.0 || (writes > 0.0 && before > 0.0) {
+            let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
+            let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
+                _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
+                true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
+                false => self.read_rate(drive)?,
+            } * self.chosen(drive);
+            let read = moved(drive, 1.0 / rate, (work.size_bytes, bandwidth));
+            // Under the head of a disk the parity passes, too, that a read in sequence leaves out.
+            let passed = match self.in_sequence(drive, bandwidth) {
+                true if group.raid.parity() > 0 => group.raid.per_data(self.set(group)),
+                _ => 1.0,
+            };
+            seconds += (reads * passed + writes * before) * read;
+        }
+        if writes > 0.0 {
+            let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
+            let rate = match self.bill.setup.state {
+                _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
+                FlashState::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
+                    self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
+                }
+                FlashState::Worn => match self.alone(drive, "write_iops", "write_latency") {
+                    Some(alone) => alone,
+                    None => self.need(drive, "write_iops")?,
+                },
+                FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
+                    Some(rate) => rate,
+                    // Fresh flash writes at random as it does in sequence.
+                    None => self.need(drive, "write_bandwidth")? / work.size_bytes.max(4096.0),
+                },
+            };
+            let rate = rate * self.gathered(group, drive);
+            let among = work.read_share > 0.0 || self.bill.setup.among_reads;
+            let weight = if among { self.mix_factor(drive)? } else { 1.0 };
+            let write = match self.bill.setup.state {
+                _ if is_disk(drive) => moved(drive, 1.0 / rate, (work.size_bytes, bandwidth)),
+                FlashState::Worn => between(work.size_bytes, rate, bandwidth),
+                FlashState::Fresh => (1.0 / rate).max(work.size_bytes / bandwidth),
+            };
+            seconds += writes * weight * write * after;
+        }
+        Ok(seconds)
+    }
+
+    /// Reads and writes of drives for a write. In sequence stripes are written whole, so that
+    /// parity is worked out from what is written, and nothing is read before.
+    pub(super) fn written(&self, group: &Group) -> (f64, f64) {
+        match self.bill.setup.sequential {
+            true => (0.0, group.raid.per_data(self.set(group))),
+            false => group.raid.small_write(),
+        }
+    }
+
+    /// Drives of a set.
+    fn set(&self, group: &Group) -> u32 {
+        let spares = self.bill.setup.spares;
+        self.bill.setup.width.unwrap_or(group.devices().saturating_sub(spares).max(1))
+    }
+
+    /// Whether no head moves: then a disk's rating, which is of random I/Os, says nothing.
+    fn in_sequence(&self, drive: &Part, bandwidth: f64) -> bool {
+        self.bill.setup.sequential && bandwidth.is_finite() && is_disk(drive)
+    }
+
+    /// How many times as fast as one after the other a disk is that may choose what is near.
+    fn chosen(&mut self, drive: &Part) -> f64 {
+        let depth = self.figure(drive, "queue_depth").unwrap_or(CHOICE_MAX).min(CHOICE_MAX);
+        let depth = f64::from(self.bill.work.outstanding).min(depth);
+        self.figure(drive, "reorder").map_or(1.0, |power| depth.powf(power))
+    }
+
+    /// The same for writes, which a cache may gather first.
+    fn gathered(&mut self, group: &Group, drive: &Part) -> f64 {
+        let cached = group.write_cache.then(|| self.figure(drive, "cached_write_gain")).flatten();
+        cached.unwrap_or_else(|| self.chosen(drive))
+    }
+
+    /// How many reads of drives a read takes while some have failed: what they held is read from
+    /// the others of their set.
+    fn degraded(&self, group: &Group) -> f64 {
+        let setup = &self.bill.setup;
+        let drives = self.bill.drives();
+        let holding = drives.saturating_sub(setup.spares).max(1);
+        let lost = f64::from(setup.down.drives) / f64::from(holding);
+        let width = setup.width.unwrap_or(holding);
+        1.0 - lost + lost * group.raid.degraded_reads(width)
+    }
+
+    /// I/Os per second of a drive whose rating nobody published, where one at a time needs none.
+    fn alone(&mut self, drive: &Part, rating: &str, latency: &'static str) -> Option<f64> {
+        if drive.value(rating).is_some() || self.bill.work.outstanding > 1 {
+            return None;
+        }
+        self.figure(drive, latency).map(|seconds| 1.0 / seconds)
+    }
+
+    /// Reads per second at the length of the work: a rating holds at the length it was found at,
+    /// and between two the logarithm of the length tells.
+    fn read_rate(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        let size = self.bill.work.size_bytes;
+        if let Some(alone) = self.alone(drive, "read_iops", "read_latency") {
+            return Ok(alone);
+        }
+        let rate = self.need(drive, "read_iops")?;
+        if size >= 4096.0 {
+            return Ok(rate);
+        }
+        let Some(small) = self.figure(drive, "small_read_iops") else {
+            self.remark(&format!(
+                "{}: extrapolated: its rating is of 4 KiB, and what shorter reads do is not known",
+                drive.id
+            ));
+            return Ok(rate);
+        };
+        let share = (4096.0 / size.max(512.0)).log2() / 3.0;
+        Ok(rate * (small / rate).powf(share))
+    }
+
+    /// How much more a write costs among reads: as the catalogue says, or as its rated mix implies.
+    fn mix_factor(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        if let Some(factor) = self.figure(drive, "mix_factor") {
+            return Ok(factor);
+        }
+        let Some(mixed) = self.figure(drive, "mix_iops") else {
+            self.remark(&format!(
+                "{}: no rated mix is known; reads and writes are taken as undisturbed by each \
+                 other, which flash drives are not: expect up to half of it",
+                drive.id
+            ));
+            return Ok(1.0);
+        };
+        let (reads, writes) = (self.need(drive, "read_iops")?, self.need(drive, "write_iops")?);
+        Ok(((1.0 / mixed - 0.7 / reads) / (0.3 / writes)).max(0.1))
+    }
+}
+
+/// Whether a drive has heads to move.
+pub(super) fn is_disk(drive: &Part) -> bool {
+    drive.known("reorder").is_some() || drive.known("rpm").is_some()
+}
+
+/// Time of an I/O by what one of 4 KiB at random takes, nothing in sequence, and by its bytes. A
+/// disk moves its head first; flash does both at once, on other dies.
+fn moved(drive: &Part, command_s: f64, (size_bytes, bandwidth): (f64, f64)) -> f64 {
+    let bytes_s = size_bytes / bandwidth;
+    match is_disk(drive) && command_s > 0.0 {
+        true => command_s + (bytes_s - RATED / bandwidth).max(0.0),
+        false => command_s.max(bytes_s),
+    }
+}
+
+/// Time of a write between the lengths at which rating and bandwidth hold: bytes count on a line.
+/// Worn flash writes them again and again, so that the rating of 4 KiB is not that of 8 KiB.
+fn between(size_bytes: f64, rate: f64, bandwidth: f64) -> f64 {
+    let short = 1.0 / rate;
+    let long = short.max(FULL_WRITE / bandwidth);
+    let share = ((size_bytes - RATED) / (FULL_WRITE - RATED)).clamp(0.0, 1.0);
+    (short + share * (long - short)).max(size_bytes / bandwidth)
+}

@@ -1,0 +1,182 @@
+//! Bills as engineers type them, held against what is known of such systems.
+
+use catalogue::Catalogue;
+use plan::bill::Bill;
+use plan::predict::{Prediction, predict};
+use plan::system::{Level, Tweak};
+
+fn bill(text: &str) -> Bill {
+    let read = Bill::read("stranger.toml", text, &Catalogue::shipped());
+    read.unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn answer(text: &str) -> Prediction {
+    predict(&bill(text), &Tweak::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn mb_s(text: &str) -> f64 {
+    answer(text).bytes_per_s / 1e6
+}
+
+fn within(found: f64, range: std::ops::RangeInclusive<f64>) {
+    assert!(range.contains(&found), "{found} is not in {range:?}");
+}
+
+#[test]
+fn a_home_nas_is_as_fast_as_its_wire_and_then_as_its_disks() {
+    let nas = |network: &str, read: u32| {
+        format!(
+            "name = 'nas'\nsize = '1m'\nread = {read}\noutstanding = 8\nsequential = true\n\
+             network = '{network}'\n[[group]]\ndrive = 'hdd'\ncount = 4\nraid = 'raidz1'\n"
+        )
+    };
+    // 1 GbE carries 118 MB/s, whatever is behind it.
+    within(mb_s(&nas("1GbE", 100)), 112.0..=119.0);
+    within(mb_s(&nas("2.5GbE", 100)), 280.0..=297.0);
+    within(mb_s(&nas("2x1GbE", 100)), 224.0..=238.0);
+    // Three of four disks hold data, of 150 MB/s each; none is read before a stripe is written.
+    let (read, write) = (mb_s(&nas("100GbE", 100)), mb_s(&nas("100GbE", 0)));
+    within(read, 430.0..=455.0);
+    within(write, 430.0..=455.0);
+    // At random each short write reads and writes data and parity.
+    let random = "name = 'nas'\nsize = '4k'\nread = 0\noutstanding = 1\n[[group]]\n\
+        drive = 'hdd'\ncount = 4\nraid = 'raidz1'\n";
+    within(answer(random).iops, 80.0..=110.0);
+}
+
+#[test]
+fn a_set_of_five_is_a_set_of_five_among_twenty_disks() {
+    let pool = |width: u32| {
+        mb_s(&format!(
+            "name = 'pool'\nsize = '128k'\nread = 0\noutstanding = 4\nsequential = true\n\
+             width = {width}\n[[group]]\ndrive = 'hdd'\ncount = 20\nraid = 'raidz2'\n"
+        ))
+    };
+    assert!((pool(10) / pool(5) / (8.0 / 6.0) - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn ceph_on_three_hosts_is_as_fast_as_what_joins_them() {
+    let ceph = |network: &str, size: &str, read: u32, more: &str| {
+        answer(&format!(
+            "name = 'proxmox'\nsize = '{size}'\nread = {read}\noutstanding = 16\nhosts = 3\n\
+             replicas = 3\nsoftware = 'ceph'\n{network}{more}[[group]]\n\
+             drive = 'micron-9550-max-6400'\ncount = 2\n"
+        ))
+    };
+    let long = |network: &str, read| ceph(network, "4m", read, "").bytes_per_s / 1e6;
+    // Each write comes in three times: 1,250 MB/s of three hosts, a third of it.
+    within(long("network = '10GbE'\n", 100), 3300.0..=3600.0);
+    within(long("network = '10GbE'\n", 0), 1100.0..=1200.0);
+    assert!(long("network = '2x25GbE'\n", 0) > 1.5 * long("network = '10GbE'\n", 0));
+    // Unnamed it is a guess, and said, never infinitely fast.
+    let unnamed = ceph("", "4m", 0, "");
+    assert_eq!(unnamed.kind, catalogue::Kind::Guess);
+    assert!(unnamed.remarks.iter().any(|r| r.contains("10 GbE")), "{:?}", unnamed.remarks);
+    within(unnamed.bytes_per_s / 1e6, 1100.0..=1200.0);
+    // The daemons share the cores of their host.
+    let few = ceph("network = '25GbE'\n", "4k", 0, "cores = 2\n");
+    assert_eq!(few.bottleneck().unwrap().level, Level::Processor);
+    within(few.iops, 1500.0..=3600.0);
+    assert!(ceph("network = '25GbE'\n", "4k", 0, "").iops > few.iops);
+}
+
+#[test]
+fn hosts_side_by_side_need_no_network() {
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 32\nhosts = 80\n[[group]]\n\
+        drive = 'pm9a3-1920'\ncount = 4\n";
+    let found = answer(text);
+    assert!(found.uses.iter().all(|used| used.level != Level::Port), "{:?}", found.uses);
+}
+
+#[test]
+fn an_array_behind_fibre_channel_is_as_fast_as_its_ports() {
+    let array = |size: &str, ports: u32| {
+        answer(&format!(
+            "name = 'array'\nsize = '{size}'\noutstanding = 64\nnetwork = '{ports}xfc-32'\n\
+             [[group]]\ndrive = 'pm1743'\ncount = 24\nraid = '6'\n"
+        ))
+    };
+    within(array("256k", 4).bytes_per_s / 1e6, 12_800.0..=13_300.0);
+    within(array("256k", 8).bytes_per_s / array("256k", 4).bytes_per_s, 1.95..=2.01);
+    // An adapter of 8 Gb/s of its time did 200,000 I/Os, however short they were.
+    let short = "name = 'x'\nsize = '512'\noutstanding = 64\n[[group]]\nports = 1\n\
+        link = 'fc-8'\n";
+    within(answer(short).iops, 195_000.0..=201_000.0);
+}
+
+#[test]
+fn a_shelf_over_nvme_is_as_fast_as_its_wires() {
+    let text = "name = 'jbof'\nsize = '4k'\noutstanding = 128\n[[group]]\ndrive = 'micron-7450'\n\
+        drives = 12\nlink = '100GbE'\nports = 2\nprotocol = 'nvme-tcp'\n\
+        [[group]]\ndrive = 'micron-7450'\ndrives = 12\nlink = '100GbE'\nports = 2\n\
+        protocol = 'nvme-tcp'\n";
+    // Two ports of 12.5 GB/s for each half, 96 % of which is payload.
+    within(answer(text).iops, 1.08e7..=1.18e7);
+}
+
+#[test]
+fn volumes_of_clouds_do_what_is_provisioned() {
+    for (volume, iops, mb) in [
+        ("gp3", 3_000.0, 131.0),
+        ("gp3-max", 16_000.0, 1_049.0),
+        ("io2", 256_000.0, 4_194.0),
+        ("azure-p30", 5_000.0, 200.0),
+        ("azure-p80", 20_000.0, 900.0),
+        ("premium-ssd-v2", 80_000.0, 1_200.0),
+        ("pd-ssd", 30_720.0, 515.0),
+        ("pd-balanced", 6_144.0, 301.0),
+    ] {
+        let at = |size: &str, read: u32, depth: u32| {
+            answer(&format!(
+                "name = 'vm'\nsize = '{size}'\nread = {read}\noutstanding = {depth}\n[[group]]\n\
+                 drive = '{volume}'\n"
+            ))
+        };
+        for read in [100, 70, 0] {
+            within(at("4k", read, 1024).iops / iops, 0.97..=1.01);
+            within(at("1m", read, 64).bytes_per_s / 1e6 / mb, 0.97..=1.01);
+        }
+        // One at a time takes what the way to the volume takes.
+        assert!(at("4k", 100, 1).latency_s >= 250e-6, "{volume}");
+    }
+}
+
+#[test]
+fn what_a_network_is_called_is_read_or_refused_with_a_reason() {
+    let read = |network: &str| {
+        let text = format!(
+            "name = 'x'\nsize = '4k'\noutstanding = 4\nnetwork = '{network}'\n[[group]]\n\
+             drive = 'pm1743'\n"
+        );
+        Bill::read("b.toml", &text, &Catalogue::shipped())
+            .map(|bill| bill.setup.network.map(|n| (n.link, n.ports)))
+            .map_err(|error| error.to_string())
+    };
+    for (name, link, ports) in [
+        ("2.5GbE", "ethernet-2.5", 1),
+        ("2 x 25gbe", "ethernet-25", 2),
+        ("4xfc-16", "fc-16", 4),
+        ("ethernet-100", "ethernet-100", 1),
+    ] {
+        assert_eq!(read(name), Ok(Some((link.to_owned(), ports))), "{name}");
+    }
+    assert!(read("pcie-4").unwrap_err().contains("is no network"));
+    assert!(read("0x10GbE").unwrap_err().contains("1 to 64"));
+    assert!(read("fast").unwrap_err().contains("network:"));
+}
+
+#[test]
+fn a_short_run_and_a_worn_drive_go_by_the_words_of_the_field() {
+    let iops = |state: &str| {
+        let text = format!(
+            "name = 'x'\nsize = '4k'\nread = 0\noutstanding = 256\nstate = '{state}'\n[[group]]\n\
+             drive = 'micron-9550-max-6400'\n"
+        );
+        answer(&text).iops
+    };
+    assert_eq!(iops("burst"), iops("fresh"));
+    assert_eq!(iops("sustained"), iops("worn"));
+    assert_eq!(iops("steady"), iops("worn"));
+    assert!(iops("burst") > 2.0 * iops("sustained"));
+}
