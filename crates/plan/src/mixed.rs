@@ -1,18 +1,23 @@
 //! Several kinds of work at once on one system.
 //!
 //! Each kind takes at every part what it takes there by itself, and waits there for all others: the
-//! stations are the same, and each kind has its own classes. Where it is simulated, nothing else is
-//! supposed than that parts serve what came first.
+//! stations are the same, and each kind has its own classes. Parts serve what came first, and kinds
+//! differ in what they take: such a network has no product form, and approximate mean values were
+//! off by up to 17 % where few I/Os are in flight. So it is simulated, the same bits each time.
 
 use std::collections::HashMap;
 
-use model::{Class, Method, Network, StationId, Step, solve};
+use model::{Class, Method, Network, Run, StationId, Step, simulate, solve};
 use serde::Serialize;
 
 use crate::bill::{Bill, Stream};
 use crate::predict::{Use, least_sure};
 use crate::system::{Load, PlanError, System, Tweak};
 use catalogue::Kind;
+
+/// How long kinds of work are simulated beside each other: means are within 1 % where each of them
+/// has a hundredth of the I/Os.
+const RUN: Run = Run { seed: 1, warmup: 20_000, requests: 500_000 };
 
 /// What one kind of work gets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,8 +71,10 @@ pub fn mixed(bill: &Bill) -> Result<Mixed, PlanError> {
     let build = |stream: &Stream| System::build(&alone(bill, stream), &Tweak::default());
     let systems: Vec<System> = streams.iter().map(build).collect::<Result<_, _>>()?;
     let (network, of, places) = together(&systems)?;
-    // Kinds of work differ in what they take, which the exact recursion does not know.
-    let solution = solve(&network, Method::Linearizer)?;
+    let solution = match streams.len() {
+        1 => solve(&network, Method::Linearizer)?,
+        _ => simulate(&network, RUN, |_| ())?.solution,
+    };
     let hosts = f64::from(bill.setup.up());
     let flow = |(stream, range): (&Stream, &std::ops::Range<usize>)| {
         let classes = &solution.classes[range.clone()];
@@ -159,7 +166,6 @@ mod test {
     use super::*;
     use crate::predict::predict;
     use catalogue::Catalogue;
-    use model::{Run, simulate};
 
     fn bill(more: &str) -> Bill {
         let text = format!(
@@ -182,23 +188,55 @@ mod test {
     }
 
     #[test]
-    fn streams_take_from_each_other_what_a_simulation_says() {
-        let both = bill(LONG);
-        let found = mixed(&both).unwrap();
-        let alone = mixed(&bill("")).unwrap();
-        assert!(found.flows[0].iops < alone.flows[0].iops * 0.9, "{found:?}");
-        assert!((0.5..=1.0).contains(&found.uses[0].utilisation), "{:?}", found.uses);
-        let build = |stream: &Stream| {
-            System::build(&super::alone(&both, stream), &Tweak::default()).unwrap()
-        };
-        let systems: Vec<System> = streams(&both).iter().map(build).collect();
-        let (network, of, _) = together(&systems).unwrap();
-        let run = Run { seed: 2, warmup: 20_000, requests: 400_000 };
-        let truth = simulate(&network, run, |_| ()).unwrap();
-        for (flow, range) in found.flows.iter().zip(of) {
-            let rate: f64 = range.map(|k| truth.throughput_per_s[k].mean).sum();
-            assert!((flow.iops / rate - 1.0).abs() < 0.08, "{} for {rate}", flow.iops);
+    fn streams_take_from_each_other() {
+        let (both, alone) = (mixed(&bill(LONG)).unwrap(), mixed(&bill("")).unwrap());
+        assert!(both.flows[0].iops < alone.flows[0].iops * 0.9, "{both:?}");
+        assert!((0.5..=1.0).contains(&both.uses[0].utilisation), "{:?}", both.uses);
+        assert_eq!(both, mixed(&bill(LONG)).unwrap(), "the same bits each time");
+    }
+
+    /// Streams by chance, on drives of flash: the command `simulate` has workers of its own, which
+    /// know nothing of this module.
+    #[test]
+    fn plan_says_of_streams_what_simulate_does() {
+        let mut rng = block::Rng::new(7, 0);
+        let mut one_of = |of: &[&'static str]| of[rng.next_u64() as usize % of.len()];
+        for case in 0..10 {
+            let text = format!(
+                "name = 'x'\nsize = '{}'\nread = {}\noutstanding = {}\n[[stream]]\nsize = '{}'\n\
+                 read = {}\noutstanding = {}\n[[group]]\ndrive = '{}'\ncount = {}\n",
+                one_of(&["4k", "16k"]),
+                one_of(&["100", "70", "0"]),
+                one_of(&["1", "4", "16"]),
+                one_of(&["8k", "64k", "128k", "512k"]),
+                one_of(&["100", "70", "0"]),
+                one_of(&["1", "4", "16"]),
+                one_of(&["p5800x-800", "p4800x-375", "micron-9550-max-6400", "cm6-30720", "x25-m"]),
+                one_of(&["1", "2"]),
+            );
+            let bill = Bill::read("b.toml", &text, &Catalogue::shipped()).unwrap();
+            let (found, truth) = (mixed(&bill).unwrap(), simulated(&bill));
+            for (flow, truth) in found.flows.iter().zip(truth) {
+                let off = flow.iops / truth - 1.0;
+                assert!(off.abs() < 0.05, "case {case}: {off:+.3} of {truth}\n{text}");
+            }
         }
+    }
+
+    /// I/Os per second of each stream, by workers of their own on every drive.
+    fn simulated(bill: &Bill) -> Vec<f64> {
+        use job::spec::{Access, Workload};
+        let streams = streams(bill);
+        let workload = |stream: &Stream| {
+            let Stream { work, sequential } = stream;
+            let random = if *sequential { 0.0 } else { 100.0 };
+            let size = work.size_bytes as u32;
+            let access = Access::new(size, work.read_share * 100.0, random);
+            Workload::new(access, work.outstanding)
+        };
+        let workloads: Vec<Workload> = streams.iter().map(workload).collect();
+        let workers = crate::simulate::test::rates(bill, &workloads, 0.5);
+        workers.chunks(workers.len() / streams.len()).map(|each| each.iter().sum()).collect()
     }
 
     #[test]

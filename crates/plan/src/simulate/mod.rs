@@ -166,7 +166,8 @@ impl Simulator {
     ///
     /// [`SimulateError`] as of a run.
     pub fn check(&self, accesses: &[&Access]) -> Result<(), SimulateError> {
-        self.start(accesses, true)?.machines.make(0, 0)?;
+        let accesses: Vec<(&Access, u32)> = accesses.iter().map(|access| (*access, 1)).collect();
+        self.start(&accesses, true)?.machines.make(0, 0)?;
         Ok(())
     }
 
@@ -185,10 +186,10 @@ impl Simulator {
         text.bytes().fold(spec.seed, next)
     }
 
-    /// The system at rest, ready for these accesses. Drives of a profile may be `apart` if none of
-    /// their stages is shared.
-    fn start(&self, accesses: &[&Access], apart: bool) -> Result<Motion, SimulateError> {
-        if accesses.iter().any(|access| access.trace.is_some()) {
+    /// The system at rest, ready for these accesses, each with its I/Os in flight on a drive.
+    /// Drives of a profile may be `apart` if none of their stages is shared.
+    fn start(&self, accesses: &[(&Access, u32)], apart: bool) -> Result<Motion, SimulateError> {
+        if accesses.iter().any(|(access, _)| access.trace.is_some()) {
             let why = "a trace is replayed by run alone: give lines in its place";
             return Err(SimulateError::Access(why.to_owned()));
         }
@@ -199,15 +200,14 @@ impl Simulator {
                 Ok(Motion { machines, cores, kind: kind(profile), remarks: Vec::new() })
             }
             System::Bill(bill) => {
-                let lines = || accesses.iter().flat_map(|access| &access.lines);
+                let lines = || accesses.iter().flat_map(|(access, _)| &access.lines);
                 let moves = |line: &job::spec::Line| {
                     line.trim_percent == 0.0
                         && line.zero_percent == 0.0
                         && line.flush_percent == 0.0
                 };
-                let besides =
-                    |access: &&job::spec::Access| access.flush_every > 0 || access.trims_first;
-                if !lines().all(moves) || accesses.iter().any(besides) {
+                let besides = |access: &Access| access.flush_every > 0 || access.trims_first;
+                if !lines().all(moves) || accesses.iter().any(|(access, _)| besides(access)) {
                     let why = "no figure says what flushes, trims and zeroes take: leave them \
                                away, or simulate a profile";
                     return Err(SimulateError::Access(why.to_owned()));
@@ -233,12 +233,7 @@ impl Runner for Simulator {
         run.spec.seed = self.own_seed(&run.spec);
         let spec = &run.spec;
         let model = |error: SimulateError| RunError::Model(error.to_string());
-        let mut accesses: Vec<&Access> = Vec::new();
-        for access in spec.workers.iter().map(|worker| &worker.workload.access) {
-            if !accesses.contains(&access) {
-                accesses.push(access);
-            }
-        }
+        let accesses = in_flight(&spec.workers);
         let motion = self.start(&accesses, !load::tied(spec)).map_err(model)?;
         let names = self.drives.iter().map(|drive| (drive.name.as_str(), drive));
         let drives: HashMap<&str, &Drive> = names.collect();
@@ -259,6 +254,9 @@ impl Runner for Simulator {
         result.seed = asked;
         result.cpu = motion.cores.used(&result);
         result.host.cores = motion.cores.count;
+        if accesses.len() > 1 {
+            weigh(&mut result, spec);
+        }
         result.warnings.extend(motion.remarks);
         match calibrated {
             Some(source) => result.warnings.push(format!("calibrated by {source}")),
@@ -266,6 +264,44 @@ impl Runner for Simulator {
         }
         Ok(result)
     }
+}
+
+/// Shares of several accesses, by the I/Os that each of them had: a plan's mean counts a worker of
+/// few I/Os like one of many.
+fn weigh(result: &mut RunResult, spec: &RunSpec) {
+    let each = || result.workers.iter().zip(&spec.workers);
+    let all: f64 = each().map(|(done, _)| done.iops).sum();
+    if all <= 0.0 {
+        return;
+    }
+    let share = |of: &dyn Fn(&Access) -> f64| {
+        let sum: f64 = each().map(|(done, spec)| done.iops * of(&spec.workload.access)).sum();
+        (sum / all * 10.0).round() / 10.0
+    };
+    let (reads, random) = (share(&Access::read_percent), share(&Access::random_percent));
+    (result.job.read_percent, result.job.random_percent) = (reads, random);
+}
+
+/// Each access once, with the most I/Os that its workers have in flight on a drive: of how many a
+/// drive can choose decides what one takes. What comes at a rate does not wait in a queue of its
+/// own.
+fn in_flight(workers: &[WorkerSpec]) -> Vec<(&Access, u32)> {
+    let mut accesses: Vec<(&Access, u32)> = Vec::new();
+    for access in workers.iter().map(|worker| &worker.workload.access) {
+        if accesses.iter().any(|(known, _)| *known == access) {
+            continue;
+        }
+        let mut on: HashMap<&str, u32> = HashMap::new();
+        for worker in workers.iter().filter(|worker| worker.workload.access == *access) {
+            let sum = on.entry(worker.uri.as_str()).or_default();
+            *sum = match worker.workload.is_paced() {
+                true => (*sum).max(1),
+                false => sum.saturating_add(worker.workload.outstanding),
+            };
+        }
+        accesses.push((access, on.into_values().max().unwrap_or(1)));
+    }
+    accesses
 }
 
 /// A view that is told how the numbers are known, and shown percentiles only if they mean

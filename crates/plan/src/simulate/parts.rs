@@ -24,6 +24,8 @@ pub(super) struct Parts {
     names: HashMap<String, StationId>,
     /// Routes of all classes for an operation and length, in the stations above.
     routes: HashMap<(bool, u32), Vec<Vec<Step>>>,
+    /// I/Os of an operation and length in flight on a drive.
+    depths: HashMap<(bool, u32), u32>,
     /// The figures of all routes, each once.
     pub inputs: Vec<Input>,
     pub remarks: Vec<String>,
@@ -31,9 +33,10 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Asks for all accesses at once, so that a missing figure is found before the run.
-    pub fn new(bill: &Bill, accesses: &[&Access]) -> Result<Parts, PlanError> {
+    pub fn new(bill: &Bill, accesses: &[(&Access, u32)]) -> Result<Parts, PlanError> {
         let mean = |of: &dyn Fn(&Access) -> f64| {
-            accesses.iter().map(|access| of(access)).sum::<f64>() / accesses.len().max(1) as f64
+            accesses.iter().map(|(access, _)| of(access)).sum::<f64>()
+                / accesses.len().max(1) as f64
         };
         let size_bytes = mean(&Access::mean_bytes).max(1.0);
         let read_share = mean(&Access::read_percent) / 100.0;
@@ -44,10 +47,11 @@ impl Parts {
             stations: Network { stations: vec![Station::delay("delay")], classes: Vec::new() },
             names: HashMap::new(),
             routes: HashMap::new(),
+            depths: depths(accesses),
             inputs: Vec::new(),
             bill,
         };
-        for access in accesses {
+        for (access, _) in accesses {
             let read_percent = access.read_percent();
             for line in &access.lines {
                 let mut lengths = vec![line.size_bytes];
@@ -70,7 +74,9 @@ impl Parts {
         let key = (op == Op::Read, len_bytes);
         if !self.routes.contains_key(&key) {
             let size_bytes = f64::from(len_bytes.max(1));
-            self.bill.work = Work { size_bytes, ..self.bill.work };
+            // A drive takes as many as its workers have in flight, at most 65,536.
+            let outstanding = self.depths.get(&key).copied().unwrap_or(1).clamp(1, DEEP);
+            self.bill.work = Work { size_bytes, outstanding, ..self.bill.work };
             let tweak = Tweak { only: Some(op), ..Tweak::default() };
             let System { network, inputs, .. } = System::build(&self.bill, &tweak)?;
             for input in inputs {
@@ -121,7 +127,7 @@ impl Parts {
     }
 
     /// What I/Os of mean length cost the cores; exact for one length.
-    pub fn cores(&self, accesses: &[&Access]) -> Cores {
+    pub fn cores(&self, accesses: &[(&Access, u32)]) -> Cores {
         let Some(processor) = self.names.get("processor") else {
             return Cores { count: 0, read: (0.0, 0.0), write: (0.0, 0.0) };
         };
@@ -131,7 +137,7 @@ impl Parts {
         };
         let mean = |op: Op| {
             let mut sum = (0.0, 0.0);
-            for line in accesses.iter().flat_map(|access| &access.lines) {
+            for line in accesses.iter().flat_map(|(access, _)| &access.lines) {
                 let routes = self.routes.get(&(op == Op::Read, line.size_bytes));
                 let first = routes.and_then(|routes| routes.first());
                 let steps = first.into_iter().flatten().filter_map(|step| match step {
@@ -162,6 +168,22 @@ impl Parts {
         debug_assert_eq!(before, self.stations.stations.len());
         Ok(route)
     }
+}
+
+/// The most I/Os of each operation and length in flight on a drive.
+fn depths(accesses: &[(&Access, u32)]) -> HashMap<(bool, u32), u32> {
+    let mut depths: HashMap<(bool, u32), u32> = HashMap::new();
+    for (access, depth) in accesses {
+        for line in &access.lines {
+            for length in [line.size_bytes, line.reply_bytes] {
+                for reads in [true, false] {
+                    let known = depths.entry((reads, length)).or_default();
+                    *known = (*known).max(*depth);
+                }
+            }
+        }
+    }
+    depths
 }
 
 /// What workers can drive, and what was left out or taken for granted.

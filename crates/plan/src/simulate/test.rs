@@ -31,20 +31,32 @@ pub(crate) fn run(simulator: Simulator, workload: &Workload, seconds: f64) -> Ru
 }
 
 pub(crate) fn run_seed(
-    mut simulator: Simulator,
+    simulator: Simulator,
     workload: &Workload,
     seconds: f64,
     seed: u64,
 ) -> RunResult {
+    run_all(simulator, std::slice::from_ref(workload), seconds, seed)
+}
+
+/// I/Os per second of one worker for each workload on each drive, workload by workload.
+pub(crate) fn rates(bill: &Bill, workloads: &[Workload], seconds: f64) -> Vec<f64> {
+    let result = run_all(Simulator::of_bill(bill).unwrap(), workloads, seconds, 1);
+    result.workers.iter().map(|worker| worker.iops).collect()
+}
+
+fn run_all(mut simulator: Simulator, workloads: &[Workload], seconds: f64, seed: u64) -> RunResult {
     let uri: Uri = "null:1t".parse().unwrap();
     let volume = volume::open(&uri, Purpose::Destroy).unwrap();
-    let driven = Arc::new(workload.clone());
-    let workers = (0..).zip(simulator.drives()).map(|(number, drive)| WorkerSpec {
+    let driven: Vec<Arc<Workload>> = workloads.iter().cloned().map(Arc::new).collect();
+    let each = driven.iter().flat_map(|driven| simulator.drives().iter().map(move |d| (driven, d)));
+    let workers = (0..).zip(each).map(|(number, (driven, drive))| WorkerSpec {
         name: format!("worker {number}"),
         uri: drive.name.clone(),
         number,
         ..WorkerSpec::new(driven.clone())
     });
+    let workload = &workloads[0];
     let access = &workload.access;
     let count = simulator.drives().len();
     let job = Job {
@@ -250,4 +262,31 @@ fn several_hosts_are_simulated_each_with_its_own_parts() {
     };
     let (one, four) = (found(1), found(4));
     assert!((four / one / 4.0 - 1.0).abs() < 0.01, "{four} for four of {one}");
+}
+
+#[test]
+fn shares_of_several_streams_are_by_their_ios() {
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 1\n[[group]]\n\
+        drive = 'micron-9550-max-6400'\n";
+    let both = [workload(4096, 70.0, 32), workload(131_072, 100.0, 1)];
+    let result = run_all(Simulator::of_bill(&bill(text)).unwrap(), &both, 0.3, 1);
+    let of_ios = result.totals.read.iops / result.totals.iops * 100.0;
+    let said = result.job.read_percent;
+    assert!(
+        (said - of_ios).abs() < 0.5 && said < 80.0,
+        "{said} of {of_ios}: no mean of 70 and 100"
+    );
+    // One access is what was asked.
+    let alone = run(Simulator::of_bill(&bill(text)).unwrap(), &both[0], 0.1);
+    assert_eq!(alone.job.read_percent, 70.0);
+}
+
+#[test]
+fn a_disk_chooses_among_what_is_in_flight() {
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 32\n[[group]]\nadapter = 'lsi-9210-8i'\n\
+        drive = 'hdd'\n";
+    let bill = bill(text);
+    let planned = predict(&bill, &Tweak::default()).unwrap().iops;
+    let found = run(Simulator::of_bill(&bill).unwrap(), &workload(4096, 100.0, 32), 60.0);
+    assert!(near(found.totals.iops, planned, 0.03), "{} for {planned}", found.totals.iops);
 }
