@@ -462,21 +462,21 @@ fn write_lane(shared: &Shared, watch: &mut Watch, lane: &mut Waited) -> Result<(
     let places = shared.options.writers as usize;
     let mut done = Vec::new();
     loop {
-        while lane.under_way() < places {
-            let next = match lane.under_way() {
+        while lane.in_flight() < places {
+            let next = match lane.in_flight() {
                 0 => shared.packed.take(),
                 _ => shared.packed.take_now(),
             };
-            watch.shared(lane.under_way(), places);
+            watch.shared(lane.in_flight(), places);
             match next {
                 Some(packed) => lane.begin(io(packed)),
-                None if lane.under_way() == 0 => return Ok(()),
+                None if lane.in_flight() == 0 => return Ok(()),
                 None => break,
             }
         }
-        let patience = if lane.under_way() < places { GLANCE } else { Nanos::from_millis(100) };
+        let patience = if lane.in_flight() < places { GLANCE } else { Nanos::from_millis(100) };
         lane.turn(patience, &mut done)?;
-        watch.shared(lane.under_way() + done.len(), places);
+        watch.shared(lane.in_flight() + done.len(), places);
         for one in done.drain(..) {
             one.result.map_err(|fault| format!("a write: {}", lane.words(fault, one.cause)))?;
             shared.tell(one.tag.0);

@@ -34,8 +34,8 @@ impl Way {
         let core = Core::open(Pool::new(POOL, POOL)).map_err(|error| error.to_string())?;
         let lane = volume.lane(&core).map_err(|error| error.to_string())?;
         let last = core.now();
-        let (ios, under_way) = (VecDeque::new(), 0);
-        Ok(Way::Lane(Box::new(Waited { core, lane, ios, under_way, last })))
+        let (ios, in_flight) = (VecDeque::new(), 0);
+        Ok(Way::Lane(Box::new(Waited { core, lane, ios, in_flight, last })))
     }
 
     /// Writes the first `len` bytes of `buf`, and gives it back.
@@ -78,7 +78,7 @@ pub(crate) struct Waited {
     core: Core,
     lane: Box<dyn Lane>,
     ios: VecDeque<Io>,
-    under_way: usize,
+    in_flight: usize,
     /// Time of the last submission or completion.
     last: Nanos,
 }
@@ -87,13 +87,13 @@ impl Waited {
     /// Submits an I/O at the next [`turn`](Self::turn).
     pub(crate) fn begin(&mut self, io: Io) {
         self.last = self.core.now();
-        self.under_way += 1;
+        self.in_flight += 1;
         self.ios.push_back(io);
     }
 
     /// I/Os in flight.
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     /// Appends completions, and waits up to `patience` if there are none.
@@ -103,11 +103,11 @@ impl Waited {
         self.lane.poll(now, done);
         self.lane.submit(now, &mut self.ios);
         if done.len() > before {
-            self.under_way -= done.len() - before;
+            self.in_flight -= done.len() - before;
             self.last = now;
             return Ok(());
         }
-        if now.since(self.last) > PATIENCE && self.under_way > 0 {
+        if now.since(self.last) > PATIENCE && self.in_flight > 0 {
             return Err(self.lane.broken().unwrap_or("no completion for 60 s").to_owned());
         }
         let soon = now + patience;

@@ -114,7 +114,7 @@ impl Account {
     /// The same for unsolicited data, which cannot wait. An account limited elsewhere gets a buffer
     /// beyond the stock if all are lent.
     #[inline]
-    pub fn take_unasked(&self, len_bytes: usize) -> Option<Buf> {
+    pub fn take_unsolicited(&self, len_bytes: usize) -> Option<Buf> {
         self.take_part(len_bytes).or_else(|| self.take_beyond(len_bytes))
     }
 

@@ -158,18 +158,18 @@ impl CoreState {
 
     /// Registers the companion's completions with this core's waker, because both are about to
     /// sleep. False if they may not sleep: a completion is there, or must be polled for.
-    pub(crate) fn lay_down_companion(&self) -> io::Result<bool> {
+    pub(crate) fn prepare_companion_sleep(&self) -> io::Result<bool> {
         let Some(company) = &self.company else { return Ok(true) };
         let companion = company.companion.borrow();
         let mut other = companion.core().state.borrow_mut();
-        if other.must_look() {
+        if other.must_poll() {
             return Ok(false);
         }
         other.watch_direct()?;
-        other.ring().ring_bell(Some(&company.bell))?;
+        other.ring().register_eventfd(Some(&company.bell))?;
         other.ring().submit()?;
         if other.ring().needs_entry() || other.ring().has_completion() {
-            other.ring().ring_bell(None)?;
+            other.ring().register_eventfd(None)?;
             return Ok(false);
         }
         Ok(true)
@@ -178,6 +178,6 @@ impl CoreState {
     /// Both are awake.
     pub(crate) fn wake_companion(&self) -> io::Result<()> {
         let Some(company) = &self.company else { return Ok(()) };
-        company.companion.borrow().core().state.borrow_mut().ring().ring_bell(None)
+        company.companion.borrow().core().state.borrow_mut().ring().register_eventfd(None)
     }
 }

@@ -134,7 +134,7 @@ impl Core {
         self.turn_companion(state)?;
         state.receive.turn();
         state.refill();
-        let ring_first = state.is_turn_of_ring();
+        let ring_first = state.polls_ring_first();
         if !ring_first {
             state.receive_direct_timed();
             state.heard_direct = !state.ready.is_empty();
@@ -142,7 +142,7 @@ impl Core {
         if !state.heard_direct {
             if state.in_flight > 0 && state.ring().needs_entry() {
                 state.timed(Doing::Enter, |state| state.ring().enter())?;
-                self.give_way_to_peer(state);
+                self.yield_to_peer(state);
             }
             state.timed(Doing::Reap, |state| {
                 state.reap();
@@ -402,7 +402,7 @@ impl CoreState {
     }
 
     /// Whether I/Os in flight complete outside of the ring.
-    pub(crate) fn must_look(&self) -> bool {
+    pub(crate) fn must_poll(&self) -> bool {
         let aio = self.aio.as_ref().is_some_and(|aio| aio.pending() > 0);
         let calls = self.calls.pending() + self.batches.pending();
         aio || calls > 0 || self.polled_in_flight() + self.commands_in_flight() > 0

@@ -88,7 +88,7 @@ impl CoreState {
     /// after a rest the ring reports its data, too, and costs a system call. But queued submissions
     /// go at once, and events of the ring wait for one turn at most.
     #[inline]
-    pub(crate) fn is_turn_of_ring(&mut self) -> bool {
+    pub(crate) fn polls_ring_first(&mut self) -> bool {
         let after_direct = std::mem::take(&mut self.heard_direct);
         after_direct || self.direct.is_none() || self.ring().has_submission()
     }

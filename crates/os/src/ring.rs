@@ -242,7 +242,7 @@ impl Ring {
     }
 
     /// Registers an eventfd of another ring for completions and task work, or none.
-    pub(crate) fn ring_bell(&self, bell: Option<&Waker>) -> io::Result<()> {
+    pub(crate) fn register_eventfd(&self, bell: Option<&Waker>) -> io::Result<()> {
         match bell {
             Some(bell) => self.uring.submitter().register_eventfd(bell.as_raw_fd()),
             None => self.uring.submitter().unregister_eventfd(),

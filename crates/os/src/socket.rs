@@ -134,7 +134,7 @@ impl Socket {
             (false, false) => false,
         };
         if all_sent {
-            self.core.give_way_to_peer(&mut state);
+            self.core.yield_to_peer(&mut state);
             state.recycle_sent(self.index);
         } else {
             // A core woken by an event sends a response, and expects no data.

@@ -51,13 +51,13 @@ impl Core {
                 return Ok(());
             }
         }
-        let end = self.wait_for_news(state, start, until)?;
+        let end = self.wait_for_events(state, start, until)?;
         state.patience.waited(end);
         Ok(())
     }
 
     /// The same; returns the time, as far as it was read.
-    fn wait_for_news(
+    fn wait_for_events(
         &self,
         state: &mut CoreState,
         mut start: Nanos,
@@ -67,7 +67,7 @@ impl Core {
         let mut pauses = if state.patience.has_rested(now) { PAUSES_PER_YIELD - 1 } else { 0 };
         // With many connections their peers' turns take as long as computing.
         let few = state.live_sockets <= FEW_SOCKETS && state.company.is_none();
-        let few = few && !state.must_look();
+        let few = few && !state.must_poll();
         // Only files or a timer are awaited: nobody on this CPU waits for our turn.
         let alone = few && state.live_sockets == 0;
         let still = alone && until.is_some() && state.in_flight == state.wakers;
@@ -78,7 +78,7 @@ impl Core {
                 now = start;
                 state.patience.worked(start);
             }
-            if state.has_news()? {
+            if state.has_events()? {
                 return Ok(now);
             }
             pauses += 1;
@@ -92,7 +92,7 @@ impl Core {
             let crowded = few && state.crowd.is_there(now);
             let keeps = still || crowded || guest;
             if !keeps {
-                now = self.give_way(state);
+                now = self.yield_cpu(state);
             }
             if until.is_some_and(|until| now >= until) {
                 return Ok(now);
@@ -102,9 +102,9 @@ impl Core {
             let precision = if crowded { CROWDED_PRECISION } else { PRECISION };
             let soon = left.is_some_and(|left| left <= precision);
             let waited = keeps || now.since(start) > state.patience.spin();
-            if waited && !soon && !state.must_look() {
+            if waited && !soon && !state.must_poll() {
                 state.watch_direct()?;
-                if !state.lay_down_companion()? {
+                if !state.prepare_companion_sleep()? {
                     continue;
                 }
                 now = self.sleep(state, now, left, precision)?;
@@ -118,19 +118,19 @@ impl Core {
     /// Lets the peer of the last response run, if it may be on this CPU: this core is its guest, or
     /// was woken by it. A requester looks for a response before it yields.
     #[inline]
-    pub(crate) fn give_way_to_peer(&self, state: &mut CoreState) {
+    pub(crate) fn yield_to_peer(&self, state: &mut CoreState) {
         if !state.is_guest() && !state.patience.was_called {
             return;
         }
         let now = self.now();
         state.patience.was_called &= state.patience.has_rested(now);
         if (state.is_guest() || state.patience.was_called) && !state.crowd.is_there(now) {
-            self.give_way(state);
+            self.yield_cpu(state);
         }
     }
 
     /// Yields the CPU; returns the time after it.
-    fn give_way(&self, state: &mut CoreState) -> Nanos {
+    fn yield_cpu(&self, state: &mut CoreState) -> Nanos {
         let from = self.now();
         state.timed(Doing::Yield, |_| std::thread::yield_now());
         let now = self.now();
@@ -221,7 +221,7 @@ impl Patience {
 impl CoreState {
     /// Polls everything once.
     #[inline]
-    fn has_news(&mut self) -> io::Result<bool> {
+    fn has_events(&mut self) -> io::Result<bool> {
         // Sockets armed without data have returned their buffers to the next ones.
         self.refill();
         self.receive_direct();
@@ -245,7 +245,7 @@ impl CoreState {
 
     /// Whether to sleep without spinning: nothing else on this core would have to wait.
     fn sleeps_at_once(&self) -> bool {
-        let alone = self.live_sockets == 0 && self.company.is_none() && !self.must_look();
+        let alone = self.live_sockets == 0 && self.company.is_none() && !self.must_poll();
         alone && self.behind_threads >= UNDER_WAY
     }
 }

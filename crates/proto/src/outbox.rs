@@ -126,8 +126,8 @@ impl Outbox {
 
     /// The same for unsolicited data. Without a buffer the command has to be refused.
     #[inline]
-    pub fn take_unasked(&self, len_bytes: usize) -> Option<Buf> {
-        self.account.take_unasked(len_bytes)
+    pub fn take_unsolicited(&self, len_bytes: usize) -> Option<Buf> {
+        self.account.take_unsolicited(len_bytes)
     }
 
     /// The same for data to be sent, which may have to be copied: of `len_bytes`, or where memory
@@ -142,7 +142,7 @@ impl Outbox {
     }
 
     /// Reserves `count` small buffers for unsolicited data, as far as memory goes.
-    pub fn promise_unasked(&self, count: u16) {
+    pub fn promise_unsolicited(&self, count: u16) {
         self.account.promise_more(count.into());
     }
 

@@ -112,7 +112,7 @@ fn exercise<I: Initiator, T: Target>(
         disk.write(block * BLOCK, &[content(block); BLOCK as usize]);
     }
     let (mut up, mut down) = (Line::default(), Line::default());
-    let (mut under_way, mut ended, mut places) = (0, 0, vec![(Op::Read, 0); depth]);
+    let (mut in_flight, mut ended, mut places) = (0, 0, vec![(Op::Read, 0); depth]);
     let mut free: Vec<usize> = (0..depth).collect();
     host_out.lend(LAP);
     target_out.lend(LAP);
@@ -130,7 +130,7 @@ fn exercise<I: Initiator, T: Target>(
             let (tag, offset, len) = (Tag(slot as u64), block * BLOCK, len as u32);
             let io = Io { tag, op, offset, len, fua: false, buf: Some(buf) };
             host.submit(Nanos(0), io, host_out);
-            under_way += 1;
+            in_flight += 1;
         }
         up.send(host_out);
         let most = random.below(40_000) as usize;
@@ -149,11 +149,11 @@ fn exercise<I: Initiator, T: Target>(
                 assert!(part.iter().all(|byte| *byte == expect), "seed {seed}: {op:?} of {block}");
             }
             free.push(slot);
-            under_way -= 1;
+            in_flight -= 1;
             ended += 1;
         }
     }
-    assert!(under_way <= depth);
+    assert!(in_flight <= depth);
     [up.referred, down.referred]
 }
 

@@ -7,7 +7,7 @@ use proto::{Ending, Outbox, Target};
 use crate::hosts::Seat;
 
 /// Time limit to send the last PDUs to a peer that does not read.
-const FAREWELL: Nanos = Nanos::from_secs(2);
+const CLOSE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// Why a connection ends whose responses found no memory.
 const NO_MEMORY: &str = "out of memory for its responses: raise --memory";
@@ -22,17 +22,17 @@ pub(crate) struct Connection<S> {
     /// The chain sent last, exchanged for the next one.
     chain: Chain,
     /// I/Os in flight on volumes.
-    pub(crate) under_way: usize,
+    pub(crate) in_flight: usize,
     /// It is on the list of connections to serve in this turn.
     pub(crate) is_queued: bool,
     /// It is on the list of connections that wait for a buffer.
-    pub(crate) is_hungry: bool,
+    pub(crate) is_starving: bool,
     /// The peer, for the log.
     pub(crate) peer: String,
     /// Its place in the connection limit.
     _seat: Seat,
     /// When the connection is closed, whether or not the peer has read the last PDUs.
-    farewell: Option<Nanos>,
+    closing_until: Option<Nanos>,
     gone: bool,
     /// Why it ended, until that is logged.
     why: Option<String>,
@@ -63,12 +63,12 @@ impl<S: ReactorSocket> Connection<S> {
             out,
             number,
             chain: Chain::default(),
-            under_way: 0,
+            in_flight: 0,
             is_queued: false,
-            is_hungry: false,
+            is_starving: false,
             peer,
             _seat: seat,
-            farewell: None,
+            closing_until: None,
             gone: false,
             why: None,
         }
@@ -84,7 +84,7 @@ impl<S: ReactorSocket> Connection<S> {
     ) -> Result<bool, Ending> {
         while let Some(chunk) = self.socket.receive() {
             *bytes += chunk.len();
-            if self.farewell.is_none() {
+            if self.closing_until.is_none() {
                 self.end.receive(now, &chunk, &mut self.out)?;
             }
             if *bytes >= most {
@@ -97,7 +97,7 @@ impl<S: ReactorSocket> Connection<S> {
     /// Completes a request.
     #[inline]
     pub(crate) fn complete(&mut self, now: Nanos, done: Done) {
-        self.under_way = self.under_way.checked_sub(1).expect("a request is answered once");
+        self.in_flight = self.in_flight.checked_sub(1).expect("a request is answered once");
         self.end.complete(now, done, &mut self.out);
     }
 
@@ -107,14 +107,14 @@ impl<S: ReactorSocket> Connection<S> {
         if reset {
             self.socket.reset_at_end();
         }
-        self.say_farewell(now);
+        self.start_closing(now);
         self.leave();
         self.why.get_or_insert_with(|| "an injected fault of a volume ended it".to_owned());
     }
 
     /// Stops receiving; queued PDUs are still sent.
-    pub(crate) fn say_farewell(&mut self, now: Nanos) {
-        self.farewell.get_or_insert(now + FAREWELL);
+    pub(crate) fn start_closing(&mut self, now: Nanos) {
+        self.closing_until.get_or_insert(now + CLOSE_TIMEOUT);
     }
 
     /// Sends queued data; returns what happens to the connection.
@@ -144,13 +144,13 @@ impl<S: ReactorSocket> Connection<S> {
             return self.over(Some(why.to_owned()));
         }
         if self.end.finished() {
-            self.say_farewell(now);
+            self.start_closing(now);
         }
-        let Some(farewell) = self.farewell else {
+        let Some(closing_until) = self.closing_until else {
             return if again { Outcome::Again } else { Outcome::Open };
         };
         let all_said = self.out.is_empty() && self.socket.can_send();
-        if all_said || now >= farewell {
+        if all_said || now >= closing_until {
             self.leave();
             return self.over(None);
         }
@@ -173,6 +173,6 @@ impl<S: ReactorSocket> Connection<S> {
     /// Ends at once, or when the volumes have completed everything.
     fn over(&mut self, why: Option<String>) -> Outcome {
         self.why = self.why.take().or(why);
-        if self.under_way == 0 { Outcome::Over(self.why.take()) } else { Outcome::Open }
+        if self.in_flight == 0 { Outcome::Over(self.why.take()) } else { Outcome::Open }
     }
 }

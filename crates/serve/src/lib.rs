@@ -8,6 +8,7 @@
 mod config;
 mod connection;
 mod connections;
+mod deadlines;
 mod faults;
 mod hosts;
 mod log;
@@ -19,7 +20,6 @@ mod portal;
 mod protocol;
 mod server;
 mod shared;
-mod sweeps;
 mod sync;
 mod thread;
 mod units;

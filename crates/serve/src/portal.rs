@@ -11,16 +11,16 @@ use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
 use crate::connections::Connections;
+use crate::deadlines::DeadlineTimer;
 use crate::faults::Faults;
 use crate::memory;
 use crate::protocol::Protocol;
 use crate::shared::Shared;
-use crate::sweeps::Sweeps;
 use crate::units::{LaneSource, Units};
 
 /// Connections that wait for a buffer retry this often: memory returned by another core is no event
 /// here.
-const FEEDING: Nanos = Nanos::from_millis(1);
+const RETRY_PERIOD: Nanos = Nanos::from_millis(1);
 /// Time for peers to log out when the server stops.
 const LEAVING: Nanos = Nanos::from_secs(2);
 
@@ -39,13 +39,13 @@ pub struct Portal<R: Reactor> {
     /// Connections with unsent data.
     unflushed: Vec<usize>,
     /// Connections whose commands wait for a buffer, the longest waiting first.
-    hungry: VecDeque<usize>,
+    starving: VecDeque<usize>,
     /// When these are retried.
-    feed_at: Nanos,
+    retry_at: Nanos,
     /// Sockets and listeners with events, in order of arrival.
     ready: VecDeque<Token>,
     news: Vec<Token>,
-    sweeps: Sweeps,
+    deadlines: DeadlineTimer,
     /// There is memory to return.
     has_spare: bool,
     /// Time limit for peers to log out, once the server stops.
@@ -63,7 +63,7 @@ impl<R: Reactor> Portal<R> {
     ) -> Portal<R> {
         let units = Units::new(shared.units.len(), source);
         let faults = Faults::new(shared.units.iter().cloned());
-        let sweeps = Sweeps::new(core.now());
+        let deadlines = DeadlineTimer::new(core.now());
         Portal {
             core,
             index,
@@ -74,11 +74,11 @@ impl<R: Reactor> Portal<R> {
             units,
             faults,
             unflushed: Vec::with_capacity(1024),
-            hungry: VecDeque::new(),
-            feed_at: Nanos(0),
+            starving: VecDeque::new(),
+            retry_at: Nanos(0),
             ready: VecDeque::with_capacity(1024),
             news: Vec::with_capacity(1024),
-            sweeps,
+            deadlines,
             has_spare: false,
             end: None,
         }
@@ -104,9 +104,9 @@ impl<R: Reactor> Portal<R> {
         if !self.ready.is_empty() {
             return Some(Nanos(0));
         }
-        let sweep = self.awaits_sweep().then_some(self.sweeps.due());
-        let feed = (!self.hungry.is_empty()).then_some(self.feed_at);
-        self.units.wake().into_iter().chain(sweep).chain(feed).min()
+        let deadline = self.has_deadlines().then_some(self.deadlines.due());
+        let retry = (!self.starving.is_empty()).then_some(self.retry_at);
+        self.units.wake().into_iter().chain(deadline).chain(retry).min()
     }
 
     /// Waits for events until then, and serves connections, the first to arrive first, until
@@ -117,7 +117,7 @@ impl<R: Reactor> Portal<R> {
     /// Errors of the reactor, which is unusable then.
     pub fn take_turn(&mut self, until: Option<Nanos>, most_bytes: usize) -> io::Result<bool> {
         let until = if self.ready.is_empty() { until } else { Some(Nanos(0)) };
-        let awaits_sweep = self.awaits_sweep();
+        let has_deadlines = self.has_deadlines();
         self.core.turn(until, &mut self.news)?;
         for token in self.news.drain(..) {
             let connection = self.connections.of(token).and_then(|slot| self.connections.get(slot));
@@ -129,8 +129,8 @@ impl<R: Reactor> Portal<R> {
         for notice in self.shared.mailboxes[self.index].take() {
             self.tell(&notice, None, now);
         }
-        if !self.hungry.is_empty() {
-            self.feed(now);
+        if !self.starving.is_empty() {
+            self.retry_starving(now);
         }
         let news = !self.ready.is_empty();
         let mut moved_bytes = 0;
@@ -143,13 +143,13 @@ impl<R: Reactor> Portal<R> {
             self.poll_busy(now);
         }
         self.flush(now);
-        if self.sweeps.begin(now, awaits_sweep) {
-            self.sweep(now);
+        if self.deadlines.begin(now, has_deadlines) {
+            self.check_deadlines(now);
         }
         Ok(news)
     }
 
-    fn awaits_sweep(&self) -> bool {
+    fn has_deadlines(&self) -> bool {
         let is_deaf = self.is_deaf && !planted(Plant::StayDeaf);
         !self.connections.is_empty() || self.has_spare || is_deaf
     }
@@ -253,7 +253,7 @@ impl<R: Reactor> Portal<R> {
             Err(ending) => {
                 let line = format!("ended {}: {ending}", connection.peer);
                 self.shared.log.say(now, &line);
-                connection.say_farewell(now);
+                connection.start_closing(now);
                 // Later events of this socket return their receive buffers.
                 self.ready.push_back(token);
             }
@@ -314,7 +314,7 @@ impl<R: Reactor> Portal<R> {
                 self.units.take(index as usize, io);
             }
             let added = before - requests.len();
-            connection.under_way += added;
+            connection.in_flight += added;
             self.drive(index as usize, now);
         }
     }
@@ -372,14 +372,14 @@ impl<R: Reactor> Portal<R> {
 
     /// Retries commands that wait for a buffer, before new commands take the returned ones.
     #[cold]
-    fn feed(&mut self, now: Nanos) {
-        self.feed_at = now + FEEDING;
+    fn retry_starving(&mut self, now: Nanos) {
+        self.retry_at = now + RETRY_PERIOD;
         let withheld = self.units.withheld(now);
-        for _ in 0..self.hungry.len() {
-            let Some(slot) = self.hungry.pop_front() else { return };
+        for _ in 0..self.starving.len() {
+            let Some(slot) = self.starving.pop_front() else { return };
             // The slot may have a new connection, which does no harm.
             let Some(connection) = self.connections.get(slot) else { continue };
-            connection.is_hungry = false;
+            connection.is_starving = false;
             if let Some(withheld) = &withheld {
                 connection.end.withhold(withheld);
             }
@@ -400,8 +400,8 @@ impl<R: Reactor> Portal<R> {
             let limit = self.shared.limits.unread_bytes;
             let Some(connection) = self.connections.get(slot) else { continue };
             let outcome = connection.flush(now, limit);
-            if connection.end.starves() && !std::mem::replace(&mut connection.is_hungry, true) {
-                self.hungry.push_back(slot);
+            if connection.end.starves() && !std::mem::replace(&mut connection.is_starving, true) {
+                self.starving.push_back(slot);
             }
             match outcome {
                 Outcome::Open => {}
@@ -435,7 +435,7 @@ impl<R: Reactor> Portal<R> {
     }
 
     /// Checks every deadline, and re-arms listeners after a failed accept.
-    fn sweep(&mut self, now: Nanos) {
+    fn check_deadlines(&mut self, now: Nanos) {
         self.faults.tell(now, &self.shared.log);
         self.give_memory_back(now);
         self.is_deaf = false;
@@ -452,7 +452,7 @@ impl<R: Reactor> Portal<R> {
             {
                 let line = format!("ended {}: {ending}", connection.peer);
                 self.shared.log.say(now, &line);
-                connection.say_farewell(now);
+                connection.start_closing(now);
             }
             self.unflushed.push(slot);
         }

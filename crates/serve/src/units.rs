@@ -63,7 +63,7 @@ struct Unit {
     /// I/Os to be submitted.
     batch: VecDeque<Io>,
     /// I/Os in flight, those of the batch included.
-    under_way: usize,
+    in_flight: usize,
     /// It is on the list of busy units.
     is_busy: bool,
     /// How long it rests after the next failure.
@@ -112,7 +112,7 @@ impl<R> Units<R> {
     pub(crate) fn take(&mut self, unit: usize, io: Io) {
         let unit = &mut self.units[unit];
         unit.batch.push_back(io);
-        unit.under_way += 1;
+        unit.in_flight += 1;
     }
 
     /// Whether a unit has I/Os in flight.
@@ -154,8 +154,8 @@ impl<R> Units<R> {
         }
         let unit = &mut self.units[index];
         let answered = self.done.len() - before;
-        unit.under_way = unit.under_way.checked_sub(answered).expect("an I/O is answered once");
-        if unit.under_way > 0 {
+        unit.in_flight = unit.in_flight.checked_sub(answered).expect("an I/O is answered once");
+        if unit.in_flight > 0 {
             if !std::mem::replace(&mut unit.is_busy, true) {
                 self.busy.push_back(index);
             }

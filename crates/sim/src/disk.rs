@@ -31,7 +31,7 @@ pub(crate) struct Disk {
     /// Lanes begun: core, time, and whether refused.
     pub(crate) begun: Vec<(usize, Nanos, bool)>,
     /// I/Os in flight.
-    pub(crate) under_way: usize,
+    pub(crate) in_flight: usize,
     pub(crate) rng: Rng,
 }
 
@@ -49,7 +49,7 @@ impl Disk {
             refuses: Nanos(0),
             broken: Nanos(0),
             begun: Vec::new(),
-            under_way: 0,
+            in_flight: 0,
             rng,
         }))
     }
@@ -87,7 +87,7 @@ struct SimLane {
 impl SimLane {
     fn answer(&mut self, at: usize, result: Result<(), Fault>, done: &mut Vec<Done>) {
         let Some((_, Io { tag, buf, .. })) = self.flying.remove(at) else { return };
-        self.disk.borrow_mut().under_way -= 1;
+        self.disk.borrow_mut().in_flight -= 1;
         done.push(Done { tag, result, cause: Cause::NONE, buf });
     }
 }
@@ -98,7 +98,7 @@ impl Drop for SimLane {
     fn drop(&mut self) {
         let mut disk = self.disk.borrow_mut();
         for (_, mut io) in self.flying.drain(..) {
-            disk.under_way -= 1;
+            disk.in_flight -= 1;
             let blocks = disk.rng.below(2 + u64::from(io.len / BLOCK)) as u32;
             io.len = io.len.min(blocks * BLOCK);
             if self.geometry.check(&io).is_ok() {
@@ -119,7 +119,7 @@ impl Lane for SimLane {
             assert!(self.is_open, "an I/O for a lane that is not open");
             let (least, most) = disk.latency;
             let span = least + Nanos(disk.rng.below(most.0 - least.0 + 1));
-            disk.under_way += 1;
+            disk.in_flight += 1;
             self.flying.push_back((now + span, io));
         }
     }

@@ -370,9 +370,9 @@ impl World {
             }
         }
         for (unit, disk) in self.disks.iter().enumerate() {
-            let under_way = disk.borrow().under_way;
-            if under_way > 0 {
-                return Err(format!("{under_way} I/Os of unit {unit} were never answered"));
+            let in_flight = disk.borrow().in_flight;
+            if in_flight > 0 {
+                return Err(format!("{in_flight} I/Os of unit {unit} were never answered"));
             }
         }
         self.check_attempts()?;

@@ -10,7 +10,7 @@ use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag, Zone,
 use os::{
     Core, Device, File, FileDone, FileOp, FileOpKind, FileState, NvmeStatus, OpenFile, Polling,
 };
-use proto::nvme::{status_told, status_words};
+use proto::nvme::{status_from_kernel, status_words};
 
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard};
@@ -279,7 +279,7 @@ impl Lane for FileLane {
         let (sync, cached) = (&self.sync, self.cached);
         done.extend(self.done.drain(..).map(|FileDone { tag, kind, result, buf }| {
             let mut told = result.map_err(|error| match NvmeStatus::of(&error) {
-                Some(NvmeStatus(status)) => status_told(status),
+                Some(NvmeStatus(status)) => status_from_kernel(status),
                 None => (fault_of(&error), cause_of(&error)),
             });
             if kind == FileOpKind::Sync {

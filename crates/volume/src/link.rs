@@ -24,7 +24,7 @@ pub(crate) struct Link<E> {
     /// The chain sent last, exchanged for the next one.
     chain: Chain,
     /// I/Os in flight.
-    pub(crate) under_way: usize,
+    pub(crate) in_flight: usize,
     /// The peer has sent something.
     pub(crate) heard: bool,
 }
@@ -34,7 +34,7 @@ impl<E: Endpoint> Link<E> {
     pub(crate) fn new(core: &Core, end: E, stream: TcpStream) -> Result<Link<E>, String> {
         let socket = Socket::new(core, stream).map_err(|error| error.to_string())?;
         let (out, chain) = (Outbox::new(core.pool().clone()), Chain::default());
-        Ok(Link { end, socket, out, chain, under_way: 0, heard: false })
+        Ok(Link { end, socket, out, chain, in_flight: 0, heard: false })
     }
 
     /// Passes received bytes to the endpoint, and does the work that is due.
@@ -66,9 +66,9 @@ impl<E: Initiator> Link<E> {
             answers_bytes += ANSWER_BYTES + if io.op == Op::Read { io.len as usize } else { 0 };
             self.end.submit(now, io, &mut self.out);
         }
-        self.under_way += count;
+        self.in_flight += count;
         if let Some(answer_bytes) = answers_bytes.checked_div(count) {
-            let half = (self.under_way / 2).max(HALF_LEAST) * answer_bytes;
+            let half = (self.in_flight / 2).max(HALF_LEAST) * answer_bytes;
             self.socket.receive_at_most(if half <= HALF_MOST_BYTES { half } else { usize::MAX });
         }
         self.flush();

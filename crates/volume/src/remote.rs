@@ -138,7 +138,7 @@ impl<D: Dial> RemoteLane<D> {
                     Err(why) => self.break_off(why),
                 }
             }
-            Some(Opening::Joining) => match self.is_let_in() {
+            Some(Opening::Joining) => match self.is_logged_in() {
                 Ok(false) => {}
                 Ok(true) => {
                     self.opening = None;
@@ -151,7 +151,7 @@ impl<D: Dial> RemoteLane<D> {
     }
 
     /// Whether the target is ready for I/Os; an error if it never will be.
-    fn is_let_in(&self) -> Result<bool, String> {
+    fn is_logged_in(&self) -> Result<bool, String> {
         let Some(line) = &self.line else { return Ok(false) };
         match line.link.end.phase() {
             Phase::Ready(geometry) if geometry == self.geometry => Ok(true),
@@ -211,7 +211,7 @@ impl<D: Dial> RemoteLane<D> {
     #[inline]
     fn collect(&mut self) {
         let Some(Line { link, .. }) = &mut self.line else { return };
-        link.under_way = link.under_way.saturating_sub(link.end.done().len());
+        link.in_flight = link.in_flight.saturating_sub(link.end.done().len());
         match &mut self.again {
             None => self.finished.append(link.end.done()),
             Some(again) => {
@@ -237,7 +237,7 @@ impl<D: Dial> RemoteLane<D> {
             }
         } else if let Some(end) = link.socket.ended() {
             self.lose(now, end.to_string());
-        } else if link.under_way == 0 && now >= self.look {
+        } else if link.in_flight == 0 && now >= self.look {
             self.look(now);
         }
     }
@@ -246,7 +246,7 @@ impl<D: Dial> RemoteLane<D> {
     #[cold]
     fn look(&mut self, now: Nanos) {
         self.look = now + LOOK;
-        let ready = self.is_let_in() == Ok(true);
+        let ready = self.is_logged_in() == Ok(true);
         if let Some(why) = self.dial.stale().filter(|_| ready && !self.closing) {
             self.lose(now, why);
         }
@@ -255,7 +255,7 @@ impl<D: Dial> RemoteLane<D> {
     /// Continues to reconnect.
     #[cold]
     fn come_back(&mut self, now: Nanos) {
-        let let_in = self.is_let_in();
+        let logged_in = self.is_logged_in();
         let Some(again) = &mut self.again else { return };
         let opening = again.is_opening();
         match again.step(now, &self.dial) {
@@ -264,7 +264,7 @@ impl<D: Dial> RemoteLane<D> {
                 Ok(line) => self.line = Some(line),
                 Err(why) => self.lose(now, why),
             },
-            Step::None if opening => match let_in {
+            Step::None if opening => match logged_in {
                 Ok(false) => {}
                 Ok(true) => {
                     again.opened();
@@ -353,7 +353,7 @@ impl<D: Dial> Lane for RemoteLane<D> {
             Some(Opening::Connecting(attempt)) => Some(attempt.wake()),
             Some(Opening::Joining) | None => None,
         };
-        let idle = line.filter(|line| line.link.under_way == 0 && self.opening.is_none());
+        let idle = line.filter(|line| line.link.in_flight == 0 && self.opening.is_none());
         let look = idle.map(|_| self.look);
         [deadline, again, attempt, look].into_iter().flatten().min()
     }

@@ -15,7 +15,7 @@ const INTERVAL_MIN: Nanos = Nanos::from_millis(500);
 /// Scans within a limit: a command is given up at most two intervals after it is over.
 const SCANS_PER_LIMIT: u64 = 8;
 /// Who looks at a time-out so late stood still, or was kept from its processor.
-const STOOD_STILL: Nanos = Nanos::from_secs(1);
+const STALLED: Nanos = Nanos::from_secs(1);
 /// How long it then waits for answers that may already be in its queue.
 const GRACE: Nanos = Nanos::from_secs(1);
 
@@ -132,8 +132,8 @@ impl PingTimeout {
         if now < self.until {
             return false;
         }
-        let stood_still = now.since(self.until) >= STOOD_STILL;
-        if stood_still && !self.extended {
+        let stalled = now.since(self.until) >= STALLED;
+        if stalled && !self.extended {
             (self.until, self.extended) = (now + GRACE, true);
             return false;
         }

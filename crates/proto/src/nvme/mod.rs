@@ -21,7 +21,7 @@ pub use controllers::{ControllerLimits, Controllers};
 pub use directory::{Namespace, Portal, Subsystem, Subsystems, SubsystemsError};
 pub use initiator::{
     Association, DiscoveryEntry, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue,
-    SubsystemKind, status_told, status_words,
+    SubsystemKind, status_from_kernel, status_words,
 };
 pub use name::{DISCOVERY_NQN, NQN_MAX_BYTES, NqnError, check_nqn, check_peer_nqn};
 pub use target::{NvmeTarget, NvmeTargetConfig};

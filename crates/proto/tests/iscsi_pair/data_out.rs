@@ -8,7 +8,7 @@ use proto::scsi::{Sense, cdb};
 use crate::harness::{Setup, pattern};
 use crate::raw::{Answer, End, NOTHING, Raw, Way, end_of};
 
-/// A target that asks for bursts of 2 KiB after 1 KiB unasked.
+/// A target that asks for bursts of 2 KiB after 1 KiB unsolicited.
 fn raw(keys: &[(&str, &str)]) -> Raw {
     let target =
         TargetConfig { first_burst_bytes: 1024, max_burst_bytes: 2048, ..TargetConfig::default() };
@@ -41,7 +41,7 @@ fn answer(ready: &ReadyToTransfer) -> DataOut {
     }
 }
 
-fn unasked(task_tag: u32, number: u32, offset: u32, len: u32, last: bool) -> DataOut {
+fn unsolicited(task_tag: u32, number: u32, offset: u32, len: u32, last: bool) -> DataOut {
     DataOut {
         last,
         data_len: len,
@@ -53,7 +53,7 @@ fn unasked(task_tag: u32, number: u32, offset: u32, len: u32, last: bool) -> Dat
     }
 }
 
-/// A write of `len` bytes with immediate data, and whether more comes unasked.
+/// A write of `len` bytes with immediate data, and whether more comes unsolicited.
 fn write(raw: &mut Raw, len: u32, data: &[u8], last: bool) -> u32 {
     let cdb = cdb::write10(0, (len / 512) as u16, false);
     let mut command = raw.command_pdu(1, cdb, Way::Write, len, data);
@@ -125,9 +125,9 @@ fn immediate_then_unsolicited_then_solicited() {
     let mut raw = raw(&UNSOLICITED);
     let data = pattern(1, 4096);
     let tag = write(&mut raw, 4096, &data[..512], false);
-    raw.send(&unasked(tag, 0, 512, 256, false), &data[512..768]).unwrap();
+    raw.send(&unsolicited(tag, 0, 512, 256, false), &data[512..768]).unwrap();
     assert!(raw.answers().is_empty());
-    raw.send(&unasked(tag, 1, 768, 256, true), &data[768..1024]).unwrap();
+    raw.send(&unsolicited(tag, 1, 768, 256, true), &data[768..1024]).unwrap();
     let asked = ready(&mut raw);
     assert_eq!((asked.offset, asked.len), (1024, 2048));
     raw.send(&answer(&asked), &data[1024..3072]).unwrap();
@@ -147,7 +147,7 @@ fn several_commands_send_unsolicited_data_in_turns() {
     let tags: Vec<u32> = (0..3).map(|_| write(&mut raw, 1024, &[], false)).collect();
     for (number, offset, last) in [(0, 0, false), (1, 512, true)] {
         for tag in tags.iter().rev() {
-            raw.send(&unasked(*tag, number, offset, 512, last), &[5; 512]).unwrap();
+            raw.send(&unsolicited(*tag, number, offset, 512, last), &[5; 512]).unwrap();
         }
     }
     raw.served.complete_all(raw.now);
@@ -263,7 +263,7 @@ fn wrong_data_numbers_do_not_end_well() {
             let first = if solicited {
                 DataOut { last: false, data_len: 512, ..answer(&ready(&mut raw)) }
             } else {
-                unasked(tag, 0, 0, 512, false)
+                unsolicited(tag, 0, 0, 512, false)
             };
             let pdu = DataOut { data_number: numbers[0], ..first };
             raw.send(&pdu, &[1; 512]).unwrap();
@@ -287,7 +287,7 @@ fn data_that_was_not_agreed_on() {
     let tag = write(&mut no, 1024, &[], false);
     no.served.complete_all(no.now);
     assert!(no.answers().is_empty());
-    no.send(&unasked(tag, 0, 0, 512, true), &[1; 512]).unwrap();
+    no.send(&unsolicited(tag, 0, 0, 512, true), &[1; 512]).unwrap();
     assert_eq!(sense(&mut no, tag), Some(Sense::UNEXPECTED_UNSOLICITED_DATA));
     goes_on(&mut no, 1);
     // More than FirstBurstLength.
@@ -295,7 +295,7 @@ fn data_that_was_not_agreed_on() {
     let tag = write(&mut yes, 4096, &[1; 1536], true);
     assert_eq!(sense(&mut yes, tag), Some(Sense::NOT_ENOUGH_UNSOLICITED_DATA));
     let tag = write(&mut yes, 4096, &[1; 512], false);
-    yes.send(&unasked(tag, 0, 512, 1024, true), &[1; 1024]).unwrap();
+    yes.send(&unsolicited(tag, 0, 512, 1024, true), &[1; 1024]).unwrap();
     assert_eq!(sense(&mut yes, tag), Some(Sense::NOT_ENOUGH_UNSOLICITED_DATA));
     // More than the command expects.
     let tag = write(&mut yes, 512, &[1; 1024], true);
@@ -312,22 +312,22 @@ fn unsolicited_data_of_a_refused_command_is_awaited() {
     raw.send(&command, &[1; 512]).unwrap();
     raw.served.complete_all(raw.now);
     assert!(raw.answers().is_empty());
-    raw.send(&unasked(command.task_tag, 0, 512, 512, true), &[1; 512]).unwrap();
+    raw.send(&unsolicited(command.task_tag, 0, 512, 512, true), &[1; 512]).unwrap();
     assert_eq!(sense(&mut raw, command.task_tag), Some(Sense::LBA_OUT_OF_RANGE));
     goes_on(&mut raw, 0);
 }
 
 #[test]
 fn more_data_than_the_command_writes() {
-    // Two blocks where the command says one: unasked data runs past the end of what is kept.
+    // Two blocks where the command says one: unsolicited data runs past the end of what is kept.
     let mut raw = raw(&UNSOLICITED);
     let data = pattern(3, 1024);
     let cdb = cdb::write10(0, 1, false);
     let mut command = raw.command_pdu(1, cdb, Way::Write, 1024, &data[..300]);
     command.last = false;
     raw.send(&command, &data[..300]).unwrap();
-    raw.send(&unasked(command.task_tag, 0, 300, 400, false), &data[300..700]).unwrap();
-    raw.send(&unasked(command.task_tag, 1, 700, 324, true), &data[700..]).unwrap();
+    raw.send(&unsolicited(command.task_tag, 0, 300, 400, false), &data[300..700]).unwrap();
+    raw.send(&unsolicited(command.task_tag, 1, 700, 324, true), &data[700..]).unwrap();
     let end = raw.end(command.task_tag);
     assert_eq!((end.status, end.residual), (0, -512));
     let mut there = [0; 1024];
@@ -338,7 +338,7 @@ fn more_data_than_the_command_writes() {
     let mut command = raw.command_pdu(1, cdb::unmap(24), Way::Write, 1024, &list);
     command.last = false;
     raw.send(&command, &list).unwrap();
-    raw.send(&unasked(command.task_tag, 0, 24, 1000, true), &[1; 1000]).unwrap();
+    raw.send(&unsolicited(command.task_tag, 0, 24, 1000, true), &[1; 1000]).unwrap();
     let end = raw.end(command.task_tag);
     assert_eq!((end.status, end.residual), (0, 24 - 1024));
     goes_on(&mut raw, 1);

@@ -13,7 +13,7 @@ const MIB: u32 = 1 << 20;
 /// What a hog does with its commands.
 #[derive(Clone, Copy, Debug)]
 enum Hog {
-    /// Sends unasked data and never says that it is all.
+    /// Sends unsolicited data and never says that it is all.
     Withholds,
     /// Has data asked for, and sends none.
     Promises,

@@ -68,9 +68,9 @@ fn trims_by_what_the_unit_promises() {
 }
 
 #[test]
-fn sends_as_much_unasked_as_was_agreed_on() {
+fn sends_unsolicited_data_up_to_first_burst() {
     // Keys; immediate, then unsolicited in segments of.
-    for (keys, immediate, unasked) in [
+    for (keys, immediate, unsolicited) in [
         (&[("InitialR2T", "No"), ("ImmediateData", "Yes")][..], 8192, &[8192, 8192, 8192][..]),
         (&[("InitialR2T", "No"), ("ImmediateData", "No")], 0, &[8192; 4]),
         (&[("InitialR2T", "Yes"), ("ImmediateData", "Yes")], 8192, &[]),
@@ -81,13 +81,13 @@ fn sends_as_much_unasked_as_was_agreed_on() {
         let mut played = Played::ready(&all);
         let (header, body) = played.write(100 << 10);
         let command = Command::parse(&header);
-        assert_eq!((body.len(), command.last), (immediate, unasked.is_empty()), "{keys:?}");
+        assert_eq!((body.len(), command.last), (immediate, unsolicited.is_empty()), "{keys:?}");
         let mut offset = immediate as u32;
-        for (number, len) in unasked.iter().enumerate() {
+        for (number, len) in unsolicited.iter().enumerate() {
             let data = DataOut::parse(&played.next().0);
             assert_eq!((data.transfer_tag, data.data_number), (NOTHING, number as u32));
             assert_eq!((data.offset, data.data_len), (offset, *len));
-            assert_eq!(data.last, number + 1 == unasked.len());
+            assert_eq!(data.last, number + 1 == unsolicited.len());
             offset += len;
         }
         played.nothing();

@@ -197,7 +197,7 @@ fn a_reset_by_another_session_aborts_and_is_told() {
 
 #[test]
 fn a_reset_by_another_session_may_come_in_the_middle_of_data() {
-    // A write of 8 KiB whose unasked data is cut after so many bytes of header and data.
+    // A write of 8 KiB whose unsolicited data is cut after so many bytes of header and data.
     let data = [7; 8192];
     for cut in [0, 47, 48, 49, 4096, 48 + 8191] {
         let mut raw = raw(true);

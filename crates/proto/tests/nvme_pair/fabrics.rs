@@ -245,7 +245,7 @@ fn limits_are_told_as_busy() {
     let limits = ControllerLimits { controllers: 1, queues: 2, memory_bytes: 2 << 20 };
     let raw = Raw::admin(Server::with_limits(vec![Store::new(1 << 20, 512, true)], limits));
     let (mut raw, _admin) = another(raw);
-    // 16 KiB of unasked data for each of 64 commands are more than a host may have.
+    // 16 KiB of unsolicited data for each of 64 commands are more than a host may have.
     let refusal = refused(&mut raw, connect(1, 64), &connect_data(1, NQN));
     assert_eq!(refusal.0, Status::CONNECT_CONTROLLER_BUSY);
     assert!(raw.ask(connect(1, 31), &connect_data(1, NQN)).status().is_success());

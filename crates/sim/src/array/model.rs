@@ -80,8 +80,8 @@ impl Block {
 
     /// All legs are known to hold this value.
     pub(super) fn is_now(&mut self, value: u64) {
-        let under_way = self.writes.iter().any(|write| write.ended.is_none());
-        if under_way || !self.writes.iter().any(|write| write.value == value) {
+        let in_flight = self.writes.iter().any(|write| write.ended.is_none());
+        if in_flight || !self.writes.iter().any(|write| write.value == value) {
             return;
         }
         self.writes.retain(|write| write.value == value || write.durable);

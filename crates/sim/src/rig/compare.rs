@@ -116,8 +116,8 @@ fn totals(found: &mut Differences, told: &Totals, truth: &Figures, long: f64) {
     found.near("IOPS", told.iops, per(truth.ios as f64, long));
     found.near("bytes per second", told.bytes_per_second, per(truth.bytes as f64, long));
     if truth.exact {
-        let under_way = per(truth.under_way as f64 / 1e9, long);
-        found.outstanding("all", told.mean_outstanding, under_way, truth, long);
+        let in_flight = per(truth.in_flight as f64 / 1e9, long);
+        found.outstanding("all", told.mean_outstanding, in_flight, truth, long);
     }
     latency(found, "all", &told.latency_ns, truth);
     if let Some(paced) = &told.paced {
@@ -183,9 +183,9 @@ fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerRe
     found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
     let bytes = per(figures.bytes as f64, long);
     found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
-    let under_way = per(figures.under_way as f64 / 1e9, long);
+    let in_flight = per(figures.in_flight as f64 / 1e9, long);
     if figures.exact {
-        found.outstanding(&name, told.mean_outstanding, under_way, &figures, long);
+        found.outstanding(&name, told.mean_outstanding, in_flight, &figures, long);
     }
     latency(found, &name, &told.latency_ns, &figures);
     let idle = truth.idle_seconds(number);
@@ -211,9 +211,9 @@ fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u6
     let oldest = (told.oldest_ns, told.waiting_from_ns);
     let truly = (figures.oldest, figures.bounded);
     found.equal(&format!("what waits after {name}"), oldest, truly);
-    let under_way = per(figures.under_way as f64 / 1e9, long);
+    let in_flight = per(figures.in_flight as f64 / 1e9, long);
     if figures.exact {
-        found.outstanding(&name, told.mean_outstanding, under_way, &figures, long);
+        found.outstanding(&name, told.mean_outstanding, in_flight, &figures, long);
     }
     match (told.mean_ns, figures.latencies.mean()) {
         (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),

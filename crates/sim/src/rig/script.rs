@@ -73,8 +73,8 @@ impl Script {
         let most = |volume| {
             let workers = 0..situation.workers as usize;
             let ours = workers.filter(|worker| situation.volume_of(*worker) == volume);
-            let under_way: u64 = ours.map(|worker| situation.depth_of(worker)).sum();
-            if situation.units == 0 { under_way } else { under_way.min(situation.units) }
+            let in_flight: u64 = ours.map(|worker| situation.depth_of(worker)).sum();
+            if situation.units == 0 { in_flight } else { in_flight.min(situation.units) }
         };
         let at_a_time: u64 = (0..volumes).map(most).sum();
         let service = (at_a_time * end) as f64 / situation.ios as f64;

@@ -436,7 +436,7 @@ pub(super) struct Figures {
     /// Age of the oldest I/O in flight at the end of the span.
     pub(super) oldest: Option<u64>,
     /// I/Os in flight, summed over nanoseconds.
-    pub(super) under_way: u128,
+    pub(super) in_flight: u128,
     /// I/Os started late, or never.
     pub(super) begun_late: u64,
     /// The due times are known to the workers, not estimated.
@@ -450,7 +450,7 @@ impl Figures {
         let (end, age) = (fact.end, fact.end - fact.start);
         self.begun_late += u64::from(fact.given != Some(fact.start));
         self.exact &= self.begun_late <= known;
-        self.under_way += u128::from(end.min(to).saturating_sub(fact.start.max(from)));
+        self.in_flight += u128::from(end.min(to).saturating_sub(fact.start.max(from)));
         // An I/O later than the rest of the window starts after its end.
         if let Some(given) = fact.given.filter(|given| *given >= from && (late || *given < to)) {
             self.lag.0.push(given - fact.start);

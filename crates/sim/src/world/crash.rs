@@ -20,10 +20,10 @@ impl World {
         for (unit, disk) in self.disks.iter().enumerate() {
             let mut disk = disk.borrow_mut();
             disk.begun.clear();
-            if disk.under_way > 0 {
+            if disk.in_flight > 0 {
                 return Err(format!(
                     "{} I/Os of unit {unit} outlived their server",
-                    disk.under_way
+                    disk.in_flight
                 ));
             }
         }

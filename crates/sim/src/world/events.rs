@@ -98,7 +98,7 @@ impl World {
                 self.clients[client].is_busy()
             }
             Event::Stall(_) | Event::Medium(_) | Event::Break => {
-                self.plan.disks == 0 || self.disks[SICK].borrow().under_way > 0
+                self.plan.disks == 0 || self.disks[SICK].borrow().in_flight > 0
             }
             _ => self.good().any(Client::is_busy),
         }

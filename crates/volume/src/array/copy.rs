@@ -30,7 +30,7 @@ const AGAIN: Nanos = Nanos(20_000);
 /// When windows may be copied.
 #[derive(Default)]
 pub(super) struct Pace {
-    under_way: u32,
+    in_flight: u32,
     /// Clients had I/Os when the last window ended.
     busy: bool,
     rest_until: Nanos,
@@ -38,14 +38,14 @@ pub(super) struct Pace {
 
 impl Pace {
     fn begins(&mut self, now: Nanos) -> bool {
-        let begins = !self.busy || (self.under_way == 0 && now >= self.rest_until);
-        self.under_way += u32::from(begins);
+        let begins = !self.busy || (self.in_flight == 0 && now >= self.rest_until);
+        self.in_flight += u32::from(begins);
         begins
     }
 
     /// `busy`: clients had I/Os since the last call.
     fn ends(&mut self, now: Nanos, begun: Nanos, busy: bool) {
-        self.under_way -= 1;
+        self.in_flight -= 1;
         if busy {
             self.busy = true;
             self.rest_until = self.rest_until.max(now + Nanos(now.since(begun).0 * REST));
@@ -57,7 +57,7 @@ impl Pace {
     /// When a job that could go on at `from` may begin a window; `None` while it waits for
     /// another's.
     fn wake(&self, from: Nanos) -> Option<Nanos> {
-        match (self.busy, self.under_way) {
+        match (self.busy, self.in_flight) {
             (false, _) => Some(from),
             (true, 0) => Some(from.max(self.rest_until)),
             (true, _) => None,
@@ -174,12 +174,12 @@ impl Copy {
         self.begun = port.now;
         self.len = (end - offset).min(if self.narrow { NARROW_BYTES } else { WINDOW_BYTES });
         if !planted(Plant::CopyUnclaimed) && !shared.claims.claim(KEEPER, offset, self.len) {
-            pace.under_way -= 1;
+            pace.in_flight -= 1;
             (self.narrow, self.wait) = (true, port.now + AGAIN);
             return;
         }
         let Some(buf) = port.pool.take_beyond(self.len as usize) else {
-            pace.under_way -= 1;
+            pace.in_flight -= 1;
             self.release(port, offset);
             self.wait = port.now + PAUSE;
             return;

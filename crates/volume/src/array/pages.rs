@@ -39,8 +39,8 @@ impl Pages {
     /// when that is done.
     pub(super) fn write_all(&mut self) -> u64 {
         self.all = true;
-        let under_way = self.writing.as_ref().is_some_and(|writing| writing.all);
-        self.rounds + 1 + u64::from(under_way)
+        let in_flight = self.writing.as_ref().is_some_and(|writing| writing.all);
+        self.rounds + 1 + u64::from(in_flight)
     }
 
     /// How often all pages were written to all legs.

@@ -30,7 +30,7 @@ const REVIVE: Nanos = Nanos::from_millis(100);
 struct Way {
     lane: Option<Box<dyn Lane>>,
     waiting: VecDeque<Io>,
-    under_way: u32,
+    in_flight: u32,
 }
 
 /// A job's I/Os in flight.
@@ -70,7 +70,7 @@ impl Port {
         source: Ways,
         jobs: usize,
     ) -> Port {
-        let way = |lane| Way { lane, waiting: VecDeque::new(), under_way: 0 };
+        let way = |lane| Way { lane, waiting: VecDeque::new(), in_flight: 0 };
         Port {
             shared,
             pool,
@@ -136,7 +136,7 @@ impl Port {
     /// Opens a new lane to a leg, unless I/Os of the old one are outstanding. False if there is
     /// none.
     pub(super) fn renew(&mut self, leg: usize) -> bool {
-        if self.ways[leg].under_way > 0 || !self.ways[leg].waiting.is_empty() {
+        if self.ways[leg].in_flight > 0 || !self.ways[leg].waiting.is_empty() {
             return false;
         }
         self.ways[leg].lane = (self.source)(leg).ok();
@@ -151,7 +151,7 @@ impl Port {
             let way = &mut self.ways[leg];
             let Some(lane) = &mut way.lane else { continue };
             lane.poll(now, &mut answers);
-            way.under_way -= answers.len() as u32;
+            way.in_flight -= answers.len() as u32;
             let broken = lane.broken().map(str::to_owned);
             answers.drain(..).for_each(|one| self.answered(leg, one));
             if let Some(why) = broken {
@@ -200,7 +200,7 @@ impl Port {
             if lane.is_open() {
                 let before = way.waiting.len();
                 lane.submit(now, &mut way.waiting);
-                way.under_way += (before - way.waiting.len()) as u32;
+                way.in_flight += (before - way.waiting.len()) as u32;
             } else {
                 lane.submit(now, &mut VecDeque::new());
             }

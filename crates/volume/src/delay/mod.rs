@@ -250,7 +250,7 @@ impl DelayLane {
         }
     }
 
-    fn under_way(&self) -> usize {
+    fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
@@ -323,7 +323,7 @@ impl Lane for DelayLane {
         }
         let depth = self.depth.min(self.machine.depth() as usize);
         let within = self.inner.geometry().bytes();
-        while self.under_way() < depth
+        while self.in_flight() < depth
             && let Some(mut io) = ios.pop_front()
         {
             let way = Way { drive: self.drive, op: io.op, len_bytes: io.len };
@@ -399,7 +399,7 @@ impl Lane for DelayLane {
     }
 
     fn close(&mut self, now: Nanos) -> bool {
-        self.inner.close(now) && self.under_way() == 0
+        self.inner.close(now) && self.in_flight() == 0
     }
 }
 

@@ -51,7 +51,7 @@ struct Task {
     buf: Option<Buf>,
     step: Step,
     /// Its runs in flight.
-    under_way: u32,
+    in_flight: u32,
     result: Result<(), (Fault, Cause)>,
 }
 
@@ -158,7 +158,7 @@ impl CachedLane {
     }
 
     fn enter_room(&mut self, tag: Option<Tag>, buf: Option<Buf>) -> usize {
-        self.enter(Task { tag, buf, step: Step::Room, under_way: 0, result: Ok(()) })
+        self.enter(Task { tag, buf, step: Step::Room, in_flight: 0, result: Ok(()) })
     }
 
     fn clear_all(&mut self, tag: Option<Tag>, buf: Option<Buf>) {
@@ -167,7 +167,7 @@ impl CachedLane {
     }
 
     fn start(&mut self, tag: Option<Tag>, buf: Option<Buf>, step: Step) {
-        let task = self.enter(Task { tag, buf, step, under_way: 0, result: Ok(()) });
+        let task = self.enter(Task { tag, buf, step, in_flight: 0, result: Ok(()) });
         self.go_on(task);
     }
 
@@ -189,13 +189,13 @@ impl CachedLane {
         let Some(task) = &self.tasks[number] else { return };
         match task.step.clone() {
             Step::Last => {}
-            Step::Room if task.under_way > 0 => {}
+            Step::Room if task.in_flight > 0 => {}
             Step::Room => self.finish(number, Ok(())),
             Step::Clear { range, upto, then } => {
-                let (result, under_way) = (task.result, task.under_way);
+                let (result, in_flight) = (task.result, task.in_flight);
                 // A run that failed is not retried for the same task.
                 if result.is_ok() {
-                    let room = RUNS_MAX.saturating_sub(under_way as usize);
+                    let room = RUNS_MAX.saturating_sub(in_flight as usize);
                     let left = self.cache.left(range, upto, room);
                     let is_there = left.runs.is_empty() && !left.more;
                     self.bring(Some(number), left.runs, matches!(then, Then::Durable(_)));
@@ -203,7 +203,7 @@ impl CachedLane {
                         return;
                     }
                 }
-                match (under_way, result, then) {
+                match (in_flight, result, then) {
                     (1.., ..) => {}
                     (0, Ok(()), Then::Flush | Then::Durable(1..)) => {
                         self.last(number, Op::Flush, (0, 0), (false, None));
@@ -212,7 +212,7 @@ impl CachedLane {
                 }
             }
             Step::Claim { .. } if task.result.is_err() => {
-                if task.under_way == 0 {
+                if task.in_flight == 0 {
                     let result = task.result;
                     self.finish(number, result);
                 }
@@ -255,7 +255,7 @@ impl CachedLane {
             buf[..run.data.len()].copy_from_slice(&run.data);
             let (offset, len) = (run.first * self.cache.block_bytes, run.data.len() as u32);
             if let Some(task) = &mut self.tasks[number] {
-                task.under_way += 1;
+                task.in_flight += 1;
             }
             let fua = fua || run.safe;
             let io = Io { tag: Tag(0), op: Op::Write, fua, len, offset, buf: Some(buf) };
@@ -327,7 +327,7 @@ impl CachedLane {
 
     fn run_arrived(&mut self, number: usize, run: &Run, told: Result<(), (Fault, Cause)>) {
         if let Some(task) = &mut self.tasks[number] {
-            task.under_way -= 1;
+            task.in_flight -= 1;
             if let (Ok(()), Step::Clear { range, then: Then::Durable(owed), .. }) =
                 (told, &mut task.step)
             {

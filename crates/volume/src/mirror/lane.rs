@@ -81,7 +81,7 @@ impl<R: Rules> MirrorLane<R> {
         let way = |(leg, lane)| Way {
             lane,
             waiting: VecDeque::with_capacity(64),
-            under_way: 0,
+            in_flight: 0,
             joined: legs.joined(leg),
             renew_at: Nanos(0),
             before: Connection::default(),
@@ -309,7 +309,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
             if let Some(lane) = &mut way.lane {
                 lane.poll(now, &mut answers);
             }
-            way.under_way.lower(answers.len() as u32);
+            way.in_flight.lower(answers.len() as u32);
             answers.drain(..).for_each(|one| self.answered(leg, one));
             self.answers = answers;
         }

@@ -58,8 +58,8 @@ impl Lane for Way {
         let mut world = self.world.borrow_mut();
         let (lane, leg) = (self.lane, self.leg);
         // A full queue leaves the rest.
-        let under_way = world.taken.iter().filter(|taken| (taken.lane, taken.leg) == (lane, leg));
-        let room = 4_usize.saturating_sub(under_way.count());
+        let in_flight = world.taken.iter().filter(|taken| (taken.lane, taken.leg) == (lane, leg));
+        let room = 4_usize.saturating_sub(in_flight.count());
         for io in ios.drain(..room.min(ios.len())) {
             world.taken.push(Taken { lane, leg, io, found: None });
         }
@@ -141,7 +141,7 @@ impl Leg {
 #[derive(Clone, Default)]
 struct Block {
     may: Vec<u32>,
-    under_way: Vec<(u64, u32)>,
+    in_flight: Vec<(u64, u32)>,
 }
 
 /// A read in flight, and the values that each of its blocks may return.
@@ -178,7 +178,7 @@ impl Run {
             MirrorLane::new(ways, lane as u16 + 1, geometry, shared, pool.clone())
         };
         let lanes = (0..lanes).map(lane).collect();
-        let zero = Block { may: vec![0], under_way: Vec::new() };
+        let zero = Block { may: vec![0], in_flight: Vec::new() };
         Run {
             lanes,
             legs: shared,
@@ -210,8 +210,8 @@ impl Run {
         match op {
             Op::Read => {
                 let may = |block: &Block| {
-                    let under_way = block.under_way.iter().map(|(_, value)| *value);
-                    block.may.iter().copied().chain(under_way).collect()
+                    let in_flight = block.in_flight.iter().map(|(_, value)| *value);
+                    block.may.iter().copied().chain(in_flight).collect()
                 };
                 let may = self.model[range].iter().map(may).collect();
                 self.reads.insert(number, Asked { first: first as usize, may });
@@ -223,7 +223,7 @@ impl Run {
                         let at = (block - range.start) * BLOCK as usize;
                         buf[at..at + 4].copy_from_slice(&new.to_le_bytes());
                     }
-                    self.model[block].under_way.push((number, new));
+                    self.model[block].in_flight.push((number, new));
                 }
                 // Reads in flight may return it, too.
                 for asked in self.reads.values_mut() {
@@ -273,11 +273,11 @@ impl Run {
             }
         } else if let Some((from, to)) = self.changes.remove(&number) {
             for block in &mut self.model[from..to] {
-                let at = block.under_way.iter().position(|(this, _)| *this == number);
-                let (_, value) = block.under_way.remove(at.ok_or("answered twice")?);
+                let at = block.in_flight.iter().position(|(this, _)| *this == number);
+                let (_, value) = block.in_flight.remove(at.ok_or("answered twice")?);
                 match one.result {
                     // Overlapping changes in flight are ordered before or after it.
-                    Ok(()) if block.under_way.is_empty() => {
+                    Ok(()) if block.in_flight.is_empty() => {
                         block.may = vec![value];
                     }
                     _ => block.may.push(value),
@@ -380,8 +380,8 @@ fn legs_in_memory_stay_the_same() {
                 let mut lane = mirror.lane(&core).unwrap();
                 let mut rng = Rng::new(7, number.into());
                 let (mut left, mut done, mut ios) = (3000_u32, Vec::new(), VecDeque::new());
-                let mut under_way = 0;
-                while left > 0 || under_way > 0 {
+                let mut in_flight = 0;
+                while left > 0 || in_flight > 0 {
                     for _ in 0..rng.below(9).min(left.into()) {
                         let len = (1 + rng.below(40)) * 512;
                         let offset = rng.below((BYTES - len) / 512) * 512;
@@ -389,12 +389,12 @@ fn legs_in_memory_stay_the_same() {
                         buf[..len as usize].fill(number << 6 | (left as u8 & 63));
                         let (tag, op, len) = (Tag(left.into()), Op::Write, len as u32);
                         ios.push_back(Io { tag, op, fua: false, len, offset, buf: Some(buf) });
-                        (left, under_way) = (left - 1, under_way + 1);
+                        (left, in_flight) = (left - 1, in_flight + 1);
                     }
                     lane.submit(Nanos(0), &mut ios);
                     lane.poll(Nanos(0), &mut done);
                     assert!(done.iter().all(|done| done.result == Ok(())), "{done:?}");
-                    under_way -= done.drain(..).count();
+                    in_flight -= done.drain(..).count();
                 }
             });
         }

@@ -51,8 +51,8 @@ impl Lane for Way {
         let mut world = self.world.borrow_mut();
         let (lane, part) = (self.lane, self.part);
         // A full queue leaves the rest.
-        let under_way = world.taken.iter().filter(|taken| (taken.lane, taken.part) == (lane, part));
-        let room = 3_usize.saturating_sub(under_way.count());
+        let in_flight = world.taken.iter().filter(|taken| (taken.lane, taken.part) == (lane, part));
+        let room = 3_usize.saturating_sub(in_flight.count());
         for io in ios.drain(..room.min(ios.len())) {
             let covers = world.parts[part].done.clone();
             world.parts[part].flushes += u32::from(io.op == Op::Flush);

@@ -39,7 +39,7 @@ pub(super) struct StripedLane {
 /// The state of one part's lane.
 struct Part {
     waiting: VecDeque<Io>,
-    under_way: u32,
+    in_flight: u32,
     /// Writes, trims and zeroings queued or in flight.
     changes: u32,
     /// It is being polled.
@@ -63,7 +63,7 @@ impl StripedLane {
         let immediate = lanes.iter_mut().all(has_all);
         // All parts are polled until they are open.
         let part =
-            || Part { waiting: VecDeque::with_capacity(64), under_way: 0, changes: 0, busy: true };
+            || Part { waiting: VecDeque::with_capacity(64), in_flight: 0, changes: 0, busy: true };
         StripedLane {
             parts: lanes.iter().map(|_| part()).collect(),
             busy: (0..lanes.len()).collect(),
@@ -300,7 +300,7 @@ impl Lane for StripedLane {
             let part = &mut self.parts[*index];
             let before = part.waiting.len();
             self.lanes[*index].submit(now, &mut part.waiting);
-            part.under_way += (before - part.waiting.len()) as u32;
+            part.in_flight += (before - part.waiting.len()) as u32;
         }
     }
 
@@ -311,8 +311,8 @@ impl Lane for StripedLane {
             let mut answers = std::mem::take(&mut self.done);
             self.lanes[index].poll(now, &mut answers);
             let part = &mut self.parts[index];
-            part.under_way.lower(answers.len() as u32);
-            part.busy = part.under_way > 0
+            part.in_flight.lower(answers.len() as u32);
+            part.busy = part.in_flight > 0
                 || !part.waiting.is_empty()
                 || self.closing
                 || !self.lanes[index].is_open();

@@ -126,9 +126,9 @@ impl IscsiInitiator {
         let first = len.min(params.first_burst);
         let immediate = if params.immediate_data { first.min(params.send_max) } else { 0 };
         //= RFC 7143 §13.10: with InitialR2T=No as much follows as FirstBurstLength says.
-        let unasked = if params.initial_r2t { immediate } else { first };
+        let unsolicited = if params.initial_r2t { immediate } else { first };
         let command = Command {
-            last: unasked == immediate,
+            last: unsolicited == immediate,
             write: true,
             data_len: immediate,
             expected_len: len,
@@ -138,8 +138,8 @@ impl IscsiInitiator {
         params.put_header(&command, out);
         self.put_part(slot, 0, immediate, out);
         self.ios[slot].own.moved = immediate;
-        if unasked != immediate {
-            return self.send_burst(slot, [0; 8], NO_TAG, unasked - immediate, out);
+        if unsolicited != immediate {
+            return self.send_burst(slot, [0; 8], NO_TAG, unsolicited - immediate, out);
         }
         self.stamp(slot, out);
     }

@@ -127,9 +127,9 @@ impl IscsiTarget {
 
     /// Retries commands that wait for a buffer, in order.
     #[inline(always)]
-    pub(super) fn feed(&mut self, out: &mut Outbox) {
+    pub(super) fn retry_starving(&mut self, out: &mut Outbox) {
         if !self.backlog.starving.is_empty() {
-            self.feed_starving(out);
+            self.retry_all(out);
         }
     }
 }

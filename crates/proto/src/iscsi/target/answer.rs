@@ -159,7 +159,7 @@ impl IscsiTarget {
         done.buf.into_iter().for_each(|buf| out.give(buf));
         // Parts of this task that are held will not be sent.
         self.drop_held(slot, out.pool());
-        self.fail_when_quiet(slot, out);
+        self.fail_when_drained(slot, out);
     }
 
     /// Drops the parts of a read that completed out of order.

@@ -288,7 +288,7 @@ impl IscsiTarget {
 
     /// Takes a buffer for unsolicited data. Without memory the command fails, and may be retried.
     #[inline(always)]
-    pub(super) fn ready_for_unasked(&mut self, slot: u16, out: &Outbox) {
+    pub(super) fn expect_unsolicited(&mut self, slot: u16, out: &Outbox) {
         let task = &mut self.tasks[slot];
         let placeless = task.received >= task.flow.len || task.sense.is_some();
         if task.data.buf.is_some() || placeless {
@@ -316,7 +316,7 @@ impl IscsiTarget {
         let len = end.saturating_sub(task.data.asked);
         // Blocks are not cut.
         let len = (len + task.data.block_mask) & !task.data.block_mask;
-        task.data.buf = out.take_unasked(len as usize);
+        task.data.buf = out.take_unsolicited(len as usize);
         if let Some(buf) = task.data.buf.take_if(|buf| buf.len() < len as usize) {
             out.give(buf);
         }
@@ -330,10 +330,10 @@ impl IscsiTarget {
     #[inline(always)]
     pub(super) fn unfit(&self, header: &Header) -> Option<Sense> {
         let command = Command::parse(header);
-        let unasked = command.data_len != 0 && !self.params.immediate_data
+        let unsolicited = command.data_len != 0 && !self.params.immediate_data
             || !command.last && self.params.initial_r2t;
-        if unasked || command.data_len > self.params.first_burst.min(command.expected_len) {
-            return Some(unfit_data(unasked));
+        if unsolicited || command.data_len > self.params.first_burst.min(command.expected_len) {
+            return Some(unfit_data(unsolicited));
         }
         None
     }
@@ -355,8 +355,12 @@ fn directions(header: &Header) -> (bool, bool) {
 
 //= RFC 7143 §11.4.7.2: how a target reports data that it did not ask for, or too much of it.
 #[cold]
-fn unfit_data(unasked: bool) -> Sense {
-    if unasked { Sense::UNEXPECTED_UNSOLICITED_DATA } else { Sense::NOT_ENOUGH_UNSOLICITED_DATA }
+fn unfit_data(unsolicited: bool) -> Sense {
+    if unsolicited {
+        Sense::UNEXPECTED_UNSOLICITED_DATA
+    } else {
+        Sense::NOT_ENOUGH_UNSOLICITED_DATA
+    }
 }
 
 /// A buffer for a read of `len` bytes, whole blocks; where little memory is left for a shorter one.

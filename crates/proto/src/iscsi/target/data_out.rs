@@ -93,7 +93,7 @@ impl IscsiTarget {
     /// Puts a part of a data segment into the task's buffer.
     #[inline(always)]
     pub(super) fn place(&mut self, slot: u16, part: &[u8], out: &Outbox) {
-        self.ready_for_unasked(slot, out);
+        self.expect_unsolicited(slot, out);
         let have = self.incoming.have;
         let task = &mut self.tasks[slot];
         if task.sense.is_some() {
@@ -144,7 +144,7 @@ impl IscsiTarget {
     pub(super) fn continue_write(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         if task.sense.is_some() {
-            return self.fail_when_quiet(slot, out);
+            return self.fail_when_drained(slot, out);
         }
         if task.state == TaskState::Working {
             return self.continue_work(slot, out);
@@ -207,7 +207,7 @@ impl IscsiTarget {
     /// A failed task ends when no data and no I/O of it is in flight.
     //= RFC 7143 §7.8: all data that was asked for is awaited before the status is sent.
     #[cold]
-    pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
+    pub(super) fn fail_when_drained(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         task.data.give_buf(out.pool());
         if task.burst == Burst::None && task.data.in_flight == 0 {

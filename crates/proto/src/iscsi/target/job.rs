@@ -188,7 +188,7 @@ impl IscsiTarget {
         let (op, ranges, pattern) = match plan {
             Err(sense) => {
                 task.spoil(sense);
-                return self.fail_when_quiet(slot, out);
+                return self.fail_when_drained(slot, out);
             }
             Ok(Plan::Flush) => (Op::Flush, vec![(0, 0)], vec![]),
             Ok(Plan::Clear { op, ranges }) => (op, ranges, vec![]),
@@ -230,7 +230,7 @@ impl IscsiTarget {
         loop {
             let task = &mut self.tasks[slot];
             if task.sense.is_some() {
-                return self.fail_when_quiet(slot, out);
+                return self.fail_when_drained(slot, out);
             }
             let Some(job) = task.job.as_mut() else { return };
             let Some((offset, left)) = job.ranges.next() else {

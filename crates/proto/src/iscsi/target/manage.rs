@@ -258,7 +258,7 @@ impl IscsiTarget {
 
     /// Gives those who wait for a buffer another try, in order, until one waits again.
     #[cold]
-    pub(super) fn feed_starving(&mut self, out: &mut Outbox) {
+    pub(super) fn retry_all(&mut self, out: &mut Outbox) {
         for _ in 0..self.backlog.starving.len() {
             let Some(slot) = self.backlog.starving.pop_front() else { return };
             match self.tasks[slot].state {

@@ -391,7 +391,7 @@ impl Endpoint for IscsiTarget {
         // data behind that header may still be in flight.
         //= RFC 7143 §11.3.5: ExpStatSN acknowledges every status before it.
         out.acknowledge(self.known.wrapping_sub(2));
-        self.feed(out);
+        self.retry_starving(out);
         Ok(())
     }
 
@@ -400,7 +400,7 @@ impl Endpoint for IscsiTarget {
     }
 
     fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
-        self.feed(out);
+        self.retry_starving(out);
         self.keep_alive(now, out)
     }
 }
@@ -419,11 +419,11 @@ impl Target for IscsiTarget {
         if self.status != before {
             out.stamp(self.status.wrapping_sub(1));
         }
-        self.feed(out);
+        self.retry_starving(out);
     }
 
     fn drained(&mut self, out: &mut Outbox) {
-        self.feed(out);
+        self.retry_starving(out);
     }
 
     fn withhold(&mut self, units: &[UnitId]) {

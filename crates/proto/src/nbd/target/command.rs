@@ -172,7 +172,7 @@ impl NbdTarget {
         let held = &mut self.slots[slot];
         if held.buf.is_none() && held.error == 0 {
             let want = (held.len - held.came).min(Pool::LARGE_BYTES as u32) as usize;
-            held.buf = out.take_unasked(want).or_else(|| out.take_part(want));
+            held.buf = out.take_unsolicited(want).or_else(|| out.take_part(want));
             held.have = 0;
             if held.buf.is_none() {
                 held.error = error::NOMEM;

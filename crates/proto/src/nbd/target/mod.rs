@@ -136,7 +136,7 @@ impl Endpoint for NbdTarget {
     fn receive(&mut self, _now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let mut bytes = bytes;
         while !self.finished && self.step(&mut bytes, out)? {}
-        self.feed(out);
+        self.retry_starving(out);
         Ok(())
     }
 
@@ -169,13 +169,13 @@ impl Target for NbdTarget {
     fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
         self.completed(done, out);
         if !self.gone {
-            self.feed(out);
+            self.retry_starving(out);
         }
         self.end_when_quiet();
     }
 
     fn drained(&mut self, out: &mut Outbox) {
-        self.feed(out);
+        self.retry_starving(out);
         self.end_when_quiet();
     }
 

@@ -152,7 +152,7 @@ impl NbdTarget {
 
     /// Retries waiting reads, in order.
     #[inline(always)]
-    pub(super) fn feed(&mut self, out: &mut Outbox) {
+    pub(super) fn retry_starving(&mut self, out: &mut Outbox) {
         for _ in 0..self.backlog.starving.len() {
             let Some(slot) = self.backlog.starving.pop_front() else { return };
             let held = &mut self.slots[slot];

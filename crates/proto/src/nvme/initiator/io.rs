@@ -303,7 +303,7 @@ fn cause_of(status: Status) -> Cause {
 
 /// What a status means that came another way than through a queue of ours: status code type and
 /// status code, as the kernel tells them.
-pub fn status_told(status: u16) -> (Fault, Cause) {
+pub fn status_from_kernel(status: u16) -> (Fault, Cause) {
     let status = Status::from_wire(status << 1);
     (fault_of(status), cause_of(status))
 }

@@ -73,9 +73,9 @@ impl Link {
         if response.alignment > ALIGNMENT_MAX {
             return Err(Fatal::field(10, "NVMe-TCP §3.6.2.3: CPDA is 0 to 31"));
         }
-        let unasked = response.header_digest && !self.header_digest
+        let unsolicited = response.header_digest && !self.header_digest
             || response.data_digest && !self.data_digest;
-        if unasked {
+        if unsolicited {
             return Err(Fatal::field(11, "NVMe-TCP §3.6.2.3: only digests that were asked for"));
         }
         if response.max_data < 4096 || !response.max_data.is_multiple_of(4) {

@@ -18,7 +18,7 @@ use block::{Geometry, Nanos};
 
 pub use admin::NvmeAdmin;
 pub use discovery::{DiscoveryEntry, NvmeDiscovery, SubsystemKind};
-pub use io::{status_told, words as status_words};
+pub use io::{status_from_kernel, words as status_words};
 pub use queue::NvmeQueue;
 
 /// Settings of an association.

@@ -197,7 +197,7 @@ impl NvmeTarget {
         while let Some(held) = self.backlog.take_held(|done| slot_of(done.tag) == slot) {
             self.drop_part(slot, held, out);
         }
-        self.fail_when_quiet(slot, out);
+        self.fail_when_drained(slot, out);
     }
 
     /// Drops a part of a failed read.

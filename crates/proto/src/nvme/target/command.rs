@@ -261,7 +261,7 @@ impl NvmeTarget {
         };
         // In-capsule data is dropped.
         self.slots[slot].spoil(status);
-        self.fail_when_quiet(slot, out);
+        self.fail_when_drained(slot, out);
     }
 
     /// Submits a part of the data to the volume.

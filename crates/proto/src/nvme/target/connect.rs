@@ -176,7 +176,7 @@ impl NvmeTarget {
             _ => member.controller().in_capsule_bytes,
         };
         if queue != 0 && in_capsule_max != 0 {
-            out.promise_unasked(size);
+            out.promise_unsolicited(size);
         }
         let discovery = subsystem.is_none();
         self.subsystem = subsystem.unwrap_or_else(|| Arc::new(Subsystem::discovery()));

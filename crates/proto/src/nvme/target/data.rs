@@ -102,7 +102,7 @@ impl NvmeTarget {
         let at = (at - command.data.asked) as usize;
         // In-capsule data has no buffer yet.
         if command.data.buf.is_none() {
-            command.data.buf = out.take_unasked(command.data.len as usize);
+            command.data.buf = out.take_unsolicited(command.data.len as usize);
         }
         match &mut command.data.buf {
             Some(buf) => buf[at..at + len].copy_from_slice(&part[..len]),
@@ -136,7 +136,7 @@ impl NvmeTarget {
     pub(super) fn continue_write(&mut self, slot: u16, out: &mut Outbox) {
         let write = &self.slots[slot];
         if write.fails() {
-            return self.fail_when_quiet(slot, out);
+            return self.fail_when_drained(slot, out);
         }
         if write.open {
             return;
@@ -186,7 +186,7 @@ impl NvmeTarget {
 
     /// A failed command ends when no data and no I/O of it is in flight.
     #[cold]
-    pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
+    pub(super) fn fail_when_drained(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
         if command.open || command.data.in_flight != 0 {
             return;

@@ -133,7 +133,7 @@ impl NvmeTarget {
     pub(super) fn data_collected(&mut self, now: Nanos, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
         if command.fails() {
-            return self.fail_when_quiet(slot, out);
+            return self.fail_when_drained(slot, out);
         }
         if command.state == SlotState::Comparing {
             return self.continue_compare(slot, out);
@@ -195,7 +195,7 @@ impl NvmeTarget {
     /// Continues with further ranges after an I/O.
     fn continue_work(&mut self, slot: u16, out: &mut Outbox) {
         if self.slots[slot].fails() {
-            return self.fail_when_quiet(slot, out);
+            return self.fail_when_drained(slot, out);
         }
         self.ask_for_ranges(slot);
         let work = &mut self.slots[slot];
@@ -235,7 +235,7 @@ impl NvmeTarget {
     fn continue_compare(&mut self, slot: u16, out: &mut Outbox) {
         let compare = &mut self.slots[slot];
         if compare.fails() {
-            return self.fail_when_quiet(slot, out);
+            return self.fail_when_drained(slot, out);
         }
         if compare.open || compare.data.in_flight != 0 {
             return;
@@ -321,14 +321,14 @@ impl NvmeTarget {
 
     /// Retries waiting commands, in order.
     #[inline(always)]
-    pub(super) fn feed(&mut self, out: &mut Outbox) {
+    pub(super) fn retry_starving(&mut self, out: &mut Outbox) {
         if self.leaving || !self.backlog.starving.is_empty() {
-            self.feed_starving(out);
+            self.retry_all(out);
         }
     }
 
     #[cold]
-    fn feed_starving(&mut self, out: &mut Outbox) {
+    fn retry_all(&mut self, out: &mut Outbox) {
         self.end_between_commands();
         for _ in 0..self.backlog.starving.len() {
             let Some(number) = self.backlog.starving.pop_front() else { return };

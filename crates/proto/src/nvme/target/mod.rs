@@ -368,7 +368,7 @@ impl Endpoint for NvmeTarget {
         //= NVMe base §3.3.1: a full queue has one entry less than its size.
         out.acknowledge(self.queue.came.wrapping_sub(u32::from(self.queue.entries)));
         out.stamp(self.queue.came);
-        self.feed(out);
+        self.retry_starving(out);
         result
     }
 
@@ -378,7 +378,7 @@ impl Endpoint for NvmeTarget {
 
     fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
         self.alive.ticked(now);
-        self.feed(out);
+        self.retry_starving(out);
         self.look(now)
     }
 }
@@ -391,11 +391,11 @@ impl Target for NvmeTarget {
     fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
         self.completed(done, out);
         out.stamp(self.queue.came);
-        self.feed(out);
+        self.retry_starving(out);
     }
 
     fn drained(&mut self, out: &mut Outbox) {
-        self.feed(out);
+        self.retry_starving(out);
     }
 
     fn withhold(&mut self, units: &[UnitId]) {

@@ -10,7 +10,7 @@ pub(super) struct Way {
     /// `None` without a connection.
     pub(super) lane: Option<Box<dyn Lane>>,
     pub(super) waiting: VecDeque<Io>,
-    pub(super) under_way: u32,
+    pub(super) in_flight: u32,
     /// How often the leg had returned when this lane was opened.
     pub(super) joined: u32,
     /// Earliest time of the next reconnection to the last leg.
@@ -37,7 +37,7 @@ impl<R: Rules> MirrorLane<R> {
     pub(super) fn look_after_ways(&mut self) {
         for leg in 0..self.ways.len() {
             let joined = self.legs.joined(leg);
-            if joined != self.ways[leg].joined && self.ways[leg].under_way == 0 {
+            if joined != self.ways[leg].joined && self.ways[leg].in_flight == 0 {
                 let way = self.source.as_mut().map(|source| source(leg));
                 if let Some(Err(why)) = &way {
                     self.legs.leave(leg, &|| why.clone());
@@ -58,7 +58,7 @@ impl<R: Rules> MirrorLane<R> {
         self.legs.leave(leg, &|| why.to_owned());
         if let Some(source) = &mut self.source
             && self.legs.in_it() & 1 << leg != 0
-            && way.under_way == 0
+            && way.in_flight == 0
             && self.now >= way.renew_at
         {
             way.renew_at = self.now + RENEW;
@@ -77,7 +77,7 @@ impl<R: Rules> MirrorLane<R> {
                 Some(lane) if lane.is_open() || !self.opened => {
                     let before = way.waiting.len();
                     lane.submit(now, &mut way.waiting);
-                    way.under_way += (before - way.waiting.len()) as u32;
+                    way.in_flight += (before - way.waiting.len()) as u32;
                 }
                 Some(lane) => lane.submit(now, &mut VecDeque::new()),
                 None => self.answer_lost(leg),

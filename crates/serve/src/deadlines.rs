@@ -5,7 +5,7 @@ use block::Nanos;
 /// Period of the checks: time-outs are seconds long.
 const PAUSE: Nanos = Nanos::from_millis(500);
 /// A check this late means that the core was not scheduled.
-const STOOD_STILL: Nanos = Nanos::from_secs(1);
+const STALLED: Nanos = Nanos::from_secs(1);
 /// Grace period after such a stall.
 const GRACE: Nanos = Nanos::from_secs(5);
 
@@ -13,14 +13,14 @@ const GRACE: Nanos = Nanos::from_secs(5);
 /// host were stalled, too, and what others sent may wait in socket buffers. So the core gives all
 /// of them a grace period before it checks.
 #[derive(Debug)]
-pub(crate) struct Sweeps {
+pub(crate) struct DeadlineTimer {
     due: Nanos,
 }
 
-impl Sweeps {
+impl DeadlineTimer {
     /// The first check is due one period after `now`.
-    pub(crate) fn new(now: Nanos) -> Sweeps {
-        Sweeps { due: now + PAUSE }
+    pub(crate) fn new(now: Nanos) -> DeadlineTimer {
+        DeadlineTimer { due: now + PAUSE }
     }
 
     /// When the next check is due.
@@ -33,9 +33,9 @@ impl Sweeps {
         if now < self.due {
             return false;
         }
-        let stood_still = awaited && now.since(self.due) >= STOOD_STILL;
-        self.due = now + if stood_still { GRACE } else { PAUSE };
-        !stood_still
+        let stalled = awaited && now.since(self.due) >= STALLED;
+        self.due = now + if stalled { GRACE } else { PAUSE };
+        !stalled
     }
 }
 
@@ -44,18 +44,18 @@ mod test {
     use super::*;
 
     #[test]
-    fn who_stood_still_gives_its_peers_time_to_speak() {
+    fn after_a_stall_peers_have_a_grace_period() {
         let at = Nanos::from_millis;
-        let mut sweeps = Sweeps::new(at(0));
-        assert!(!sweeps.begin(at(499), true) && sweeps.begin(at(500), true));
-        assert!(sweeps.begin(at(1900), true) && sweeps.due() == at(2400));
-        assert!(!sweeps.begin(at(60_000), true) && sweeps.due() == at(65_000));
-        assert!(sweeps.begin(at(65_000), true) && sweeps.due() == at(65_500));
+        let mut deadlines = DeadlineTimer::new(at(0));
+        assert!(!deadlines.begin(at(499), true) && deadlines.begin(at(500), true));
+        assert!(deadlines.begin(at(1900), true) && deadlines.due() == at(2400));
+        assert!(!deadlines.begin(at(60_000), true) && deadlines.due() == at(65_000));
+        assert!(deadlines.begin(at(65_000), true) && deadlines.due() == at(65_500));
     }
 
     #[test]
-    fn who_had_nobody_to_look_after_is_not_late() {
-        let mut sweeps = Sweeps::new(Nanos(0));
-        assert!(sweeps.begin(Nanos::from_secs(60), false));
+    fn a_core_without_connections_is_not_late() {
+        let mut deadlines = DeadlineTimer::new(Nanos(0));
+        assert!(deadlines.begin(Nanos::from_secs(60), false));
     }
 }
