@@ -64,8 +64,9 @@ pub struct Extent {
 }
 
 impl Head {
-    /// Checks every value. A seek over distance x, as a part of the disk, takes settle + b √x + c
-    /// x: both ends and the average are as given, and it must never decrease with the distance.
+    /// Checks every value. The seek of distance x, a part of the disk, takes
+    /// settle + b ⁴√x + c x: both ends and the mean over two random places are as given, and it
+    /// must never get shorter with the distance.
     ///
     /// # Errors
     ///
@@ -87,10 +88,11 @@ impl Head {
             return refuse(format!("ahead_bytes = {}: 0 to 1e18", self.ahead_bytes));
         }
         let (root, linear) = self.curve();
-        if root < 0.0 || root / 2.0 + linear < 0.0 {
+        if root < 0.0 || root / 4.0 + linear < 0.0 {
             let (settle, full) = (self.settle_s, self.full_seek_s);
-            // The two bounds of the average: a straight line, and a curve that is flat at its end.
-            let (least, most) = (settle + (full - settle) / 3.0, settle + (full - settle) * 0.6);
+            // The two bounds of the mean: a straight line, and one that is flat at its end.
+            let (least, most) =
+                (settle + (full - settle) / 3.0, settle + (full - settle) * 113.0 / 135.0);
             return refuse(format!(
                 "average_seek_s = {}: with these settle_s and full_seek_s {least:.6} to {most:.6}",
                 self.average_seek_s
@@ -99,11 +101,14 @@ impl Head {
         Ok(())
     }
 
-    /// b and c of the seek curve. Over random distances the mean of √x is 8/15, that of x 1/3.
+    /// b and c of the seek's curve. Over two random places ⁴√x is 32/45 in the mean, x is 1/3.
+    ///
+    /// With √x in its place short seeks are too quick, and an arm that may choose from 32 does 7
+    /// to 16 % more than with the seeks measured on six disks; with ⁴√x 3 % less to 4 % more.
     fn curve(&self) -> (f64, f64) {
         let (average, full) =
             (self.average_seek_s - self.settle_s, self.full_seek_s - self.settle_s);
-        let root = 5.0 * (average - full / 3.0);
+        let root = 45.0 / 17.0 * (average - full / 3.0);
         (root, full - root)
     }
 
@@ -306,7 +311,7 @@ impl Arm {
         }
         let part = ((to - from).abs() / extent.within.max(1) as f64).min(1.0);
         let settle_s = if extent.write { self.head.write_settle_s } else { 0.0 };
-        self.head.settle_s + self.root * part.sqrt() + self.linear * part + settle_s
+        self.head.settle_s + self.root * part.sqrt().sqrt() + self.linear * part + settle_s
     }
 }
 
@@ -355,6 +360,32 @@ mod test {
             assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
         }
         assert!((head().random_s(4096, false) - 4.941e-3).abs() < 1e-6);
+    }
+
+    /// Milliseconds to the next track, on average and from end to end, and over 1, 10, 30 and 60 %
+    /// of the disk, as measured on the disks that come with DiskSim: Atlas 10K, Atlas III,
+    /// Cheetah 9LP and 4LP, Barracuda, and Atlas 10K V by Western Digital.
+    const MEASURED: [([f64; 3], [f64; 4]); 6] = [
+        ([1.245, 5.593, 10.828], [2.01, 3.82, 5.63, 7.54]),
+        ([1.663, 8.285, 15.360], [3.31, 5.65, 8.09, 11.27]),
+        ([0.831, 5.441, 10.627], [1.94, 3.61, 5.38, 7.56]),
+        ([0.636, 7.960, 16.107], [2.32, 4.95, 7.79, 11.36]),
+        ([1.943, 9.180, 16.679], [3.77, 6.13, 9.11, 12.45]),
+        ([0.526, 4.823, 9.570], [1.87, 3.10, 4.82, 6.55]),
+    ];
+
+    #[test]
+    fn three_figures_give_the_seeks_of_measured_disks() {
+        for ([settle_ms, average_ms, full_ms], seeks_ms) in MEASURED {
+            let [settle_s, average_seek_s, full_seek_s] =
+                [settle_ms, average_ms, full_ms].map(|ms| ms * 1e-3);
+            let arm = Arm::new(Head { settle_s, average_seek_s, full_seek_s, ..head() });
+            for (percent, measured_ms) in [1, 10, 30, 60].into_iter().zip(seeks_ms) {
+                let found_s = arm.seek(0.0, &extent(73_000_000_000 / 100 * percent, false));
+                let off = (found_s * 1e3 - measured_ms) / average_ms;
+                assert!(off.abs() < 0.1, "{average_ms} ms, {percent} %: {found_s}, {measured_ms}");
+            }
+        }
     }
 
     #[test]
@@ -424,10 +455,10 @@ mod test {
         assert!(says(Head { rpm: 0.0, ..head() }).contains("rpm"));
         assert!(says(Head { bytes_per_s: f64::NAN, ..head() }).contains("bytes_per_s"));
         assert!(says(Head { full_seek_s: -1.0, ..head() }).contains("a seek of -1"));
-        // A faster average than any arm with these ends.
-        for average_seek_s in [1e-3, 5e-3] {
+        // Faster on average than any arm that ends there.
+        for average_seek_s in [1e-3, 5.1e-3] {
             let error = says(Head { average_seek_s, ..head() });
-            assert!(error.contains("0.002133 to 0.003680"), "{error}");
+            assert!(error.contains("0.002133 to 0.005055"), "{error}");
         }
     }
 }
