@@ -21,7 +21,11 @@ const NEEDED: [&str; 6] = [
 ];
 /// Figures that a disk's mechanics need.
 const ARM: [&str; 5] = ["rpm", "average_seek", "full_seek", "track_seek", "read_bandwidth"];
-/// I/O size of ratings in IOPS, in bytes.
+/// Figures that such a disk may have as well.
+const BESIDE: [&str; 4] = ["average_write_seek", "command_time", "cache", "queue_depth"];
+/// The part of its cache that a disk fills ahead of what is read: the rest holds other places.
+const AHEAD: f64 = 0.5;
+/// The length that ratings in IOPS hold for, in bytes.
 const RATED: f64 = 4096.0;
 /// The length at which bandwidth holds where one server does command and bytes, in bytes.
 const LONG: f64 = 131_072.0;
@@ -83,7 +87,7 @@ impl Part {
             return Err(NoProfile::Figures { id, missing });
         }
         let stages = match arm {
-            Some(stage) => vec![stage],
+            Some(stage) => self.controller().into_iter().chain([stage]).collect(),
             None => self.flash(),
         };
         let profile = Profile {
@@ -100,22 +104,25 @@ impl Part {
     /// The disk as one stage, if the figures of its mechanics are known.
     fn arm(&self) -> Option<Stage> {
         let [rpm, average_seek_s, full_seek_s, settle_s, bytes_per_s] =
-            ARM.map(|quantity| self.value(quantity));
-        let longer_s = |write: f64, read: f64| (write - read).max(0.0);
-        let write_settle_s = match (self.value("write_latency"), self.value("read_latency")) {
-            (Some(write), Some(read)) => longer_s(write, read),
-            _ => 0.0,
-        };
+            ARM.map(|quantity| self.value(quantity).map(short));
+        let write_seek_s = self.value("average_write_seek").or(average_seek_s);
         let head = Head {
             rpm: rpm?,
             bytes_per_s: bytes_per_s?,
             settle_s: settle_s?,
             average_seek_s: average_seek_s?,
             full_seek_s: full_seek_s?,
-            write_settle_s,
-            ahead_bytes: 0.0,
+            write_settle_s: short((write_seek_s? - average_seek_s?).max(0.0)),
+            ahead_bytes: self.value("cache").map_or(0.0, |bytes| bytes * AHEAD),
         };
         Some(Stage { head: Some(head), shape: Scatter::Fixed, ..stage("disk", Width::Count(1)) })
+    }
+
+    /// What takes a disk's commands while its arm moves, if anybody published how long.
+    fn controller(&self) -> Option<Stage> {
+        let command = Cost { each_s: short(self.value("command_time")?), per_byte_s: 0.0 };
+        let shape = Scatter::Fixed;
+        Some(Stage { read: command, write: command, shape, ..stage("controller", ONE) })
     }
 
     /// The stages of a drive without an arm.
@@ -205,6 +212,17 @@ fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
+/// What a profile made of ratings leaves open.
+const OF_RATINGS: &str = "# The IOPS are of 4 KiB at depth, the latencies of one I/O alone. How \
+    times scatter is\n# not known: exponential is supposed, so percentiles say nothing about the \
+    drive.\n# No source says what a flush takes: it costs as a write of no bytes. A stage \
+    with\n# `flush = { each_s = 2e-3 }` changes that.\n";
+/// What a profile made of the figures of an arm leaves open.
+const OF_ARMS: &str = "# Times scatter as the arm and the platters have it, nothing else does. \
+    Half of the cache\n# is read ahead into, and writes are not cached. All tracks are as fast as \
+    the bandwidth\n# says. Without command_time the controller takes none. A flush waits for no \
+    write that was\n# answered; a stage with `flush = { each_s = 2e-3 }` changes that.\n";
+
 impl Catalogue {
     /// The profile of a drive as TOML, with the figures that it is made of as comments.
     ///
@@ -216,20 +234,23 @@ impl Catalogue {
         let figure = |reason| NoProfile::Figure { id: part.id.clone(), reason };
         let stages = profile.print().map_err(figure)?;
         let mut text = format!("# {}. Made of these figures of the catalogue:\n", part.name);
-        let used = NEEDED.iter().chain(&ARM[..4]).chain(&["queue_depth"]);
-        for (name, known) in used.filter_map(|name| Some((*name, part.known(name)?))) {
+        let has_arm = profile.stages.iter().any(|stage| stage.head.is_some());
+        let used: Vec<&str> = match has_arm {
+            true => ARM.into_iter().chain(BESIDE).collect(),
+            false => NEEDED.into_iter().chain(["queue_depth"]).collect(),
+        };
+        for (name, known) in used.into_iter().filter_map(|name| Some((name, part.known(name)?))) {
             let Some(quantity) = quantity_named(name) else { continue };
             let value = pretty(known.value, quantity);
             let title = self.sources.get(&known.source).map_or(&known.source, |of| &of.title);
-            let _ = writeln!(text, "#   {name:<16} {value:<12} {}: {title}", known.kind.word());
+            let _ = writeln!(text, "#   {name:<18} {value:<12} {}: {title}", known.kind.word());
         }
-        text += "# The IOPS are of 4 KiB at depth, the latencies of one I/O alone. How times \
-                 scatter is\n# not known: exponential is supposed, so percentiles say nothing \
-                 about the drive.\n# No source says what a flush takes: it costs as a write of \
-                 no bytes. A stage with\n# `flush = { each_s = 2e-3 }` changes that.\n";
+        text += if has_arm { OF_ARMS } else { OF_RATINGS };
         Ok(text + &stages)
     }
 }
 
+#[cfg(test)]
+mod disks;
 #[cfg(test)]
 mod test;

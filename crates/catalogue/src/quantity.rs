@@ -79,7 +79,13 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("read_latency", Dimension::TIME, LATENCY, "a read alone"),
     measured("write_latency", Dimension::TIME, LATENCY, "a write alone"),
     defined("rpm", Dimension::NUMBER, (1000.0, 50_000.0), "turns of a disk per minute"),
-    measured("average_seek", Dimension::TIME, LATENCY, "seek of a disk between random tracks"),
+    measured(
+        "average_seek",
+        Dimension::TIME,
+        LATENCY,
+        "seek of a disk between random tracks, before a read",
+    ),
+    measured("average_write_seek", Dimension::TIME, LATENCY, "the same before a write"),
     measured(
         "full_seek",
         Dimension::TIME,
@@ -87,6 +93,8 @@ pub const QUANTITIES: &[Quantity] = &[
         "seek of a disk from its first track to the last",
     ),
     measured("track_seek", Dimension::TIME, LATENCY, "seek of a disk to the next track"),
+    measured("command_time", Dimension::TIME, LATENCY, "of a disk's controller for each I/O"),
+    defined("cache", Dimension::BYTES, (1e3, 1e12), "memory in a disk for what it reads ahead"),
     measured(
         "reorder",
         Dimension::NUMBER,

@@ -4,29 +4,32 @@ use model::{Method, solve};
 use super::*;
 
 /// I/Os per second and mean latency of a closed loop of one operation.
-fn closed(profile: &Profile, op: Op, depth: u32, len_bytes: u32) -> (f64, f64) {
+pub fn closed(profile: &Profile, op: Op, depth: u32, len_bytes: u32) -> (f64, f64) {
     let share = if op == Op::Read { 1.0 } else { 0.0 };
     let network = profile.closed(1, depth, share, len_bytes);
     let solution = solve(&network, Method::Auto).unwrap();
     (solution.throughput_per_s(), solution.response_s())
 }
 
-/// Drives that have all figures, with their profiles.
-fn drives() -> Vec<(Part, Profile)> {
+/// Drives of which a profile can be made, those with an arm or those without.
+pub fn drives(arm: bool) -> Vec<(Part, Profile)> {
     let catalogue = Catalogue::shipped();
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
-    drives.filter_map(|part| Some((part.clone(), part.profile().ok()?))).collect()
+    let mut all: Vec<_> =
+        drives.filter_map(|part| Some((part.clone(), part.profile().ok()?))).collect();
+    all.retain(|(_, profile)| profile.stages.iter().any(|stage| stage.head.is_some()) == arm);
+    all
 }
 
 #[track_caller]
-fn near(what: &str, found: f64, wanted: f64, percent: f64) {
+pub fn near(what: &str, found: f64, wanted: f64, percent: f64) {
     let off = (found / wanted - 1.0) * 100.0;
     assert!(off.abs() <= percent, "{what}: {found} where {wanted} is published: {off:+.2} %");
 }
 
 #[test]
 fn each_drive_does_what_the_catalogue_says_alone_at_depth_and_in_long_ios() {
-    let drives = drives();
+    let drives = drives(false);
     assert!(drives.len() >= 10, "{} drives", drives.len());
     for (part, profile) in drives {
         for (op, word) in [(Op::Read, "read"), (Op::Write, "write")] {
@@ -49,7 +52,7 @@ fn each_drive_does_what_the_catalogue_says_alone_at_depth_and_in_long_ios() {
 
 #[test]
 fn reads_collide_on_banks_as_the_model_says() {
-    for (part, profile) in drives() {
+    for (part, profile) in drives(false) {
         let (iops, latency_s) = (part.value("read_iops"), part.value("read_latency"));
         let (iops, latency_s) = (iops.unwrap(), latency_s.unwrap());
         let banks = iops * latency_s;
@@ -81,31 +84,12 @@ fn a_figure_that_is_not_known_is_named_and_is_no_zero() {
 #[test]
 fn what_is_printed_is_read_again() {
     let catalogue = Catalogue::shipped();
-    for (part, profile) in drives() {
+    for (part, profile) in [drives(false), drives(true)].concat() {
         let text = catalogue.profile_text(&part).unwrap();
-        assert!(text.contains("a flush") && text.contains("write_latency"), "{text}");
+        let has_arm = text.contains("[stage.head]");
+        let figures = if has_arm { "full_seek" } else { "write_latency" };
+        assert!(text.contains("flush") && text.contains(figures), "{text}");
+        assert_eq!(text.contains("exponential"), !has_arm, "{text}");
         assert_eq!(Profile::parse(&text), Ok(profile));
     }
-}
-
-#[test]
-fn a_disk_of_which_the_mechanics_are_known_has_an_arm() {
-    let mut catalogue = Catalogue::default();
-    let figure = |is: &str, value: f64, unit: &str| {
-        format!("{{ is='{is}', value={value}, unit='{unit}', kind='spec', source='s' }},")
-    };
-    let text = format!(
-        "[source.s]\ntitle='a sheet'\n[[part]]\nid='d'\nname='a disk'\nclass='drive'\n\
-         interface='sas'\nfigures=[{}{}{}{}{}]",
-        figure("rpm", 15_000.0, ""),
-        figure("average_seek", 2.9, "ms"),
-        figure("full_seek", 6.0, "ms"),
-        figure("track_seek", 0.2, "ms"),
-        figure("read_bandwidth", 100.0, "MB/s"),
-    );
-    catalogue.add("d.toml", &text).unwrap();
-    let profile = catalogue.part("d").unwrap().profile().unwrap();
-    // Seek, half a turn of 4 ms, and 41 us of data.
-    near("a disk", closed(&profile, Op::Read, 1, 4096).1, 2.9e-3 + 2e-3 + 41e-6, 2.0);
-    assert!(catalogue.profile_text(catalogue.part("d").unwrap()).unwrap().contains("average_seek"));
 }
