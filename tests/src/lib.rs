@@ -45,6 +45,9 @@ pub use verdict::check;
 pub use witness::{Chance, UNIT_BYTES, Witness};
 
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The first half of the name of every target that `serve --volume` makes.
@@ -53,17 +56,40 @@ pub const IQN: &str = "iqn.2026-11.io.drumfire";
 /// The same for NVMe subsystems.
 pub const NQN: &str = "nqn.2026-11.io.drumfire";
 
-/// A free port outside the kernel's ephemeral range: an ephemeral one could be taken before the
-/// caller binds it, or while a target restarts.
+/// A port that nobody listens on just now, and that the kernel gives to nobody who does not ask for
+/// it: one of those could be anybody's before the caller has it, or while a target is away. No
+/// other test gets it while this program runs.
 pub fn free_port() -> u16 {
     static COUNT: AtomicU16 = AtomicU16::new(0);
-    // Below the ephemeral range, and in another range than other tests.
+    static OURS: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
+    // Below those that are given to whoever connects, and begun elsewhere than another test.
     let begin = (std::process::id() as u16).wrapping_mul(16);
     loop {
         let next = begin.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));
         let port = 10_000 + next % 20_000;
+        let Some(claim) = claim(port) else { continue };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            OURS.lock().expect("a list is only made longer").push(claim);
             return port;
         }
+    }
+}
+
+/// What says to other tests of this host that a port is ours, until the kernel ends it with us.
+fn claim(port: u16) -> Option<UnixListener> {
+    let name = SocketAddr::from_abstract_name(format!("drumfire-test-port-{port}"));
+    UnixListener::bind_addr(&name.expect("the name is short")).ok()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_port_is_given_once() {
+        let ports: Vec<u16> = (0..50).map(|_| free_port()).collect();
+        let others: std::collections::BTreeSet<&u16> = ports.iter().collect();
+        assert_eq!(others.len(), 50, "{ports:?}");
+        assert!(ports.iter().all(|port| claim(*port).is_none()), "another test may claim one");
     }
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, require, run, skip};
+use drumfire_tests::{Drumfire, Folder, Running, free_port, require, run};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: usize = 1 << 20;
@@ -95,18 +95,18 @@ fn our_initiator_uses_the_servers_of_others() {
     };
     let (_running, address) = serve(&drumfire, &folder, "--volume a=ram:16m");
     drive("ours", &format!("nbd://{address}/a"));
-    // Theirs listen on a socket of the system's choice, which only a fixed port tells us.
-    let port = 20_000 + std::process::id() % 20_000;
+    // Theirs do not tell where they listen, if that is the system's choice.
+    let ports = [free_port(), free_port()];
     let servers = [
-        ("nbdkit", format!("-f -i 127.0.0.1 -p {port} memory 16M"), ""),
-        ("qemu-nbd", format!("-t -b 127.0.0.1 -p {} -x disk -f raw disk.img", port + 1), "disk"),
+        ("nbdkit", format!("-f -i 127.0.0.1 -p {} memory 16M", ports[0]), ""),
+        ("qemu-nbd", format!("-t -b 127.0.0.1 -p {} -x disk -f raw disk.img", ports[1]), "disk"),
     ];
-    for (at, (program, args, export)) in servers.iter().enumerate() {
+    for (port, (program, args, export)) in ports.iter().zip(&servers) {
         let Some(program_path) = require(program) else { continue };
         let mut command = Command::new(program_path);
         let command = command.args(args.split_whitespace()).current_dir(folder.path());
         let mut running = Running::start(command);
-        let address = format!("127.0.0.1:{}", port as usize + at);
+        let address = format!("127.0.0.1:{port}");
         running.await_that(LIMIT, |_| std::net::TcpStream::connect(&address).ok());
         drive(program, &format!("nbd://{address}/{export}"));
     }

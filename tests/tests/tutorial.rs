@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, run};
+use drumfire_tests::{Drumfire, Folder, free_port, run};
 
 const LIMIT: Duration = Duration::from_secs(600);
 const PAGE: &str = include_str!("../../docs/tutorial.md");
@@ -14,8 +14,8 @@ fn every_block_of_the_tutorial_runs() {
     let folder = Folder::new();
     let blocks = PAGE.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     // Its port may be in use here.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let script: String = blocks.map(|block| block.replace("3299", &port.to_string())).collect();
+    let port = free_port().to_string();
+    let script: String = blocks.map(|block| block.replace("3299", &port)).collect();
     assert!(script.lines().count() > 15, "{script}");
     // Found by its name, so that what the shell ends is the program itself.
     let place = drumfire.path().parent().unwrap().display().to_string();

@@ -4,6 +4,7 @@
 //! be found; `--rig` for situations instead of worlds, `--array` for stories of arrays. The
 //! simulator is the package `drumfire-sim`.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -30,11 +31,12 @@ pub fn main(args: &[String]) -> Result<bool> {
         );
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    Ok(run(&args, LONG)?.success())
+    Ok(run(None, &args, LONG)?.success())
 }
 
-/// Worlds, situations and stories of many seeds hold, and each planted mistake is found.
-pub fn test() -> Result<Tally> {
+/// Worlds, situations and stories of many seeds hold, and each planted mistake is found. By this
+/// simulator, or by one that is built first.
+pub fn test(simulator: Option<&Path>) -> Result<Tally> {
     let mut tally = Tally::default();
     let many = &["--seeds", SEEDS][..];
     let plants = &["--plants", "--seeds", PLANT_SEEDS][..];
@@ -49,7 +51,7 @@ pub fn test() -> Result<Tally> {
         &array(&["--short"]),
     ];
     for args in jobs {
-        let outcome = run(args, LIMIT)?;
+        let outcome = run(simulator, args, LIMIT)?;
         match outcome.success() {
             true => tally.passed += 1,
             false => tally.failed.push(format!("sim {}: {}", args.join(" "), outcome.ending())),
@@ -58,9 +60,11 @@ pub fn test() -> Result<Tally> {
     Ok(tally)
 }
 
-fn run(args: &[&str], limit: Duration) -> Result<Outcome> {
-    let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "--profile", "sim", "-p", "drumfire-sim", "--"]);
+fn run(simulator: Option<&Path>, args: &[&str], limit: Duration) -> Result<Outcome> {
+    let mut command = Command::new(simulator.unwrap_or(Path::new("cargo")));
+    if simulator.is_none() {
+        command.args(["run", "--quiet", "--profile", "sim", "-p", "drumfire-sim", "--"]);
+    }
     command.args(args).current_dir(crate::root());
     process::run(&mut command, limit, Show::Lines)
 }

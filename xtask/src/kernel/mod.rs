@@ -16,7 +16,7 @@ mod ublk;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -26,6 +26,7 @@ use anyhow::{Context, Result, bail};
 use crate::process::{self, Outcome, Show};
 use crate::say::say;
 use crate::target_folder;
+use crate::test::Build;
 use crate::test::packages::{program, update};
 use crate::test::tally::Tally;
 
@@ -107,8 +108,9 @@ pub fn main(args: &[String]) -> Result<bool> {
         [arg] if arg == "--no-install" => false,
         _ => bail!("kernel knows --no-install, not `{}`", args.join(" ")),
     };
-    let built = crate::test::build()?;
-    let tally = if built.failed.is_empty() { test(install)? } else { built };
+    let release = Build::Release;
+    let built = crate::test::build(release)?;
+    let tally = if built.failed.is_empty() { test(install, &release.drumfire())? } else { built };
     for (name, reason) in &tally.skipped {
         say!("skipped: {name}: {reason}");
     }
@@ -118,9 +120,9 @@ pub fn main(args: &[String]) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// Runs the guest against the release build. What it cannot have is a skip of all its checks.
-pub fn test(install: bool) -> Result<Tally> {
-    match provide(install) {
+/// Runs the guests against this build. What they cannot have is a skip of all their checks.
+pub fn test(install: bool, drumfire: &Path) -> Result<Tally> {
+    match provide(install, drumfire) {
         Ok(guest) => {
             let outcome = run(&guest)?;
             let mut tally = judge(&outcome, names());
@@ -154,6 +156,8 @@ fn show_end(tally: &Tally, outcome: &Outcome) {
 
 /// What the guest is started from.
 struct Guest {
+    /// Our program, here and there.
+    drumfire: PathBuf,
     /// Of this machine, as our own program is.
     fio: Option<PathBuf>,
     qemu: PathBuf,
@@ -166,7 +170,7 @@ struct Guest {
 struct Missing(String);
 
 /// Brings together what the guest is started from, from what an earlier run kept where it can.
-fn provide(install: bool) -> Result<Guest, Missing> {
+fn provide(install: bool, drumfire: &Path) -> Result<Guest, Missing> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Missing("the guest is made of packages for x86-64 only".to_owned()));
     }
@@ -174,7 +178,7 @@ fn provide(install: bool) -> Result<Guest, Missing> {
     let folder = target_folder().join("kernel");
     let fio = program("fio", "fio", install).ok();
     let (kernel, initramfs) = (folder.join("vmlinuz"), folder.join("initramfs.cpio"));
-    let guest = Guest { fio, qemu, kernel, initramfs };
+    let guest = Guest { drumfire: drumfire.to_owned(), fio, qemu, kernel, initramfs };
     // Written last: what an interrupted run left behind is not taken for whole.
     let (stamp, recipe) = (folder.join("recipe"), initramfs::recipe());
     if fs::read_to_string(&stamp).is_ok_and(|kept| kept == recipe) {
@@ -211,7 +215,7 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Starts the target, then the guest, and waits for the guest's end.
 fn run(guest: &Guest) -> Result<Outcome> {
-    let target = Target::start()?;
+    let target = Target::start(&guest.drumfire)?;
     let disk = polled::disk(&guest.initramfs.with_file_name("nvme.img"))?;
     boot(guest, &target, fs::read(&guest.initramfs)?, SCRIPT, &disk)
 }
@@ -227,8 +231,7 @@ fn boot(
     // Read behind the other archive, and so laid over it.
     let mut over = cpio::Archive::default();
     over.file("init", script.as_bytes());
-    let ours = target_folder().join("release/drumfire");
-    polled::add_programs(&mut over, std::iter::once(&ours).chain(&guest.fio))?;
+    polled::add_programs(&mut over, std::iter::once(&guest.drumfire).chain(&guest.fio))?;
     archive.extend(over.finish());
     let initramfs = guest.initramfs.with_file_name("initramfs-run.cpio");
     fs::write(&initramfs, archive)?;
@@ -263,8 +266,8 @@ struct Target {
 }
 
 impl Target {
-    fn start() -> Result<Target> {
-        let mut command = Command::new(target_folder().join("release/drumfire"));
+    fn start(drumfire: &Path) -> Result<Target> {
+        let mut command = Command::new(drumfire);
         command.args(["serve", "--iscsi", "127.0.0.1:0", "--nvme-tcp", "127.0.0.1:0"]);
         command.args(["--volume", "disk=ram:64m"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());

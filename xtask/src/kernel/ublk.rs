@@ -27,7 +27,7 @@ pub fn names() -> impl Iterator<Item = String> {
     made.filter_map(|rest| rest.split(' ').next()).map(str::to_owned)
 }
 
-/// Runs the guest against the release build. A kernel that cannot be had is a skip of all its
+/// Runs the guest against the first one's build. A kernel that cannot be had is a skip of all its
 /// checks.
 pub fn test(first: &Guest) -> Result<Tally> {
     let (kernel, modules) = match provide(first) {
@@ -39,9 +39,14 @@ pub fn test(first: &Guest) -> Result<Tally> {
             return Ok(tally);
         }
     };
-    let target = Target::start()?;
-    let guest =
-        Guest { fio: None, qemu: first.qemu.clone(), kernel, initramfs: first.initramfs.clone() };
+    let target = Target::start(&first.drumfire)?;
+    let guest = Guest {
+        drumfire: first.drumfire.clone(),
+        fio: None,
+        qemu: first.qemu.clone(),
+        kernel,
+        initramfs: first.initramfs.clone(),
+    };
     let mut archive = fs::read(&first.initramfs)?;
     archive.extend(fs::read(modules)?);
     let outcome = boot(&guest, &target, archive, &script(), &[])?;

@@ -12,7 +12,7 @@ pub mod packages;
 mod system;
 pub mod tally;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Outcome, Show};
 use crate::say::{self, say};
+use crate::target_folder;
 use crate::{kernel, miri, sim};
 use binaries::Binary;
 use tally::Tally;
@@ -35,11 +36,36 @@ const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// How much what computes stands back behind what waits: a tenth of a processor that both want.
 const STAND_BACK: i32 = 10;
 
+/// Which build of the binary system tests and guests drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Build {
+    /// The one that users get. Its link takes minutes, on one processor.
+    Release,
+    /// One that asserts as a debug build does, optimized crate by crate: the one of simulations.
+    Checked,
+}
+
+impl Build {
+    /// Where cargo puts it.
+    fn folder(self) -> PathBuf {
+        target_folder().join(match self {
+            Build::Release => "release",
+            Build::Checked => "sim",
+        })
+    }
+
+    /// The binary.
+    pub fn drumfire(self) -> PathBuf {
+        self.folder().join("drumfire")
+    }
+}
+
 struct Options {
     fuzz_seconds: u64,
     install: bool,
     changed: bool,
     lint: bool,
+    build: Build,
 }
 
 /// What a step gave.
@@ -63,53 +89,72 @@ fn changed() -> Result<Vec<Step>> {
     Ok(vec![step("unit", || changed.unit()), step("system", || changed.system())])
 }
 
-/// The release build, and then the system tests; beside them what computes, and the guests.
+/// The binary, and then the system tests; beside them what computes, and the guests.
 fn all(options: &Options) -> Vec<Step> {
     let mut steps = vec![step("programs", || packages::provide(options.install))];
     let (tests, made) = mpsc::channel();
     let (binary, for_guests) = mpsc::channel();
+    let (worlds, for_worlds) = mpsc::channel();
+    let drumfire = &options.build.drumfire();
     let (waiting, beside, guests, tests) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| beside(options, &tests));
-        let guests = scope.spawn(move || {
-            stand_back();
-            // Nobody tells it when the build panicked.
-            let built = for_guests.recv().unwrap_or(false);
-            step("kernel", || if built { kernel::test(options.install) } else { Ok(no_binary()) })
-        });
-        let build = step("build", build);
+        let beside = scope.spawn(move || beside(options, &tests, &for_worlds));
+        let guests = scope.spawn(move || guests(options, drumfire, &for_guests));
+        let build = step("build", || build(options.build));
         let built = build.tally.failed.is_empty();
-        // The guests may have panicked.
-        let _ = binary.send(built);
+        // Who waits for it may have panicked.
+        let _ = (binary.send(built), worlds.send(built));
         let all = made.recv().unwrap_or_default();
-        let system = step("system", || Ok(if built { system::beside(&all) } else { no_binary() }));
+        let test = || if built { system::beside(&all, drumfire) } else { no_binary() };
+        let system = step("system", || Ok(test()));
         let ended = "a step reports its errors";
         (vec![build, system], beside.join().expect(ended), guests.join().expect(ended), all)
     });
+    let built = waiting[0].tally.failed.is_empty();
     steps.extend(waiting);
     steps.extend(beside);
     steps.push(guests);
-    let built = steps.iter().all(|step| step.name != "build" || step.tally.failed.is_empty());
-    steps.push(step("quiet", || Ok(if built { system::quiet(&tests) } else { no_binary() })));
+    let test = || if built { system::quiet(&tests, drumfire) } else { no_binary() };
+    steps.push(step("quiet", || Ok(test())));
     steps
 }
 
+/// The guests, once there is what they use.
+fn guests(options: &Options, drumfire: &Path, built: &mpsc::Receiver<bool>) -> Step {
+    stand_back();
+    // Nobody tells when the build panicked.
+    let built = built.recv().unwrap_or(false);
+    let test = || if built { kernel::test(options.install, drumfire) } else { Ok(no_binary()) };
+    step("kernel", test)
+}
+
 /// What computes, one step after the other. Hands over the programs of tests when they are built.
-fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step> {
+fn beside(
+    options: &Options,
+    tests: &mpsc::Sender<Arc<Vec<Binary>>>,
+    built: &mpsc::Receiver<bool>,
+) -> Vec<Step> {
     stand_back();
     let mut all = Arc::default();
-    let built = step("tests", || {
+    let made = step("tests", || {
         all = Arc::new(binaries::build()?);
         Ok(Tally::default())
     });
     // Who would run the system tests may have panicked.
     let _ = tests.send(Arc::clone(&all));
-    let mut steps = vec![built, step("unit", || unit(&all))];
+    let mut steps = vec![made, step("unit", || unit(&all))];
     if options.lint {
         steps.push(step("lint", lint));
     }
     steps.push(step("miri", miri::test));
-    steps.push(step("sim", sim::test));
     steps.push(step("fuzz", || fuzz::smoke(options.fuzz_seconds)));
+    let worlds = || match options.build {
+        Build::Release => sim::test(None),
+        Build::Checked if built.recv().unwrap_or(false) => {
+            sim::test(Some(&options.build.folder().join("drumfire-sim")))
+        }
+        Build::Checked => Ok(no_binary()),
+    };
+    steps.push(step("sim", worlds));
     steps
 }
 
@@ -132,7 +177,13 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<Tally>) -> Step {
 }
 
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { fuzz_seconds: 10, install: true, changed: false, lint: false };
+    let mut options = Options {
+        fuzz_seconds: 10,
+        install: true,
+        changed: false,
+        lint: false,
+        build: Build::Release,
+    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -143,17 +194,23 @@ fn parse(args: &[String]) -> Result<Options> {
             "--no-install" => options.install = false,
             "--changed" => options.changed = true,
             "--lint" => options.lint = true,
-            arg => {
-                bail!("test knows --changed, --fuzz-seconds, --lint and --no-install, not `{arg}`")
-            }
+            "--checked" => options.build = Build::Checked,
+            arg => bail!(
+                "test knows --changed, --checked, --fuzz-seconds, --lint and --no-install, \
+                 not `{arg}`"
+            ),
         }
     }
     Ok(options)
 }
 
-/// System tests drive the binary that users get, not a debug build of it.
-pub fn build() -> Result<Tally> {
-    let outcome = cargo(&["build", "--release", "-p", "drumfire"], &[], BUILD_LIMIT)?;
+/// The binary, of a checked build with the simulator: together they are of the same crates.
+pub fn build(build: Build) -> Result<Tally> {
+    let args: &[&str] = match build {
+        Build::Release => &["build", "--release", "-p", "drumfire"],
+        Build::Checked => &["build", "--profile", "sim", "-p", "drumfire", "-p", "drumfire-sim"],
+    };
+    let outcome = cargo(args, &[], BUILD_LIMIT)?;
     Ok(if outcome.success() {
         Tally::default()
     } else {
@@ -220,13 +277,17 @@ mod unit {
     fn options_have_defaults_and_are_checked() {
         let parse = |args: &[&str]| {
             parse(&args.iter().map(ToString::to_string).collect::<Vec<_>>())
-                .map(|it| (it.fuzz_seconds, it.install, it.changed, it.lint))
+                .map(|it| (it.fuzz_seconds, it.install, it.changed, it.lint, it.build))
                 .map_err(|error| error.to_string())
         };
-        assert_eq!(parse(&[]), Ok((10, true, false, false)));
-        assert_eq!(parse(&["--fuzz-seconds", "60", "--no-install"]), Ok((60, false, false, false)));
-        assert_eq!(parse(&["--changed"]), Ok((10, true, true, false)));
-        assert_eq!(parse(&["--lint"]), Ok((10, true, false, true)));
+        assert_eq!(parse(&[]), Ok((10, true, false, false, Build::Release)));
+        assert_eq!(
+            parse(&["--fuzz-seconds", "60", "--no-install"]),
+            Ok((60, false, false, false, Build::Release))
+        );
+        assert_eq!(parse(&["--changed"]), Ok((10, true, true, false, Build::Release)));
+        let both = parse(&["--lint", "--checked"]);
+        assert_eq!(both, Ok((10, true, false, true, Build::Checked)));
         assert!(parse(&["--fuzz-seconds"]).is_err() && parse(&["--all"]).is_err());
     }
 

@@ -1,7 +1,7 @@
 //! System tests: the real binary beside real clients, several files at a time, and at last, one by
 //! one, those that need a quiet host.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::binaries::{self, Binary};
 use super::packages;
@@ -35,16 +35,16 @@ const LONG: [&str; 14] = [
 
 /// Those that do not mind others, so many more at a time than there are processors: they wait half
 /// of their time.
-pub fn beside(all: &[Binary]) -> Tally {
+pub fn beside(all: &[Binary], drumfire: &Path) -> Tally {
     let (_, mut mine) = split(all);
     mine.sort_by_key(|binary| LONG.iter().position(|name| *name == binary.name).unwrap_or(99));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    run(&mine, cores + 1, "system")
+    run(&mine, drumfire, cores + 1, "system")
 }
 
 /// Those that want the host for themselves.
-pub fn quiet(all: &[Binary]) -> Tally {
-    run(&split(all).0, 1, "quiet")
+pub fn quiet(all: &[Binary], drumfire: &Path) -> Tally {
+    run(&split(all).0, drumfire, 1, "quiet")
 }
 
 /// The files that need quiet, and the others.
@@ -53,12 +53,12 @@ fn split(all: &[Binary]) -> (Vec<&Binary>, Vec<&Binary>) {
     system.partition(|binary| QUIET.contains(&binary.name.as_str()))
 }
 
-fn run(binaries: &[&Binary], width: usize, name: &str) -> Tally {
+fn run(binaries: &[&Binary], drumfire: &Path, width: usize, name: &str) -> Tally {
     let record = target_folder().join(format!("test-record-{name}.tsv"));
     // What stands in it is from an earlier run.
     let _ = std::fs::remove_file(&record);
     let mut variables = packages::variables();
-    variables.push(("DRUMFIRE_BIN", target_folder().join("release/drumfire")));
+    variables.push(("DRUMFIRE_BIN", drumfire.to_owned()));
     variables.push(("DRUMFIRE_TEST_RECORD", PathBuf::from(&record)));
     let mut tally = binaries::run(binaries, width, &variables);
     tally.add_record(&std::fs::read_to_string(&record).unwrap_or_default());
