@@ -14,6 +14,9 @@ use crate::{Patience, skip};
 /// Time-out of a dead program's pipes.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long is waited for what a program wrote and nobody has read, once it ended.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(10);
+
 /// A program that ended by itself.
 #[derive(Debug)]
 pub struct Finished {
@@ -148,13 +151,15 @@ impl Running {
         mut ready: impl FnMut(&Running) -> Option<T>,
     ) -> T {
         let mut patience = Patience::new(limit);
+        let mut last_words = Patience::new(LAST_WORDS);
         loop {
-            // Before `ready`: what it did before its end is visible then.
+            // Asked first: what was read by its end is there afterwards.
             let alive = self.alive();
+            let read = [&self.stdout, &self.stderr].iter().all(|pipe| pipe.reader.is_finished());
             if let Some(found) = ready(self) {
                 return found;
             }
-            let waits = alive && patience.wait();
+            let waits = if alive { patience.wait() } else { !read && last_words.wait() };
             assert!(waits, "{} did not come to what is awaited: {self:?}", self.name);
         }
     }

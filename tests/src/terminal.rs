@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::Patience;
-use crate::program::leashed;
+use crate::program::{LAST_WORDS, leashed};
 
 /// Polling interval for a close.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -130,9 +130,12 @@ impl OnTerminal {
     /// Waits until `ready`. Fails the test after `limit`, or when the program ended before.
     pub fn await_that(&mut self, limit: Duration, ready: impl Fn(&OnTerminal) -> bool) {
         let mut patience = Patience::new(limit);
+        // What it wrote before its end may not be read yet.
+        let mut last_words = Patience::new(LAST_WORDS);
         while !ready(self) {
             let ended = self.child.try_wait().expect("it is our child");
-            assert!(ended.is_none() && patience.wait(), "{ended:?}: {}", self.seen());
+            let waits = if ended.is_none() { patience.wait() } else { last_words.wait() };
+            assert!(waits, "{ended:?}: {}", self.seen());
         }
     }
 
