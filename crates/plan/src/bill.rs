@@ -1,8 +1,8 @@
-//! Bills of material: which parts make a system, and what it is asked to do.
+//! Bills of material: the parts of a system, and its workload.
 //!
-//! A bill is a TOML file or a few flags. It may bring figures of its own, for a part that the
-//! catalogue knows or one that it does not, under the same rules: unit, kind, source. What cannot
-//! be built is refused with its line: more cards than slots, more drives than ports.
+//! A bill is a TOML file or a few flags. It may add parts and figures of its own, under the rules
+//! of the catalogue: unit, kind, source. A bill that cannot be built is refused with its line: more
+//! cards than slots, more drives than ports.
 
 mod check;
 mod read;

@@ -1,8 +1,8 @@
-//! How sure a prediction is: the figures' intervals, drawn many times.
+//! How certain a prediction is: draws of the figures from their intervals.
 //!
-//! A Latin hypercube (McKay, Beckman and Conover 1979): the interval of each figure is cut into as
-//! many slices as there are draws, and each slice is used once, in an order of its own. Within an
-//! interval every value is as likely; nobody publishes more than the ends.
+//! The draws are a Latin hypercube (McKay, Beckman and Conover 1979): the interval of each figure
+//! is cut into as many slices as there are draws, and each slice is used once, in random order.
+//! Values are uniform within an interval, since sources publish no more than its ends.
 
 use std::collections::BTreeMap;
 

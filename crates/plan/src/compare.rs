@@ -1,8 +1,8 @@
-//! Alternatives beside each other: as they are, for the same money, or for the same I/Os.
+//! Systems side by side: as they are, for equal money, or for equal I/Os.
 //!
-//! What is bought is whole systems, each as its bill has it and with its share of the work; nobody
-//! sells half a server, and what stands side by side does not queue at each other. A price that
-//! lacks a part is a lower bound, and so is never ranked before one that is known.
+//! A system is bought whole, as its bill says, and carries its share of the load; systems side by
+//! side share no queue. A price that lacks a part is a lower bound, and never ranks before a known
+//! one.
 
 use serde::Serialize;
 

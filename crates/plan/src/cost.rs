@@ -1,5 +1,5 @@
-//! What a bill costs: money, watts, rack units. A total is a total only if every part is known;
-//! otherwise what is known is a lower bound, and the parts that are not are named.
+//! Cost of a bill: money, power, rack units. A sum with unknown parts is a lower bound, and names
+//! these parts.
 
 use serde::{Serialize, Serializer};
 

@@ -1,8 +1,8 @@
-//! Predict: what a system of parts will do, and whether a claim can be true.
+//! Predicts the performance of a storage system from its parts, and audits performance claims.
 //!
-//! The crate `catalogue` holds figures, each with its source. An [`audit`] holds a claim against
-//! the laws that need no model. Everything that queues is solved by `model`; what stands here turns
-//! parts into stations and answers into words, and does no queueing arithmetic of its own.
+//! The crate `catalogue` holds the figures of parts, each with its source. [`audit`] checks a claim
+//! with laws that need no queueing model. `model` solves the queueing networks; this crate turns a
+//! bill of material into a network, and its solution into IOPS, latencies and words.
 
 #![forbid(unsafe_code)]
 

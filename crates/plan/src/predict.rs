@@ -1,4 +1,4 @@
-//! What a system will do: rates, latency, who is busy, who limits, and why.
+//! Predicts a system: IOPS, bandwidth, latency, utilisation, and the limiting resource.
 
 use model::{Caveat, Class, Method, Solution, solve};
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! From a goal to bills: how many of each drive it takes, what fits, and which bills nobody beats.
+//! From a goal to bills: how many of each drive it takes, what fits, and which bills are Pareto-
+//! optimal.
 
 use std::sync::{Mutex, PoisonError};
 

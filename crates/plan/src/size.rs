@@ -1,8 +1,9 @@
-//! What it takes: hosts and drives for a rate, a response time and a space, also in some years,
-//! also while something is broken.
+//! Sizing: hosts and drives for a rate, a response time and a capacity, with growth over years and
+//! with failed drives or hosts.
 //!
-//! Hosts are alike. For each kind of drive the fewest hosts that can do it are looked for, and then
-//! the fewest drives in each. Everything is asked of the prediction; nothing here knows queues.
+//! All hosts are equal. For each drive the search takes the fewest hosts that reach the goal, and
+//! then the fewest drives in each. Every candidate is predicted; this module does no queueing
+//! arithmetic.
 
 use serde::Serialize;
 

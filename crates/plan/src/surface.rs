@@ -1,10 +1,10 @@
-//! Many draws for the price of a few: a surface through some exact answers.
+//! Many draws at the price of a few: a response surface through exact solutions.
 //!
-//! A search asks a hundred bills how sure they are. Solving each 10,000 times takes minutes, and
-//! the figures' intervals are narrow: there the logarithm of the rate is nearly a polynomial of
-//! second degree in the logarithms of the figures. So some draws are solved, the polynomial goes
-//! through them by least squares, and the others are read off it. How far it is off is measured on
-//! draws that it has not seen, and told; where that is too much, all that is told is solved.
+//! A search draws the figures of a hundred bills. To solve each of them 10,000 times would take
+//! minutes. The intervals of figures are narrow, so the logarithm of the rate is close to a
+//! polynomial of second degree in the figures. Some draws are solved, least squares fits the
+//! polynomial, and the other draws are read off it. Its error is measured on draws that it was not
+//! fitted to. If that is too large, all draws are solved.
 
 use block::Rng;
 use model::Method;

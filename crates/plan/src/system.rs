@@ -1,18 +1,20 @@
-//! A bill becomes a network: each part that I/Os queue at is a station.
+//! A bill becomes a queueing network: each part that I/Os queue at is a station.
 //!
-//! | part | station | work of one I/O |
+//! | part | station | service time of one I/O |
 //! |---|---|---|
 //! | drive, rated | one server | 1 / rating, or size / bandwidth if that is longer |
+//! | disk, rated | one server | 1 / rating and the rest of its bytes, or bytes alone in sequence |
 //! | drive, by channels | a server for each channel, one at random | its latency |
 //! | adapter | one server | 1 / rating, or size / bandwidth |
 //! | slot of PCI Express | one server | packets of the busier direction |
 //! | network port | one server | bytes on the wire of the busier direction |
+//! | network of a host | a server for each port | the same, with the copies of writes |
 //! | port engines | all together, as a network of their own | engine time, then the fabric |
 //! | fabric of the server | one server | size / bandwidth |
 //! | processor | a server for each core | core time |
 //!
-//! Times are taken as exponential, so that the means have a theory. The arithmetic of queues is
-//! `model`'s; here is only what a part needs for an I/O, and which figures say so.
+//! Service times are exponential, so that mean values have a theory. `model` does the queueing;
+//! this module knows what a part takes for an I/O, and which figures say so.
 
 use std::collections::BTreeMap;
 
@@ -94,20 +96,20 @@ pub struct Resource {
     pub level: Level,
     /// How it is known what it does: the kind of the figure that decides.
     pub kind: Kind,
-    /// How its use is told.
+    /// How its utilisation is found.
     pub load: Load,
 }
 
-/// How the use of a resource is told.
+/// How the utilisation of a resource is found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
-    /// By these stations: the busiest of them.
+    /// The busiest of these stations.
     Stations(Vec<StationId>),
-    /// By I/Os per second, each of which takes this much of it, in seconds.
+    /// IOPS times this, in seconds.
     PerIo(f64),
 }
 
-/// A change to a bill's figures, for what-ifs and for chance.
+/// Changes to a bill's figures, for what-ifs and draws.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tweak {
     /// Values to use in place of the figures': by part and quantity.
@@ -116,7 +118,7 @@ pub struct Tweak {
     pub up_to: Option<Level>,
     /// A level of which everything is faster by this factor.
     pub faster: Option<(Level, f64)>,
-    /// What one read, or one write, of the mix takes, in place of the mean of both.
+    /// Reads alone, or writes alone, in place of their mix.
     pub only: Option<Op>,
 }
 
@@ -125,11 +127,11 @@ pub struct Tweak {
 pub struct System {
     /// What is solved.
     pub network: Network,
-    /// What the stations stand for.
+    /// What the stations are.
     pub resources: Vec<Resource>,
-    /// What it was made of.
+    /// The figures that it uses.
     pub inputs: Vec<Input>,
-    /// What was left out or taken for granted, in words.
+    /// Assumptions and omissions, in words.
     pub remarks: Vec<String>,
 }
 
@@ -189,7 +191,7 @@ impl System {
         if let Some(seconds) = bill.rebuild_s() {
             let share = bill.setup.rebuild * 100.0;
             builder.remark(&format!(
-                "a failed drive is made again in {:.1} h, with {share} % of the time of each drive",
+                "a rebuild takes {:.1} h with {share} % of the time of each drive",
                 seconds / 3600.0
             ));
         }
@@ -208,7 +210,7 @@ struct Builder<'a> {
     remarks: Vec<String>,
     /// Ports of their own groups that lead to the drives of the others.
     front: Option<Stop>,
-    /// Drives still to come that take no I/O: spares, and those that have failed.
+    /// Drives that take no I/O and are not placed yet: spares and failed ones.
     idle: u32,
 }
 
@@ -225,7 +227,7 @@ impl<'a> Builder<'a> {
         &self.bill.catalogue.parts[id]
     }
 
-    /// A figure, changed as the tweak says, and remembered.
+    /// A figure, changed as the tweak says, and recorded.
     fn figure(&mut self, part: &Part, quantity: &'static str) -> Option<f64> {
         let known = part.known(quantity)?;
         let key = (part.id.clone(), quantity);
@@ -236,7 +238,7 @@ impl<'a> Builder<'a> {
         Some(value)
     }
 
-    /// A figure that nobody published, supposed from parts of its kind and remembered.
+    /// A figure that no source gives, assumed from similar parts and recorded.
     fn supposed(&mut self, part: &Part, quantity: &'static str, known: Known) -> f64 {
         let key = (part.id.clone(), quantity);
         let value = self.tweak.values.get(&key).copied().unwrap_or(known.value);
@@ -256,7 +258,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The kind of the figures that decide what a resource does; arithmetic if there are none.
+    /// The least certain kind of the figures that a resource depends on; `derived` without any.
     fn kind(&self, from: &[(&str, &[&str])]) -> Kind {
         let decides = |input: &&Input| {
             let of = |(part, names): &(&str, &[&str])| {
@@ -289,8 +291,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Share of the bytes that go the way of the busier direction: reads go one way, writes the
-    /// other, at the same time.
+    /// Share of the bytes in the busier direction: links are full duplex, and reads and writes go
+    /// opposite ways.
     fn one_way(&self) -> f64 {
         let reads = self.bill.work.read_share;
         match self.tweak.only {
@@ -310,13 +312,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `from` are the parts whose figures, of these quantities, say what the resource does.
+    /// `from` names the parts and quantities that the resource depends on.
     fn resource(&mut self, name: String, level: Level, from: &[(&str, &[&str])], load: Load) {
         let kind = self.kind(from);
         self.resources.push(Resource { name, level, kind, load });
     }
 
-    /// A class with nowhere to go would be infinitely fast: it is given a nanosecond.
+    /// A class without a station would be infinitely fast: it gets a delay of a nanosecond.
     fn add(&mut self, class: Class) {
         if !class.route.is_empty() {
             self.network.add_class(class);

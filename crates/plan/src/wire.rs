@@ -1,7 +1,8 @@
-//! What wires carry: codes, frames and headers of PCI Express, Ethernet, Fibre Channel, SATA, SAS.
+//! Overheads of links: line codes, frames and headers of PCI Express, Ethernet, Fibre Channel, SATA
+//! and SAS.
 //!
-//! Each function says what is left of a line rate for the bytes that somebody asked for. They are
-//! arithmetic of the standards; nothing is fitted.
+//! Each function says how many bytes a transfer takes on the wire. This is arithmetic of the
+//! standards; nothing is fitted.
 
 use catalogue::Part;
 

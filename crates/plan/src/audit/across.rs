@@ -1,4 +1,4 @@
-//! Claims against claims: the same figure said twice, and shares of the same best.
+//! Claims checked against each other: a figure given twice, and shares of the same total.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What parts and wires can do, at the most that any source allows.
+//! Limits of parts and links: the highest that any source allows.
 
 use super::{Finding, Outcome, finding, holds_if, per_second, round};
 use crate::claim::Claim;

@@ -1,4 +1,4 @@
-//! Amounts whose unit is missing, or is one that their kind of thing is never measured in.
+//! Amounts without a unit, or with a unit that does not fit.
 
 use super::{Finding, Outcome, finding, meet, per_second};
 use crate::claim::{Claim, bytes_of, day, suits};

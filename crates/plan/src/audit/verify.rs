@@ -1,4 +1,4 @@
-//! The audit audited: claims of which it is known whether they can be true.
+//! Tests the audit with claims that are known to be possible or impossible.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What can be built, and what cannot.
+//! Checks whether a bill can be built: slots, lanes, bays, ports, RAID sets, hosts.
 
 use super::{Bill, DEVICES_MAX, Group, Setup, Work};
 

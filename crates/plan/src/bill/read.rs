@@ -1,4 +1,4 @@
-//! Reading bills.
+//! Reads bills of material from TOML.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How a system is put together beyond its parts: hosts, copies, parity, caches, the far side.
+//! What a bill says beyond its parts: hosts, networks, copies, RAID, caches, targets.
 
 use super::Work;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a result says about a drive, in a few numbers.
+//! The measured points of a result, for the fit.
 
 use serde::Serialize;
 use stats::{Class, Origin, RunResult, Verdict};

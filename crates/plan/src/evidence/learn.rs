@@ -1,16 +1,15 @@
-//! What the errors of systems that are alike say of the next answer.
+//! Learns intervals from the errors of similar systems.
 //!
-//! The next question comes from somebody new, so that publishers, not rows, are what is alike: a
-//! publisher's rows share one weight, and one more publisher counts as beyond all others (Lee,
-//! Barber and Willett 2023, "Distribution-free inference with hierarchical data"). A row that was
-//! asked before its answer was seen counts with the error that it had then, for what was learned
-//! from it flatters what it has now.
+//! The next question comes from a new publisher, so publishers are exchangeable, not rows: the rows
+//! of a publisher share one weight, and one more publisher counts as beyond all others (Lee, Barber
+//! and Willett 2023, "Distribution-free inference with hierarchical data"). A row that was asked
+//! blind counts with its error of that day, since the model has learned from it afterwards.
 //!
-//! A kind of system has its own scale, the mean of its publishers' errors; the errors of all kinds,
-//! each in its scale, say together how many scales hold four of five (normalised conformal
-//! prediction: Papadopoulos, Gammerman and Vovk 2008). So a kind of few publishers needs no rank
-//! among them, which would be the last. Its scale leans on those of the others as if these were
-//! some publishers more.
+//! Each kind of system has a scale: the mean error of its publishers. All errors, each divided by
+//! its scale, say how many scales hold four of five results (normalised conformal prediction:
+//! Papadopoulos, Gammerman and Vovk 2008). A kind with few publishers thus needs no rank of its
+//! own, which would be its largest error. The scales of the other kinds count as a few more
+//! publishers.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,10 @@
-//! What strangers measured, and how far the model is from it: where intervals come from.
+//! Published results of others, and how far predictions are off them: the source of intervals.
 //!
-//! `data/evidence.toml` holds published results, each with its source, date and the system that it
-//! is about. A system belongs to a [`Class`] by what limits it. Within a class the errors of the
-//! others say how far the next answer may be off: split conformal prediction (Vovk, Gammerman and
-//! Shafer 2005) over publishers, with the logarithm of published over predicted. When a row is
-//! asked, the document that it stands in is left out whole; and once more, everything by the same
-//! publisher.
+//! `data/evidence.toml` holds published results with source, date and system. The limiting resource
+//! puts a system into a [`Class`]. Within a class, the errors of known results say how far the next
+//! prediction may be off: split conformal prediction (Vovk, Gammerman and Shafer 2005) over
+//! publishers, on the logarithm of published over predicted. To test it, each row is predicted
+//! without its own document, and once more without its publisher.
 
 mod learn;
 mod read;

@@ -1,4 +1,4 @@
-//! The table of published results.
+//! Reads the table of published results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The table asked: each row from the others, and what that comes to.
+//! Tests the table: predicts each row from the others, and sums up the errors.
 
 use serde::Serialize;
 

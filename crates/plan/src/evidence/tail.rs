@@ -1,4 +1,4 @@
-//! How far the 99th percentile is above the mean, from published runs at a steady depth.
+//! Ratio of p99 to the mean in published runs at a steady queue depth.
 
 use serde::Serialize;
 

@@ -338,3 +338,24 @@ fn each_candidate_says_how_sure_its_figures_are() {
         assert!((0.0..=1.0).contains(&sure.reaches), "{candidate:?}");
     }
 }
+
+/// As many drives as the issue of speed asks for, and more: `examples/plan_speed.rs` times them.
+#[test]
+fn more_than_150_drives_are_looked_through() {
+    let mut catalogue = Catalogue::shipped();
+    let drives: Vec<Part> =
+        catalogue.parts.values().filter(|part| part.class == Class::Drive).cloned().collect();
+    for part in &drives {
+        let again = Part { id: format!("{}-again", part.id), aliases: Vec::new(), ..part.clone() };
+        catalogue.parts.insert(again.id.clone(), again);
+    }
+    let mut found = search(&goal(1.0), &catalogue);
+    let looked = found.candidates.len() + found.refused.len();
+    assert_eq!(looked, 2 * drives.len());
+    assert!(looked >= 200 && found.candidates.len() >= 120, "{}", found.candidates.len());
+    draw(&goal(1.0), &catalogue, &mut found, (10, 1));
+    assert!(found.candidates.iter().all(|candidate| candidate.chance.is_some()));
+    // The copy of a drive is as good as the drive.
+    let of = |id: &str| found.candidates.iter().find(|one| one.drive == id).unwrap().drives;
+    assert_eq!(of("x25-m"), of("x25-m-again"));
+}

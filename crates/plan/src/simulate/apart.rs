@@ -1,5 +1,6 @@
-//! What shares no station is simulated by itself, on all cores: hosts, and drives of a profile
-//! without shared stages. Each has its own chance, so that one thread and many give the same bits.
+//! Parts of a system without shared stations are simulated on all cores: hosts, and drives of a
+//! profile without shared stages. Each has its own random streams, so any number of threads gives
+//! the same bits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

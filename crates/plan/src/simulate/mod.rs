@@ -1,7 +1,7 @@
-//! A bill or a profile event by event, under any access specification.
+//! Discrete-event simulation of a bill or a profile, under any access specification.
 //!
-//! `load`'s own workers drive lanes of a [`Machine`] in virtual time. What a bill's parts take for
-//! an I/O comes from [`System`](crate::system::System), for each operation and length by itself.
+//! The workers of `load` drive lanes of a machine of `model` in virtual time. Service times of a
+//! bill's parts come from [`System`](crate::system::System), for each operation and size.
 
 mod apart;
 mod parts;

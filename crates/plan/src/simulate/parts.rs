@@ -1,5 +1,4 @@
-//! A bill for every kind of access: the same stations, and for each operation and length what it
-//! takes there.
+//! A bill for all accesses of a run: the stations, and the route of each operation and size.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What queueing theory says about drives of a profile.
+//! Queueing theory for drives of a profile.
 
 use model::device::Profile;
 use model::{Method, ModelError, Servers, solve};

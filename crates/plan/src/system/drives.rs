@@ -1,4 +1,4 @@
-//! Drives, what they hang on, and the slots that those are in.
+//! Drives, their adapters and their slots as stations.
 
 use model::{Class, Service, Station, StationId, Step, Visit};
 
@@ -169,8 +169,8 @@ impl Builder<'_> {
         Ok(Some(self.server(format!("adapter {index}.{card}"), Level::Adapter, seconds)))
     }
 
-    /// Time of an I/O by what other adapters of its kind do: nobody is infinitely fast. The middle
-    /// of those whose rate is known, and a guess between the slowest and the fastest.
+    /// Service time of an adapter of unknown rate: the median of adapters of its generation, from
+    /// the slowest to the fastest. No adapter is infinitely fast.
     fn adapter_like(&mut self, adapter: &Part) -> Option<f64> {
         let generation = adapter.value("generation");
         let parts = self.bill.catalogue.parts.values();
@@ -190,8 +190,8 @@ impl Builder<'_> {
         let source = "the adapters of its kind in the catalogue".to_owned();
         let known = Known { value, low, high, kind: Kind::Guess, source };
         self.remark(&format!(
-            "{}: no rate is known; taken as others of its kind, {} to {} IOPS: measure it, or give \
-             its rate in a [[figure]]",
+            "{}: rate unknown; assumed as of similar adapters, {} to {} IOPS: measure it, or give \
+             it in a [[figure]]",
             adapter.id,
             block::Rate(low),
             block::Rate(high)
@@ -199,14 +199,14 @@ impl Builder<'_> {
         Some(1.0 / self.supposed(adapter, "iops", known))
     }
 
-    /// Time of an I/O by the rating of an adapter, and by its bandwidth.
+    /// Service times of an adapter, by its rated IOPS and by its bandwidth.
     fn adapter_times(&mut self, adapter: &Part) -> (Option<f64>, Option<f64>) {
         let size = self.bill.work.size_bytes;
         let by_rate = self.figure(adapter, "iops").map(|iops| 1.0 / iops);
         (by_rate, self.figure(adapter, "bandwidth").map(|bandwidth| size / bandwidth))
     }
 
-    /// What of a drive in a slot of its own a long I/O does not wait for, as it flows through both.
+    /// Long I/Os flow through drive and slot at once: the shorter of both times is hidden.
     fn hidden(&self, group: &Group, drive: &Part, medium: &Medium) -> Option<Hidden> {
         let flows = group.adapter.is_none() && group.view == View::Rated;
         if !flows || self.bill.work.size_bytes < LONG || !self.wanted(Level::Slot) {
@@ -253,7 +253,7 @@ impl Builder<'_> {
         slot.read_bytes(self.bill.work.size_bytes) * self.one_way() / slot.packet_bytes_per_s()
     }
 
-    /// What the medium of a drive needs for an I/O.
+    /// Service time of a drive for an I/O.
     fn medium(&mut self, group: &Group, drive: &Part) -> Result<Medium, PlanError> {
         let devices = f64::from(group.devices());
         match group.view {
@@ -308,8 +308,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Time of an I/O on an idle drive. What nobody published is not zero: then it is what drives
-    /// of its kind take.
+    /// Latency of an I/O on an idle drive. If unknown, it is that of similar drives, never zero.
     fn idle(&mut self, group: &Group, drive: &Part, rated: f64) -> Result<f64, PlanError> {
         let (reads, writes) = self.shares();
         // Where many wait at the rating, what a lone one takes changes nothing.
@@ -336,8 +335,8 @@ impl Builder<'_> {
         Ok(reads * read + writes * (before + write))
     }
 
-    /// The delay beside the one server that a rated drive is. Reads go to banks by chance, so that
-    /// the rating is not reached before most banks are busy; writes are taken in by a buffer.
+    /// The delay beside the single server of a rated drive. Random reads hit dies at random, so a
+    /// drive reaches its rating only when most dies are busy; writes go to a buffer.
     fn beside(&self, seconds: f64, idle: f64) -> f64 {
         let depth = self.bill.work.outstanding;
         let least = (idle - seconds).max(0.0);
@@ -351,7 +350,7 @@ impl Builder<'_> {
         least.max(model::laws::delay_s(seconds, depth, rate))
     }
 
-    /// The middle of what drives with the same interface, and rated like it, are known to take.
+    /// Median latency of drives with the same interface and similar ratings.
     fn latency_like(&mut self, drive: &Part, quantity: &'static str) -> f64 {
         let rating = drive.value("read_iops");
         let old = |part: &Part| part.value("generation").map(|generation| generation < 4.0);
@@ -382,8 +381,8 @@ impl Builder<'_> {
         };
         let (Some(low), Some(high)) = (times.first().copied(), times.last().copied()) else {
             self.remark(&format!(
-                "{}: {quantity} is not known, nor of others like it: taken as 1 / rating, which \
-                 is too quick at low depth",
+                "{}: {quantity} unknown, for similar drives too: assumed 1 / rating, which is too \
+                 fast at low queue depth",
                 drive.id
             ));
             return 0.0;
@@ -391,8 +390,8 @@ impl Builder<'_> {
         let value = times[times.len() / 2];
         let source = format!("drives with {} in the catalogue", drive.interface);
         self.remark(&format!(
-            "{}: {quantity} is not known; taken as {:.0} us, as of drives with {} that are \
-             rated alike",
+            "{}: {quantity} unknown; assumed {:.0} us, the median of {} drives with similar \
+             ratings",
             drive.id,
             value * 1e6,
             drive.interface
@@ -401,7 +400,7 @@ impl Builder<'_> {
     }
 }
 
-/// What a long I/O does not wait for.
+/// The stage that a long I/O does not wait for.
 #[derive(Clone, Copy)]
 enum Hidden {
     /// The medium.

@@ -1,4 +1,4 @@
-//! What the host brings: cores, and what all its slots share.
+//! The host as stations: cores, and the fabric that all slots share.
 
 use model::{Station, StationId};
 
@@ -6,10 +6,10 @@ use super::{Builder, Level, Load, PlanError, Stop};
 use catalogue::Part;
 
 impl Builder<'_> {
-    /// The cores, if it is said what an I/O costs them.
+    /// The cores, if the bill names software.
     pub(super) fn processor(&mut self) -> Result<Option<Stop>, PlanError> {
         let Some(software) = &self.bill.software else {
-            self.remark("no software is named, so that processors are taken as fast enough");
+            self.remark("no software given: core time is not modelled");
             return Ok(None);
         };
         if !self.wanted(Level::Processor) {
@@ -43,7 +43,7 @@ impl Builder<'_> {
         server.map(|server| self.need(server, "cores")).transpose()
     }
 
-    /// The cores that all daemons of a host share, where it is known how many there are.
+    /// The cores that all daemons of a host share, if their number is known.
     fn daemon_cores(&mut self, software: &Part) -> Result<Option<Stop>, PlanError> {
         let (reads, writes) = self.shares();
         let (first, copies) = self.bill.setup.host_writes();
@@ -60,8 +60,8 @@ impl Builder<'_> {
         Ok(Some(Stop { at, seconds: self.at(Level::Processor, seconds) }))
     }
 
-    /// Time that the daemon of a drive needs for an I/O of the work, where the software of the
-    /// host, or of the far side, has one for each; 0 without.
+    /// Service time of a drive's daemon for an I/O, where the software has a daemon per drive; 0
+    /// otherwise.
     pub(super) fn daemon_seconds(&mut self) -> f64 {
         if !self.wanted(Level::Processor) {
             return 0.0;
@@ -114,8 +114,7 @@ impl Builder<'_> {
         self.cores("processor of the target", software, server, cores).map(Some)
     }
 
-    /// What the software adds to each I/O that costs no core: wake-ups, interrupts, context
-    /// switches.
+    /// Latency of the software beyond its core time: wake-ups, interrupts, context switches.
     pub(super) fn added(&mut self) -> Option<Stop> {
         if !self.wanted(Level::Processor) {
             return None;
@@ -151,7 +150,9 @@ impl Builder<'_> {
         let theirs = self.figure(software, "clock");
         match (theirs, server.and_then(|server| self.figure(server, "clock"))) {
             (Some(theirs), Some(ours)) => seconds *= theirs / ours,
-            _ => self.remark("the processor time is not scaled: a clock is not known"),
+            _ => self.remark(
+                "core time is not scaled: the clock of the host or of the source is unknown",
+            ),
         }
         let at = self.network.add_station(Station::servers(what, cores.max(1.0) as u32));
         let load = Load::Stations(vec![at]);

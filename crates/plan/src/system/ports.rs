@@ -1,4 +1,5 @@
-//! Ports: those of a network, each with its requests, and those whose engines wait for the fabric.
+//! Network ports as stations: ports with requests of their own, ports that lead to drives, the
+//! network of a host, and Fibre Channel ports whose engines wait for the fabric.
 
 use model::{Class, Method, Network, Servers, Service, Station, solve};
 
@@ -7,7 +8,7 @@ use crate::bill::Group;
 use crate::wire::{self, Tcp};
 use catalogue::{Kind, Known, Part};
 
-/// What joins hosts whose network nobody names.
+/// The assumed network of hosts.
 const SUPPOSED: &str = "ethernet-10";
 
 impl<'a> Builder<'a> {
@@ -157,7 +158,7 @@ impl<'a> Builder<'a> {
         Ok((wire * carried / bytes_per_s).max(each))
     }
 
-    /// What hosts are joined by where the bill does not say: nothing is infinitely fast.
+    /// The network of hosts where the bill names none: assumed, for no network is infinitely fast.
     fn network_unknown(&mut self) -> &'a Part {
         let link = self.part(SUPPOSED);
         let (low, value, high) = (2.5e9, 10e9, 100e9);
@@ -165,8 +166,8 @@ impl<'a> Builder<'a> {
         let known = Known { value, low, high, kind: Kind::Guess, source };
         self.supposed(link, "nominal_rate", known);
         self.remark(
-            "no network joins the hosts: taken as one port of 10 GbE each, a guess; say \
-             network = \"2x25GbE\", or what it is",
+            "no network given: assumed one 10 GbE port per host; set network = \"2x25GbE\" or \
+             what the hosts have",
         );
         link
     }
@@ -203,7 +204,7 @@ impl<'a> Builder<'a> {
             return Err(PlanError::Part { line: group.line, reason });
         }
         self.front = self.way_in(index, group)?;
-        self.remark("the drives are behind the ports: each I/O takes both");
+        self.remark("the drives are behind the ports: each I/O passes both");
         Ok(())
     }
 
@@ -218,8 +219,8 @@ impl<'a> Builder<'a> {
         }
         if self.bill.setup.target.is_none() && self.bill.software.is_none() {
             self.remark(
-                "no target software is named: the far side is taken as infinitely fast, and \
-                 software targets did 40 to 50 % of that",
+                "no target software given: the cores of the target are not modelled; measured \
+                 software targets reached 40 to 50 % of this",
             );
         }
         let (link, seconds) = self.wire(group)?;

@@ -1,5 +1,4 @@
-//! What a drive takes for an I/O by its rating and its bandwidth, at the length, mix and state of
-//! the work.
+//! Service time of a drive from its ratings, at the size, mix and state of the workload.
 
 use super::{Builder, PlanError};
 use crate::bill::{FlashState, Group};
@@ -85,26 +84,26 @@ impl Builder<'_> {
         self.bill.setup.width.unwrap_or(group.devices().saturating_sub(spares).max(1))
     }
 
-    /// Whether no head moves: then a disk's rating, which is of random I/Os, says nothing.
+    /// Whether a disk does not seek: then its rating, for random I/Os, does not apply.
     fn in_sequence(&self, drive: &Part, bandwidth: f64) -> bool {
         self.bill.setup.sequential && bandwidth.is_finite() && is_disk(drive)
     }
 
-    /// How many times as fast as one after the other a disk is that may choose what is near.
+    /// Speed-up of a disk by reordering its command queue.
     fn chosen(&mut self, drive: &Part) -> f64 {
         let depth = self.figure(drive, "queue_depth").unwrap_or(CHOICE_MAX).min(CHOICE_MAX);
         let depth = f64::from(self.bill.work.outstanding).min(depth);
         self.figure(drive, "reorder").map_or(1.0, |power| depth.powf(power))
     }
 
-    /// The same for writes, which a cache may gather first.
+    /// The same for writes, which a write-back cache may sort first.
     fn gathered(&mut self, group: &Group, drive: &Part) -> f64 {
         let cached = group.write_cache.then(|| self.figure(drive, "cached_write_gain")).flatten();
         cached.unwrap_or_else(|| self.chosen(drive))
     }
 
-    /// How many reads of drives a read takes while some have failed: what they held is read from
-    /// the others of their set.
+    /// Drive reads for each read while drives have failed: their data are reconstructed from the
+    /// others of their set.
     fn degraded(&self, group: &Group) -> f64 {
         let setup = &self.bill.setup;
         let drives = self.bill.drives();
@@ -114,7 +113,7 @@ impl Builder<'_> {
         1.0 - lost + lost * group.raid.degraded_reads(width)
     }
 
-    /// I/Os per second of a drive whose rating nobody published, where one at a time needs none.
+    /// IOPS at queue depth 1 from the latency, where no rating is known.
     fn alone(&mut self, drive: &Part, rating: &str, latency: &'static str) -> Option<f64> {
         if drive.value(rating).is_some() || self.bill.work.outstanding > 1 {
             return None;
@@ -122,8 +121,8 @@ impl Builder<'_> {
         self.figure(drive, latency).map(|seconds| 1.0 / seconds)
     }
 
-    /// Reads per second at the length of the work: a rating holds at the length it was found at,
-    /// and between two the logarithm of the length tells.
+    /// Rated reads per second at the size of the workload: between the ratings at 512 B and 4 KiB
+    /// on a line in the logarithm of the size.
     fn read_rate(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let size = self.bill.work.size_bytes;
         if let Some(alone) = self.alone(drive, "read_iops", "read_latency") {
@@ -135,7 +134,7 @@ impl Builder<'_> {
         }
         let Some(small) = self.figure(drive, "small_read_iops") else {
             self.remark(&format!(
-                "{}: extrapolated: its rating is of 4 KiB, and what shorter reads do is not known",
+                "{}: extrapolated: the rating is for 4 KiB, there is none for shorter reads",
                 drive.id
             ));
             return Ok(rate);
@@ -144,15 +143,15 @@ impl Builder<'_> {
         Ok(rate * (small / rate).powf(share))
     }
 
-    /// How much more a write costs among reads: as the catalogue says, or as its rated mix implies.
+    /// Weight of a write among reads: from the catalogue, or from the rating of a mix.
     fn mix_factor(&mut self, drive: &Part) -> Result<f64, PlanError> {
         if let Some(factor) = self.figure(drive, "mix_factor") {
             return Ok(factor);
         }
         let Some(mixed) = self.figure(drive, "mix_iops") else {
             self.remark(&format!(
-                "{}: no rated mix is known; reads and writes are taken as undisturbed by each \
-                 other, which flash drives are not: expect up to half of it",
+                "{}: no rating of a mix: computed as if reads and writes did not interfere; on \
+                 flash expect down to half of it",
                 drive.id
             ));
             return Ok(1.0);

@@ -1,4 +1,4 @@
-//! Published figures of others, that nobody chose for this model.
+//! Published figures of other systems, with no parameter fitted to them.
 
 use model::{Run, Service, Step, simulate};
 

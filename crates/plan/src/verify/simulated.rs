@@ -1,8 +1,7 @@
-//! What other distributions of service times would say: the same systems, event by event.
+//! The same systems simulated with other distributions of service times.
 //!
-//! Theory takes times as exponential. Where fixed times, or an Erlang distribution between both,
-//! meet a published figure as well, that figure does not tell which is right, and the table says
-//! so.
+//! Theory assumes exponential times. If fixed or Erlang times meet a published figure as well, that
+//! figure does not identify the distribution, and the table says so.
 
 use model::{Class, Network, Run, Service, Shape, Station, Step, Visit, simulate};
 

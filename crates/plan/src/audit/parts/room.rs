@@ -1,4 +1,4 @@
-//! What slots and the lanes in them leave: packet headers of PCI Express are part of every claim.
+//! Bandwidth of slots and lanes after the packet headers of PCI Express.
 
 use super::{beyond, moved};
 use crate::audit::{Finding, finding, per_second, round};

@@ -1,4 +1,4 @@
-//! What an I/O costs in core time, by the runs that counted it.
+//! Core time of an I/O, from runs that measured it.
 
 use std::collections::BTreeMap;
 

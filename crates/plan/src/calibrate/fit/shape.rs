@@ -1,4 +1,4 @@
-//! Which parameters a fit has, by what was swept and by what the catalogue knows.
+//! The parameters of a fit, by what was swept and by what the catalogue knows.
 
 use model::device::{Cost, Infinite, Profile, Scatter, Stage, Width};
 use model::fit::{Fit, Parameter};
