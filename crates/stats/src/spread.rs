@@ -43,11 +43,6 @@ impl Spread {
         })
     }
 
-    /// Whether no value could belong to both intervals.
-    pub fn is_apart_from(&self, other: &Spread) -> bool {
-        self.high < other.low || other.high < self.low
-    }
-
     /// Width of the interval as a share of the median; 0 where there is none.
     pub fn relative(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / self.median.abs() }

@@ -83,8 +83,9 @@ pub(super) const ROWS: &[Row] = &[
         .writes(|w| some_word(think_of(w).map(|think| think.spin_us).filter(|us| *us > 0))),
     sets!("thinktime_blocks", control.think_ios, |v| Some(v.count()?))
         .writes(|w| some_word(think_of(w).map(|think| think.after_ios).filter(|ios| *ios > 0))),
-    sets!("thinktime_blocks_type", control.counts_begun, |v| blocks_type(v.text()?)?)
-        .writes(|w| word_if(think_of(w).is_some_and(|think| think.counts_begun), "issue")),
+    sets!("thinktime_blocks_type", control.counts_begun, |v| v
+        .one_of(&[("complete", false), ("issue", true)])?)
+    .writes(|w| word_if(think_of(w).is_some_and(|think| think.counts_begun), "issue")),
     sets!("thinktime_iotime", control.io_time_us, |v| v.seconds()?).writes(|w| {
         let us = think_of(w).map(|think| think.after_us).filter(|us| *us > 0);
         some_word(us.map(|us| format!("{us}us")))
@@ -196,14 +197,6 @@ fn pause(us: u64) -> Result<u64, String> {
     match u32::try_from(us) {
         Ok(_) => Ok(us),
         Err(_) => Err(format!("{us} us are more than fio's 4294967295: give at most 71m")),
-    }
-}
-
-fn blocks_type(text: &str) -> Result<bool, String> {
-    match text {
-        "complete" => Ok(false),
-        "issue" => Ok(true),
-        _ => Err(format!("'{text}' is neither complete nor issue")),
     }
 }
 

@@ -37,14 +37,15 @@ pub(super) const ROWS: &[Row] = &[
     sets!("dedupe_percentage", data.dedupe_percent, |v| v.whole_percent()?)
         .writes(|w| percent_word(w.content().dedupe_percent, "the share of duplicates"))
         .tells(Load, |group| percent(group.workload.content.dedupe_percent, "duplicate")),
-    sets!("dedupe_mode", data.working_set, |v| parse::has_working_set(v.text()?)?)
-        .writes(|w| match w.content().dedupe_blocks {
-            Some(_) => Err("fio counts the set of duplicates as a share of the size".to_owned()),
-            None => Ok(None),
-        })
-        .tells(Load, |group| {
-            group.workload.content.dedupe_blocks.map(|blocks| format!("of {blocks} blocks"))
-        }),
+    sets!("dedupe_mode", data.working_set, |v| v
+        .one_of(&[("repeat", false), ("working_set", true)])?)
+    .writes(|w| match w.content().dedupe_blocks {
+        Some(_) => Err("fio counts the set of duplicates as a share of the size".to_owned()),
+        None => Ok(None),
+    })
+    .tells(Load, |group| {
+        group.workload.content.dedupe_blocks.map(|blocks| format!("of {blocks} blocks"))
+    }),
     sets!("dedupe_working_set_percentage", data.working_set_percent, |v| v.whole_percent()?),
     flag!("zero_buffers", data.zeroes),
     flag!("refill_buffers", data.refill),

@@ -1,7 +1,7 @@
 //! What fio shows of latencies, and whether of all directions together: words that change no load.
 
 use super::option::Part::Shown;
-use super::option::{Row, flag, sets, switch, word, word_if};
+use super::option::{Row, flag, sets, some_word, switch, word_if};
 use super::value;
 use crate::spec::{Directions, PERCENTILES_MAX};
 
@@ -22,11 +22,10 @@ pub(super) const ROWS: &[Row] = &[
     switch!("lat_percentiles", figures.of_whole)
         .writes(|w| word_if(w.group.figures.of_whole, 1))
         .tells(Shown, |group| group.figures.of_whole.then(|| "those of lat too".to_owned())),
-    sets!("unified_rw_reporting", figures.directions, |v| directions(v.text.unwrap_or_default())?)
-        .writes(|w| match w.group.figures.directions {
-            Directions::Apart => Ok(None),
-            Directions::Mixed => word("mixed"),
-            Directions::Both => word("both"),
+    sets!("unified_rw_reporting", figures.directions, |v| v.one_of(&DIRECTIONS)?)
+        .writes(|w| {
+            let said = DIRECTIONS.iter().find(|(_, said)| *said == w.group.figures.directions);
+            some_word(said.map(|(word, _)| word).filter(|word| **word != "none"))
         })
         .tells(Shown, |group| match group.figures.directions {
             Directions::Apart => None,
@@ -48,6 +47,15 @@ pub(super) const ROWS: &[Row] = &[
         }),
 ];
 
+const DIRECTIONS: [(&str, Directions); 6] = [
+    ("none", Directions::Apart),
+    ("mixed", Directions::Mixed),
+    ("both", Directions::Both),
+    ("0", Directions::Apart),
+    ("1", Directions::Mixed),
+    ("2", Directions::Both),
+];
+
 fn list(percentiles: &[f64], between: &str) -> String {
     percentiles.iter().map(f64::to_string).collect::<Vec<_>>().join(between)
 }
@@ -66,16 +74,6 @@ fn percentiles(text: &str) -> Result<Vec<f64>, String> {
     match list.len() <= PERCENTILES_MAX {
         true => Ok(list),
         false => Err(format!("more than {PERCENTILES_MAX} percentiles")),
-    }
-}
-
-/// Reads `unified_rw_reporting=`.
-fn directions(text: &str) -> Result<Directions, String> {
-    match text {
-        "none" | "0" => Ok(Directions::Apart),
-        "mixed" | "1" => Ok(Directions::Mixed),
-        "both" | "2" => Ok(Directions::Both),
-        _ => Err(format!("'{text}' is none of none, mixed, both")),
     }
 }
 

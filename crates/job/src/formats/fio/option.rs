@@ -168,6 +168,11 @@ impl<'a> Given<'a> {
         self.kb.size(self.text()?)
     }
 
+    /// What one of some words means.
+    pub fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, String> {
+        value::one_of(self.text()?, words)
+    }
+
     /// A size or a share.
     pub fn amount(&self) -> Result<Amount, String> {
         self.kb.amount(self.text()?)

@@ -182,15 +182,6 @@ pub fn verify(text: &str) -> Result<Method, Wrong> {
     }
 }
 
-/// Reads `sync=`.
-pub fn durable(text: &str) -> Result<bool, String> {
-    match text {
-        "0" | "none" => Ok(false),
-        "1" | "sync" | "dsync" => Ok(true),
-        _ => Err(format!("'{text}' is none of none, sync, dsync")),
-    }
-}
-
 /// Reads `steadystate=`: `iops_slope:0.3%`. What is looked at, whether its slope, below what, and
 /// whether that is in percent.
 pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), Wrong> {
@@ -251,33 +242,6 @@ pub fn hint(text: Option<&str>) -> Result<Hint, Wrong> {
         Some("sequential") => Ok(Hint::Sequential),
         Some(text @ "noreuse") => Err(Wrong::Unsupported(format!("{text} is not supported"))),
         Some(text) => Err(format!("'{text}' is none of 0, 1, random, sequential").into()),
-    }
-}
-
-/// Reads `rate_process=`.
-pub fn is_poisson(text: &str) -> Result<bool, String> {
-    match text {
-        "linear" => Ok(false),
-        "poisson" => Ok(true),
-        _ => Err(format!("'{text}' is neither linear nor poisson")),
-    }
-}
-
-/// Reads `rw_sequencer=`: whether all I/Os of a run go to one place.
-pub fn run_stays(text: &str) -> Result<bool, String> {
-    match text {
-        "sequential" => Ok(false),
-        "identical" => Ok(true),
-        _ => Err(format!("'{text}' is neither sequential nor identical")),
-    }
-}
-
-/// Reads `dedupe_mode=`: whether duplicates are drawn from a set of blocks.
-pub fn has_working_set(text: &str) -> Result<bool, String> {
-    match text {
-        "repeat" => Ok(false),
-        "working_set" => Ok(true),
-        _ => Err(format!("'{text}' is neither repeat nor working_set")),
     }
 }
 

@@ -7,7 +7,6 @@ use super::job::FioJob;
 use super::lengths;
 use super::option::Part::Load;
 use super::option::{Row, Word, sets, some_word, word, word_if};
-use super::parse;
 use super::settings::Settings;
 use super::write::Written;
 use crate::formats::note::Treatment;
@@ -36,10 +35,12 @@ pub(super) const ROWS: &[Row] = &[
     })
     .writes(|w| written(w, "rate_iops"))
     .tells(Load, |group| told(group, "rate_iops", "I/Os")),
-    sets!("rate_process", poisson, |v| parse::is_poisson(v.text()?)?).writes(|w| {
-        let poisson = |of| matches!(rate_of(w.group, of), Some((_, Arrivals::Poisson)));
-        word_if(["rate", "rate_iops"].into_iter().any(poisson), "poisson")
-    }),
+    sets!("rate_process", poisson, |v| v.one_of(&[("linear", false), ("poisson", true)])?).writes(
+        |w| {
+            let poisson = |of| matches!(rate_of(w.group, of), Some((_, Arrivals::Poisson)));
+            word_if(["rate", "rate_iops"].into_iter().any(poisson), "poisson")
+        },
+    ),
 ];
 
 fn told(group: &Group, key: &str, unit: &str) -> Option<String> {

@@ -7,7 +7,7 @@ use super::access;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::Part::Load;
-use super::option::{Row, Word, Wrong, flag, sets, some_word, word, word_if};
+use super::option::{Row, Word, flag, sets, some_word, word, word_if};
 use super::settings::Distribution;
 use super::storage::JobFiles;
 use super::value::{self, Amount};
@@ -45,7 +45,7 @@ pub struct Zones {
 /// The options that say so.
 pub(super) const ROWS: &[Row] = &[
     Row::new(&["zonemode"], false, |s, v| {
-        (s.zones.strided, s.zones.device) = mode(v.text()?)?;
+        (s.zones.strided, s.zones.device) = v.one_of(&MODES)?;
         Ok(None)
     })
     .writes(|w| match (w.access().zones, w.access().zoned) {
@@ -75,6 +75,9 @@ pub(super) const ROWS: &[Row] = &[
     sets!("zoneskip", zones.skip_bytes, |v| v.size()?)
         .writes(|w| some_word(w.access().zones.map(|walk| walk.skip_bytes))),
 ];
+
+const MODES: [(&str, (bool, bool)); 3] =
+    [("none", (false, false)), ("strided", (true, false)), ("zbd", (false, true))];
 
 fn share(text: &str) -> Result<f64, String> {
     let share = value::fraction(text)?;
@@ -114,16 +117,6 @@ fn told(group: &Group) -> Option<String> {
         format!("zones of the device{each}: writes at write pointers{most}, reads {reads}{early}")
     });
     strided.or(of_device)
-}
-
-/// Whether it is strided, and whether zones are the device's.
-fn mode(text: &str) -> Result<(bool, bool), Wrong> {
-    match text {
-        "none" => Ok((false, false)),
-        "strided" => Ok((true, false)),
-        "zbd" => Ok((false, true)),
-        _ => Err(format!("'{text}' is none of none, strided, zbd").into()),
-    }
 }
 
 /// Makes the access of a job stay in its zones.

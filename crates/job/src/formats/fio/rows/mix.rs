@@ -58,16 +58,17 @@ pub(in super::super) const ROWS: &[Row] = &[
     .writes(align),
     flag!("bs_unaligned|blocksize_unaligned", unaligned),
     switch!("bs_is_seq_rand", sizes_by_order),
-    sets!("rw_sequencer", run_stays, |v| parse::run_stays(v.text()?)?)
-        .writes(|w| word_if(w.access().run_stays, "identical"))
-        .tells(Load, |group| {
-            let access = &group.workload.access;
-            let what = match access.run_stays {
-                true => "times each place",
-                false => "sequential I/Os from each offset",
-            };
-            (access.run > 1).then(|| format!("{} {what}", access.run))
-        }),
+    sets!("rw_sequencer", run_stays, |v| v
+        .one_of(&[("sequential", false), ("identical", true)])?)
+    .writes(|w| word_if(w.access().run_stays, "identical"))
+    .tells(Load, |group| {
+        let access = &group.workload.access;
+        let what = match access.run_stays {
+            true => "times each place",
+            false => "sequential I/Os from each offset",
+        };
+        (access.run > 1).then(|| format!("{} {what}", access.run))
+    }),
     flag!("norandommap", no_random_map).writes(|w| {
         let random = w.mix.as_ref().is_some_and(|mix| mix.random);
         word_if(random && w.access().random == Places::Uniform, 1)
@@ -93,11 +94,14 @@ pub(in super::super) const ROWS: &[Row] = &[
         Ok(None)
     })
     .writes(|w| flushes(w, false)),
-    sets!("sync", durable, |v| parse::durable(v.text()?)?).writes(|w| {
+    sets!("sync", durable, |v| v.one_of(&DURABLE)?).writes(|w| {
         let durable = w.access().lines.first().is_some_and(|line| line.fua_percent > 0.0);
         word_if(durable, "dsync")
     }),
 ];
+
+const DURABLE: [(&str, bool); 5] =
+    [("none", false), ("sync", true), ("dsync", true), ("0", false), ("1", true)];
 
 fn flushes(w: &Written<'_>, counted: bool) -> Word {
     let every = w.access().flush_every;
