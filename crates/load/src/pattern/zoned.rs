@@ -89,23 +89,14 @@ impl Zoned {
     pub(crate) fn new(
         workload: &Workload,
         found: Zones,
-        (start, bytes): (u64, u64),
-        rng: Rng,
+        range: (u64, u64),
+        mut rng: Rng,
         part: Part,
     ) -> Result<Zoned, String> {
         let how = workload.access.zoned.unwrap_or_default();
         let lines = workload.access.lines.clone();
         let keeps = workload.verify.is_some_and(|verify| !verify.earlier);
-        let inside = |zone: &Zone| zone.start >= start && zone.start + zone.bytes <= start + bytes;
-        let all: Vec<Zone> = found.zones.into_iter().filter(inside).collect();
-        let count = all.len() as u64;
-        let mine = part.begin(count) as usize..part.end(count) as usize;
-        let state = |zone: &Zone| match keeps && zone.sequential {
-            // As with fio it begins anew.
-            true => State { at: 0, reset: zone.written > 0, ..State::new(*zone) },
-            false => State::new(*zone),
-        };
-        let zones: Vec<State> = all[mine].iter().map(state).collect();
+        let zones = State::all(found.zones, range, part, keeps);
         let Some(first) = zones.first().map(|state| state.zone) else {
             return Err("no whole zone of the device lies in its part of the range".to_owned());
         };
@@ -119,12 +110,8 @@ impl Zoned {
         // As in fio, a size that ends within a zone ends at its start.
         let whole: u64 = zones.iter().map(|state| state.zone.bytes).sum();
         let limit = workload.limit_bytes.unwrap_or(u64::MAX);
-        let by_size = limit == bytes;
+        let by_size = limit == range.1;
         let limit = if by_size { whole } else { limit };
-        let early = (how.reset_frequency > 0.0).then(|| {
-            let every = (1.0 / how.reset_frequency) as u64;
-            Early { from: (bytes as f64 * how.reset_threshold) as u64, every, left: every }
-        });
         let bytes = lines.iter().map(|line| line.size_bytes).min().map_or(1, u64::from);
         if zones.iter().all(|state| state.zone.capacity < bytes) {
             return Err(format!("an I/O of {bytes} bytes is longer than a zone"));
@@ -134,7 +121,7 @@ impl Zoned {
         let is_open = |index: &usize| zones[*index].zone.open && !keeps;
         let blocks = (first.bytes / bytes).max(1) * zones.len() as u64;
         let once = workload.access.random == Places::Once;
-        let order = once.then(|| (Permutation::new(blocks, part.index), 0));
+        let order = once.then(|| (Permutation::new(blocks, rng.next_u64()), 0));
         let open = (0..zones.len()).filter(is_open).take(max_open).collect();
         Ok(Zoned {
             rng,
@@ -144,7 +131,7 @@ impl Zoned {
             beyond: how.read_beyond,
             flush: (workload.access.flush_every, 0),
             order,
-            early,
+            early: Early::new(&how, range.1),
             valid: zones.iter().filter(|it| it.zone.sequential).map(|state| state.at).sum(),
             keeps,
             lines,
@@ -380,6 +367,13 @@ impl Zoned {
 }
 
 impl Early {
+    /// For a range of so many bytes.
+    fn new(how: &job::spec::Zoned, bytes: u64) -> Option<Early> {
+        let every = (1.0 / how.reset_frequency) as u64;
+        let from = (bytes as f64 * how.reset_threshold) as u64;
+        (how.reset_frequency > 0.0).then_some(Early { from, every, left: every })
+    }
+
     /// Whether the next write resets its zone, where so many bytes are data.
     fn is_due(&mut self, valid: u64) -> bool {
         if valid < self.from {
@@ -393,6 +387,20 @@ impl Early {
 }
 
 impl State {
+    /// Those that lie in a range of start and length, and of them a worker's part.
+    fn all(found: Vec<Zone>, (start, bytes): (u64, u64), part: Part, keeps: bool) -> Vec<State> {
+        let inside = |zone: &Zone| zone.start >= start && zone.start + zone.bytes <= start + bytes;
+        let all: Vec<Zone> = found.into_iter().filter(inside).collect();
+        let count = all.len() as u64;
+        let mine = part.begin(count) as usize..part.end(count) as usize;
+        let state = |zone: &Zone| match keeps && zone.sequential {
+            // As with fio it begins anew.
+            true => State { at: 0, reset: zone.written > 0, ..State::new(*zone) },
+            false => State::new(*zone),
+        };
+        all[mine].iter().map(state).collect()
+    }
+
     fn new(zone: Zone) -> State {
         State { zone, at: zone.written, busy: false, reset: false, after: None }
     }

@@ -20,9 +20,9 @@ impl Worker {
         let found = match (self.lane.zones(), how.zone_bytes) {
             (Some(found), _) => found,
             (None, 0) => {
-                let why = "the volume has no zones: say zonesize=SIZE for zones of our own, or name \
-                           a zoned block device (/sys/block/NAME/queue/zoned)";
-                return Err(why.to_owned());
+                return Err("the volume has no zones: say zonesize=SIZE for zones of our own, or \
+                            name a zoned block device (/sys/block/NAME/queue/zoned)"
+                    .to_owned());
             }
             (None, bytes) => {
                 let capacity = if how.capacity_bytes > 0 { how.capacity_bytes } else { bytes };
