@@ -352,10 +352,18 @@ zones_at_random_as_by_fio() {
         [ "$(awk '$1 > 0 && $1 < 48' /tmp/pointers-ours | wc -l)" -le 2 ]
 }
 
+# With flushes between, with resets before zones are full, and compared at the end.
+zones_with_more_words_as_by_fio() {
+    zoned_alike --rw=write --size=16m --fsync=16 && same_pointers &&
+        zoned_alike --rw=write --size=32m --io_size=20m --zone_reset_threshold=0.3 \
+            --zone_reset_frequency=0.1 && same_pointers &&
+        zoned_alike --rw=write --size=16m --verify=crc32c && same_pointers
+}
+
 # A disk without zones says so.
 zones_are_wanted() {
     ! drumfire fio --name=a --filename=/dev/nvme0n1 --direct=1 --zonemode=zbd --rw=read \
-        --size=4m >/tmp/refused 2>&1 && grep 'take zonemode=zbd away' /tmp/refused
+        --size=4m >/tmp/refused 2>&1 && grep 'say zonesize=SIZE' /tmp/refused
 }
 
 null_disk() { insmod /modules/*-null_blk.ko nr_devices=1 gb=1 poll_queues=$1; }
@@ -385,6 +393,7 @@ polls() {
         check commands-are-counted-as-by-fio commands_are_counted_as_by_fio
         check zones-are-written-as-by-fio zones_are_written_as_by_fio
         check zones-at-random-as-by-fio zones_at_random_as_by_fio
+        check zones-with-more-words-as-by-fio zones_with_more_words_as_by_fio
     fi
     check zones-are-wanted zones_are_wanted
     check null-disk-is-polled polls_null_disk

@@ -43,7 +43,7 @@ const PREFIX: &str = "drumfire: ";
 const BY_FIO: &str = "by-fio";
 
 /// What the guest checks once.
-const ONCE: [&str; 35] = [
+const ONCE: [&str; 36] = [
     "sets-up",
     "disk-has-poll-queues",
     "disk-is-polled-and-verified",
@@ -55,6 +55,7 @@ const ONCE: [&str; 35] = [
     "commands-are-counted-as-by-fio",
     "zones-are-written-as-by-fio",
     "zones-at-random-as-by-fio",
+    "zones-with-more-words-as-by-fio",
     "zones-are-wanted",
     "null-disk-is-polled",
     "disk-without-poll-queues-is-refused",
