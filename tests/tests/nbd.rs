@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, free_port, require, run};
+use drumfire_tests::{Drumfire, Folder, Running, free_port, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: usize = 1 << 20;
@@ -122,7 +122,7 @@ fn a_server_for_one_connection_gets_one() {
     }
     let folder = Folder::new();
     let under = folder.file("disk.img", &vec![0; 4 * MIB]);
-    let port = 40_000 + std::process::id() % 20_000;
+    let port = free_port();
     let args = format!("-t -b 127.0.0.1 -p {port} -x disk -f raw disk.img");
     let mut command = Command::new(qemu_nbd);
     let mut server =
