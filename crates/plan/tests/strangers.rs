@@ -180,3 +180,18 @@ fn a_short_run_and_a_worn_drive_go_by_the_words_of_the_field() {
     assert_eq!(iops("steady"), iops("worn"));
     assert!(iops("burst") > 2.0 * iops("sustained"));
 }
+
+#[test]
+fn a_lone_read_over_a_network_takes_longer_than_at_home() {
+    let at = |network: &str, depth: u32| {
+        answer(&format!(
+            "name = 'x'\nsize = '4k'\noutstanding = {depth}\n{network}[[group]]\n\
+             drive = 'micron-7450'\n"
+        ))
+    };
+    let home = at("", 1).latency_s;
+    within((at("network = '1GbE'\n", 1).latency_s - home) * 1e6, 100.0..=250.0);
+    within((at("network = '25GbE'\n", 1).latency_s - home) * 1e6, 20.0..=60.0);
+    // Where I/Os wait for the wire, what a lone one takes changes nothing.
+    within(at("network = '1GbE'\n", 64).bytes_per_s / 1e6, 108.0..=119.0);
+}

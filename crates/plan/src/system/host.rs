@@ -132,6 +132,9 @@ impl Builder<'_> {
             seconds += reads * added + writes * write;
         }
         if seconds == 0.0 {
+            seconds = self.link_latency();
+        }
+        if seconds == 0.0 {
             return None;
         }
         let at = self.network.add_station(Station::delay("what the software adds"));

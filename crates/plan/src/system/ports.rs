@@ -158,7 +158,30 @@ impl<'a> Builder<'a> {
         Ok((wire * carried / bytes_per_s).max(each))
     }
 
-    /// The network of hosts where the bill names none: assumed, for no network is infinitely fast.
+    /// Latency of a link and the stacks at its ends, where no software says it; 0 without one,
+    /// and where I/Os wait for the link anyway.
+    pub(super) fn link_latency(&mut self) -> f64 {
+        let linked = self.bill.groups.iter().find(|group| group.link.is_some());
+        let (id, ports, protocol) = match (linked, &self.bill.setup.network) {
+            (Some(group), _) => {
+                let ports = group.count.saturating_mul(group.ports.max(1));
+                (group.link.as_deref().unwrap_or_default(), ports, group.protocol.as_deref())
+            }
+            (None, Some(network)) => (network.link.as_str(), network.ports, None),
+            (None, None) => return 0.0,
+        };
+        let tcp = if protocol == Some("nvme-tcp") { Tcp::NVME } else { Tcp::ISCSI };
+        let link = self.part(id);
+        let Ok(seconds) = self.port_seconds(link, tcp) else { return 0.0 };
+        let waiting = f64::from(self.bill.work.outstanding) * f64::from(self.bill.drives().max(1));
+        let full = 2.0 * link.value("added_latency").unwrap_or(0.0);
+        match self.bill.setup.hosts > 1 || waiting * seconds / f64::from(ports) > full {
+            true => 0.0,
+            false => self.figure(link, "added_latency").unwrap_or(0.0),
+        }
+    }
+
+    /// The network of hosts where the bill names none: no network is infinitely fast.
     fn network_unknown(&mut self) -> &'a Part {
         let link = self.part(SUPPOSED);
         let (low, value, high) = (2.5e9, 10e9, 100e9);
