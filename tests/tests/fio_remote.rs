@@ -102,10 +102,13 @@ fn what_is_written_for_the_plugin_is_the_same_job() {
     let said = drumfire.run(folder.path(), "explain job.toml --as fio", LIMIT).ok().stdout;
     let name = format!(
         "ioengine=spdk\nfilename=trtype=TCP adrfam=IPv6 traddr=\\:\\:1 trsvcid=4420 \
-         subnqn={}\\:disk ns=7\nthread=1\ndigest_enable=DATA\nhostnqn={HOST}\n",
+         subnqn={}\\:disk ns=7\n",
         NQN.replace(':', "\\:")
     );
     assert!(said.contains(&name), "{said}");
+    for line in ["thread=1", "digest_enable=DATA", &format!("hostnqn={HOST}")] {
+        assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    }
 }
 
 #[test]
