@@ -58,9 +58,13 @@ fn twelve_that_hold_all_they_can_keep_the_server_within_its_budget() {
     for (uri, size) in [(served.uri("disk"), "4k"), (served.nvme_uri("disk"), "64k")] {
         let args = format!("run {uri} --size {size} --outstanding 4 --read 50 --destroy");
         let args = format!("{args} --seconds 2 --ramp 0 --json");
-        let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
-        assert!(result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 20), "{result}");
-        assert_eq!(result["totals"]["errors"].as_u64(), Some(0), "{result}");
+        let works = || {
+            let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+            assert_eq!(result["totals"]["errors"].as_u64(), Some(0), "{result}");
+            result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 20)
+        };
+        // The disk below may stand still for seconds when others write to it.
+        assert!((0..5).any(|_| works()), "hardly any I/O was done in any of five runs: {args}");
     }
     let held = memory_kib(&served);
     assert!(held <= BUDGET_MIB * 1024 * 105 / 100, "{held} KiB");
