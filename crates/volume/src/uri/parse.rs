@@ -207,7 +207,7 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
     let sqpoll = options.switch("sqpoll")?.unwrap_or(false);
     options.end()?;
     if iopoll && direct == Some(false) {
-        return Err("iopoll needs direct I/O, which direct=0 turns off for the page cache: leave out direct=0".to_owned());
+        return Err("iopoll needs direct I/O, not the page cache: leave out direct=0".to_owned());
     }
     if block_bytes == Some(1) && direct != Some(false) {
         return Err("block=1 goes through the page cache: it needs direct=no".to_owned());
