@@ -1,4 +1,4 @@
-//! Where a thread gets requests from and answers them: its channel, or a ring beside it.
+//! Requests and replies of a thread, by its channel or by FUSE over io_uring.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,35 +14,35 @@ use crate::wire::{ANSWER_BYTES, Ask, HEAD_BYTES, Request, answer_head};
 /// Write data up to this length is copied into a buffer of its own size.
 const COPIED_BYTES: usize = Pool::MEDIUM_BYTES;
 
-/// A request that is to be answered.
+/// A request that wants a reply.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct RequestId {
     unique: u64,
-    /// Its place in the ring, if it came by it.
-    at: Option<u32>,
+    /// Its entry of the ring, if it came by the ring.
+    entry: Option<u32>,
 }
 
-/// The requests of a thread.
+/// The kernel's end of a thread.
 pub(crate) struct Port {
     channel: FuseChannel,
     watched: Token,
     /// Buffer for the next request of the channel.
     data: Buf,
-    /// The kernel's queue of the channel is empty.
+    /// A read of the channel would block.
     is_idle: bool,
     ring: Option<Ring>,
     /// The file was unmounted.
-    pub(crate) gone: bool,
+    pub(crate) unmounted: bool,
 }
 
-/// Requests over io_uring. What the kernel tells besides, and those that came before the ring was
-/// ready, come by the channel.
+/// Requests over io_uring. Interrupts and the unmount, and all requests if the kernel refuses the
+/// ring, come by the channel.
 struct Ring {
     ring: FuseRing,
     watched: Token,
-    /// Requests that nobody has taken yet.
+    /// Entries whose requests were not taken yet.
     arrived: VecDeque<u32>,
-    /// Nothing had come when it was last looked at.
+    /// The last turn found no request.
     is_idle: bool,
     failed: Option<io::Error>,
 }
@@ -69,18 +69,18 @@ impl Port {
             data: take(core.pool(), Pool::LARGE_BYTES)?,
             is_idle: false,
             ring: ring.transpose()?,
-            gone: false,
+            unmounted: false,
         })
     }
 
-    /// Whether nothing comes before the core says so.
+    /// Whether the next request comes with an event of the core.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_idle && self.ring.as_ref().is_none_or(|ring| ring.is_idle)
     }
 
-    /// Has the core say when something comes.
+    /// Arms the core's polls where no request is ready.
     pub(crate) fn await_requests(&self, core: &Core) -> io::Result<()> {
-        if self.gone {
+        if self.unmounted {
             return Ok(());
         }
         if let Some(ring) = self.ring.as_ref().filter(|ring| ring.is_idle) {
@@ -89,19 +89,19 @@ impl Port {
         if self.is_idle { core.await_readable(self.watched) } else { Ok(()) }
     }
 
-    /// Takes what the core says.
-    pub(crate) fn hear(&mut self, ready: &[Token]) {
+    /// Notes events of the core.
+    pub(crate) fn on_ready(&mut self, ready: &[Token]) {
         self.is_idle &= !ready.contains(&self.watched);
         if let Some(ring) = &mut self.ring {
             ring.is_idle &= !ready.contains(&ring.watched);
         }
     }
 
-    /// Submits the answers, and looks for requests.
+    /// Submits replies, and reaps requests of the ring.
     ///
     /// # Errors
     ///
-    /// The ring is of no more use.
+    /// The ring failed.
     pub(crate) fn turn(&mut self) -> io::Result<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         if let Some(error) = ring.failed.take() {
@@ -116,28 +116,30 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// The channel is of no more use.
-    pub(crate) fn next(&mut self) -> io::Result<Option<(Ticket, Ask)>> {
+    /// The channel failed.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(RequestId, Ask)>> {
         if let Some(ring) = &mut self.ring
             && let Some(at) = ring.arrived.pop_front()
         {
             let message = ring.ring.message(at);
             let Request { unique, ask } =
                 Request::parse(message.header, message.arguments, message.data);
-            return Ok(Some((Ticket { unique, at: Some(at) }, ask)));
+            return Ok(Some((RequestId { unique, entry: Some(at) }, ask)));
         }
-        while !self.is_idle && !self.gone {
+        while !self.is_idle && !self.unmounted {
             let mut head = [0; HEAD_BYTES];
             match self.channel.next(&mut head, &mut self.data) {
                 Ok(len) => {
                     let request = Request::parse_message(&head, &self.data, len);
                     let Some(Request { unique, ask }) = request else { continue };
-                    return Ok(Some((Ticket { unique, at: None }, ask)));
+                    return Ok(Some((RequestId { unique, entry: None }, ask)));
                 }
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::AGAIN) => self.is_idle = true,
                     Some(Errno::INTR | Errno::NOENT) => {}
-                    Some(Errno::NODEV | Errno::CONNABORTED | Errno::NOTCONN) => self.gone = true,
+                    Some(Errno::NODEV | Errno::CONNABORTED | Errno::NOTCONN) => {
+                        self.unmounted = true
+                    }
                     _ => return Err(error),
                 },
             }
@@ -145,9 +147,9 @@ impl Port {
         Ok(None)
     }
 
-    /// The data of the write that was taken last, in a buffer of their own.
-    pub(crate) fn take_data(&mut self, ticket: Ticket, size: usize, pool: &Pool) -> Option<Buf> {
-        let data = match (&self.ring, ticket.at) {
+    /// The data of the last write that was taken, in a buffer of the pool.
+    pub(crate) fn take_data(&mut self, id: RequestId, size: usize, pool: &Pool) -> Option<Buf> {
+        let data = match (&self.ring, id.entry) {
             (Some(ring), Some(at)) => ring.ring.message(at).data,
             _ if size > COPIED_BYTES => {
                 let next = pool.take_beyond(Pool::LARGE_BYTES)?;
@@ -160,32 +162,32 @@ impl Port {
         Some(buf)
     }
 
-    /// Answers a request with data.
-    pub(crate) fn answer(&mut self, ticket: Ticket, data: &[u8]) {
-        self.send(ticket, answer_head(ticket.unique, 0, data.len()), data);
+    /// Replies with data.
+    pub(crate) fn answer(&mut self, id: RequestId, data: &[u8]) {
+        self.send(id, answer_head(id.unique, 0, data.len()), data);
     }
 
-    /// Answers a request with an error.
-    pub(crate) fn refuse(&mut self, ticket: Ticket, errno: Errno) {
-        self.send(ticket, answer_head(ticket.unique, errno.raw_os_error(), 0), &[]);
+    /// Replies with an error.
+    pub(crate) fn refuse(&mut self, id: RequestId, errno: Errno) {
+        self.send(id, answer_head(id.unique, errno.raw_os_error(), 0), &[]);
     }
 
-    /// Lets go of a request that gets no answer.
-    pub(crate) fn pass_over(&mut self, ticket: Ticket) {
-        // Its place in the ring is for the next one all the same.
-        if ticket.at.is_some() {
-            self.answer(ticket, &[]);
+    /// Drops a request that wants no reply.
+    pub(crate) fn discard(&mut self, id: RequestId) {
+        // An entry of the ring is free for the next request only by a reply.
+        if id.entry.is_some() {
+            self.answer(id, &[]);
         }
     }
 
-    fn send(&mut self, ticket: Ticket, head: [u8; ANSWER_BYTES], data: &[u8]) {
-        match (&mut self.ring, ticket.at) {
+    fn send(&mut self, id: RequestId, head: [u8; ANSWER_BYTES], data: &[u8]) {
+        match (&mut self.ring, id.entry) {
             (Some(ring), Some(at)) => {
-                if let Err(error) = ring.ring.answer(at, &head, data) {
+                if let Err(error) = ring.ring.reply(at, &head, data) {
                     ring.failed.get_or_insert(error);
                 }
             }
-            // The program may have exited: then no one waits for the answer.
+            // ENOENT after an interrupt: the program has exited.
             _ => drop(self.channel.answer(&head, data)),
         }
     }

@@ -33,7 +33,7 @@ pub(crate) fn run(
             station,
             queue,
             slots: (0..depth).map(|_| None).collect(),
-            under_way: 0,
+            in_flight: 0,
             max_bytes,
             requests: Vec::with_capacity(depth),
         };
@@ -46,13 +46,13 @@ pub(crate) fn run(
     if let Err(error) = worker.serve(shared) {
         shared.fail(format!("the device cannot be served any more: {error}"));
     }
-    // Whoever asked for what is still under way is told by the kernel.
+    // The kernel fails requests that are still in flight with EIO.
     if let Err(fault) = worker.station.leave(drop) {
         shared.fail(format!("what was written may be lost: the last flush failed: {fault}"));
     }
 }
 
-/// A request that is under way.
+/// A request in flight.
 struct Slot {
     op: UblkOp,
     len: u32,
@@ -64,7 +64,7 @@ struct Worker<'a> {
     station: Station<'a>,
     queue: UblkQueue,
     slots: Vec<Option<Slot>>,
-    under_way: usize,
+    in_flight: usize,
     max_bytes: usize,
     requests: Vec<UblkRequest>,
 }
@@ -76,7 +76,7 @@ impl Worker<'_> {
             let taken = self.take_requests()?;
             let answered = self.drive()?;
             let stops = shared.stop.load(Ordering::Acquire);
-            if self.under_way == 0 && (self.queue.is_over()? || stops) {
+            if self.in_flight == 0 && (self.queue.is_over()? || stops) {
                 return Ok(());
             }
             let until = if taken + answered > 0 { Some(Nanos(0)) } else { self.station.wake() };
@@ -113,7 +113,7 @@ impl Worker<'_> {
         };
         let (data, spare) = if moves_data { (Some(buf), None) } else { (None, Some(buf)) };
         self.slots[usize::from(tag)] = Some(Slot { op, len, spare });
-        self.under_way += 1;
+        self.in_flight += 1;
         let tag = Tag(tag.into());
         self.station.push(Io { tag, op: does, fua, len, offset: range.0, buf: data });
         Ok(())
@@ -132,7 +132,7 @@ impl Worker<'_> {
 
     fn finish(&mut self, Done { tag, result, buf, .. }: Done) -> io::Result<()> {
         let Some(slot) = self.slots[tag.0 as usize].take() else { return Ok(()) };
-        self.under_way -= 1;
+        self.in_flight -= 1;
         let tag = tag.0 as u16;
         let has_data = buf.is_some();
         let buf = match slot.spare.or(buf) {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use volume::Volume;
 
 use crate::plan::{Next, Patch, Stage, Work};
-use crate::port::{Port, Ticket};
+use crate::port::{Port, RequestId};
 use crate::station::{Station, begin, errno_of};
 use crate::wire::{
     Agreed, Ask, Attr, FOPEN_DIRECT_IO, FOPEN_KEEP_CACHE, FOPEN_PARALLEL_DIRECT_WRITES, HEAD_BYTES,
@@ -27,7 +27,7 @@ const SLOTS: usize = 256;
 const BATCH: usize = 32;
 /// How long the kernel may take to send INIT.
 const HELLO: Nanos = Nanos::from_secs(5);
-/// Requests of one of the kernel's queues that a ring takes at once.
+/// Maximum depth of a queue of the ring.
 const QUEUE_DEPTH: usize = 64;
 const O_DIRECT: u32 = os::O_DIRECT as u32;
 
@@ -60,15 +60,17 @@ pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<Agreed, AttachError> 
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && clock.now() < end => {
                 std::thread::yield_now();
             }
-            Err(error) => return Err(AttachError::Fuse(format!("no word of the kernel: {error}"))),
+            Err(error) => {
+                return Err(AttachError::Fuse(format!("the kernel sent no INIT: {error}")));
+            }
         }
     }
 }
 
-/// The kernel's end of a thread.
+/// The channel of a thread and its share of the kernel's queues.
 pub(crate) struct Source {
     pub(crate) channel: FuseChannel,
-    /// The queues that it serves over io_uring.
+    /// Queues to serve over io_uring; none if INIT did not agree on it.
     pub(crate) queues: Vec<u16>,
 }
 
@@ -82,8 +84,8 @@ impl Source {
     }
 }
 
-/// How many requests of each queue are taken at once: one of a CPU that is offline, from which
-/// none comes, and of the others as many as there are slots for.
+/// The depth of each queue: 1 for a CPU that is offline, which sends no requests; the slots are
+/// shared by the others.
 fn depths(queues: &[u16], online: &[usize]) -> Vec<(u16, usize)> {
     let is_online = |queue: u16| online.contains(&usize::from(queue));
     let busy = queues.iter().filter(|queue| is_online(**queue)).count();
@@ -117,7 +119,7 @@ pub(crate) fn run(
     if let Err(error) = worker.serve() {
         shared.fail(format!("the file cannot be served any more: {error}"));
     }
-    // Whoever asked for what is still under way is told by the kernel.
+    // Requests still in flight fail with ECONNABORTED.
     if let Err(fault) = worker.station.leave(drop) {
         shared.fail(format!("what was written may be lost: the last flush failed: {fault}"));
     }
@@ -125,7 +127,7 @@ pub(crate) fn run(
 
 /// A request with I/Os in flight.
 struct Slot {
-    ticket: Ticket,
+    id: RequestId,
     work: Work,
 }
 
@@ -139,7 +141,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn under_way(&self) -> usize {
+    fn in_flight(&self) -> usize {
         SLOTS - self.free.len()
     }
 
@@ -147,22 +149,22 @@ impl Worker<'_> {
         let mut ready = Vec::new();
         loop {
             let stops = self.shared.stop.load(Ordering::Acquire);
-            // Answers of the last round go to the kernel, even if no request is taken any more.
+            // Replies of the last round are submitted even if no more requests are taken.
             self.port.turn()?;
             let taken = if stops { 0 } else { self.take_requests()? };
-            if (stops || self.port.gone) && self.under_way() == 0 {
+            if (stops || self.port.unmounted) && self.in_flight() == 0 {
                 return Ok(());
             }
             let answered = self.drive();
             self.port.await_requests(&self.station.core)?;
             let until = match taken + answered {
                 // Every I/O completed in the call; the ring is empty.
-                1.. if self.under_way() == 0 && !self.port.is_idle() => continue,
+                1.. if self.in_flight() == 0 && !self.port.is_idle() => continue,
                 1.. => Some(Nanos(0)),
                 0 => self.station.wake(),
             };
             self.station.core.turn(until, &mut ready)?;
-            self.port.hear(&ready);
+            self.port.on_ready(&ready);
             ready.clear();
         }
     }
@@ -171,35 +173,35 @@ impl Worker<'_> {
     fn take_requests(&mut self) -> io::Result<usize> {
         let mut taken = 0;
         while taken < BATCH && !self.free.is_empty() {
-            let Some((ticket, ask)) = self.port.next()? else { break };
+            let Some((id, ask)) = self.port.next()? else { break };
             taken += 1;
-            self.begin(ticket, ask);
+            self.begin(id, ask);
         }
         Ok(taken)
     }
 
     /// Answers a request at once where it needs no I/O; otherwise begins its I/Os.
-    fn begin(&mut self, ticket: Ticket, ask: Ask) {
+    fn begin(&mut self, id: RequestId, ask: Ask) {
         match ask {
-            Ask::Read { offset, size } => self.begin_read(ticket, offset, size),
-            Ask::Write { direct, offset, size } => self.begin_write(ticket, direct, offset, size),
-            Ask::Fsync => self.start(ticket, Work::Flush { stage: Stage::New }),
-            Ask::Allocate { offset, len, mode } => self.begin_clear(ticket, offset, len, mode),
-            Ask::GetAttr => self.port.answer(ticket, &self.attr().answer()),
-            Ask::SetAttr(set) => self.set_attr(ticket, set),
+            Ask::Read { offset, size } => self.begin_read(id, offset, size),
+            Ask::Write { direct, offset, size } => self.begin_write(id, direct, offset, size),
+            Ask::Fsync => self.start(id, Work::Flush { stage: Stage::New }),
+            Ask::Allocate { offset, len, mode } => self.begin_clear(id, offset, len, mode),
+            Ask::GetAttr => self.port.answer(id, &self.attr().answer()),
+            Ask::SetAttr(set) => self.set_attr(id, set),
             Ask::Open { flags } => {
                 let direct = flags & O_DIRECT != 0;
                 let how = match direct {
                     true => FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES,
                     false => FOPEN_KEEP_CACHE,
                 };
-                self.port.answer(ticket, &open_answer(direct.into(), how));
+                self.port.answer(id, &open_answer(direct.into(), how));
             }
-            Ask::StatFs => self.port.answer(ticket, &self.attr().stat_fs()),
-            Ask::Nod => self.port.answer(ticket, &[]),
-            Ask::Silent => self.port.pass_over(ticket),
-            Ask::Init { .. } => self.port.refuse(ticket, Errno::PROTO),
-            Ask::Unknown => self.port.refuse(ticket, Errno::NOSYS),
+            Ask::StatFs => self.port.answer(id, &self.attr().stat_fs()),
+            Ask::Nod => self.port.answer(id, &[]),
+            Ask::Silent => self.port.discard(id),
+            Ask::Init { .. } => self.port.refuse(id, Errno::PROTO),
+            Ask::Unknown => self.port.refuse(id, Errno::NOSYS),
         }
     }
 
@@ -208,9 +210,9 @@ impl Worker<'_> {
     }
 
     /// As for a block device: truncating to zero, as `>` does, changes nothing.
-    fn set_attr(&mut self, ticket: Ticket, set: SetAttr) {
+    fn set_attr(&mut self, id: RequestId, set: SetAttr) {
         if set.size.is_some_and(|size| size != 0 && size != self.station.geometry.bytes()) {
-            return self.port.refuse(ticket, Errno::INVAL);
+            return self.port.refuse(id, Errno::INVAL);
         }
         let answer = {
             let mut attr = self.attr.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,66 +221,66 @@ impl Worker<'_> {
             attr.gid = set.gid.unwrap_or(attr.gid);
             attr.answer()
         };
-        self.port.answer(ticket, &answer);
+        self.port.answer(id, &answer);
     }
 
-    fn begin_read(&mut self, ticket: Ticket, offset: u64, size: u32) {
+    fn begin_read(&mut self, id: RequestId, offset: u64, size: u32) {
         let left = self.station.geometry.bytes().saturating_sub(offset);
         let size = size.min(IO_MAX_BYTES).min(u32::try_from(left).unwrap_or(u32::MAX));
         if size == 0 {
-            return self.port.answer(ticket, &[]);
+            return self.port.answer(id, &[]);
         }
         let Patch { offset, len, skip, size } = Patch::around(&self.station.geometry, offset, size);
         let Some(buf) = self.station.core.pool().take_beyond(len as usize) else {
-            return self.port.refuse(ticket, Errno::NOMEM);
+            return self.port.refuse(id, Errno::NOMEM);
         };
-        let at = self.hold(ticket, Work::Read { skip, size });
+        let at = self.hold(id, Work::Read { skip, size });
         self.push(at, Op::Read, offset, len, Some(buf));
     }
 
-    fn begin_write(&mut self, ticket: Ticket, direct: bool, offset: u64, size: u32) {
+    fn begin_write(&mut self, id: RequestId, direct: bool, offset: u64, size: u32) {
         let left = self.station.geometry.bytes().saturating_sub(offset);
         let size = size.min(u32::try_from(left).unwrap_or(u32::MAX));
         if size == 0 {
-            return self.port.refuse(ticket, Errno::NOSPC);
+            return self.port.refuse(id, Errno::NOSPC);
         }
         let patch = Patch::around(&self.station.geometry, offset, size);
         if !patch.is_whole() && direct {
             // As for a block device.
-            return self.port.refuse(ticket, Errno::INVAL);
+            return self.port.refuse(id, Errno::INVAL);
         }
         let pool = self.station.core.pool();
-        let Some(data) = self.port.take_data(ticket, size as usize, pool) else {
-            return self.port.refuse(ticket, Errno::NOMEM);
+        let Some(data) = self.port.take_data(id, size as usize, pool) else {
+            return self.port.refuse(id, Errno::NOMEM);
         };
         if patch.is_whole() {
-            let at = self.hold(ticket, Work::Write { size });
+            let at = self.hold(id, Work::Write { size });
             return self.push(at, Op::Write, offset, size, Some(data));
         }
         let work = Work::Patch { patch, data: Some(data), size, stage: Stage::New };
-        self.start(ticket, work);
+        self.start(id, work);
     }
 
-    fn begin_clear(&mut self, ticket: Ticket, offset: u64, len: u64, mode: u32) {
+    fn begin_clear(&mut self, id: RequestId, offset: u64, len: u64, mode: u32) {
         let end = offset.saturating_add(len);
         let op = match mode & !KEEP_SIZE {
             // Room is there already.
-            0 if end <= self.station.geometry.bytes() => return self.port.answer(ticket, &[]),
-            0 => return self.port.refuse(ticket, Errno::NOSPC),
+            0 if end <= self.station.geometry.bytes() => return self.port.answer(id, &[]),
+            0 => return self.port.refuse(id, Errno::NOSPC),
             PUNCH_HOLE if self.station.geometry.trim_zeroes => Op::Trim,
             PUNCH_HOLE | ZERO_RANGE => Op::WriteZeroes,
-            _ => return self.port.refuse(ticket, Errno::OPNOTSUPP),
+            _ => return self.port.refuse(id, Errno::OPNOTSUPP),
         };
         let end = end.min(self.station.geometry.bytes());
         if offset >= end {
-            return self.port.answer(ticket, &[]);
+            return self.port.answer(id, &[]);
         }
-        self.start(ticket, Work::Clear { op, at: offset, end, patch: None });
+        self.start(id, Work::Clear { op, at: offset, end, patch: None });
     }
 
-    fn hold(&mut self, ticket: Ticket, work: Work) -> usize {
+    fn hold(&mut self, id: RequestId, work: Work) -> usize {
         let at = self.free.pop().expect("requests are taken where there is a slot");
-        self.slots[at] = Some(Slot { ticket, work });
+        self.slots[at] = Some(Slot { id, work });
         at
     }
 
@@ -287,8 +289,8 @@ impl Worker<'_> {
     }
 
     /// Begins a request that may take several I/Os.
-    fn start(&mut self, ticket: Ticket, work: Work) {
-        let at = self.hold(ticket, work);
+    fn start(&mut self, id: RequestId, work: Work) {
+        let at = self.hold(id, work);
         self.go_on(at, None);
     }
 
@@ -304,18 +306,18 @@ impl Worker<'_> {
 
     /// Answers a request and frees its slot and buffers.
     fn finish(&mut self, at: usize, result: Result<(), Errno>, buf: Option<Buf>) {
-        let Some(Slot { ticket, work }) = self.slots[at].take() else { return };
+        let Some(Slot { id, work }) = self.slots[at].take() else { return };
         self.free.push(at);
         match (result, &work, &buf) {
-            (Err(errno), ..) => self.port.refuse(ticket, errno),
+            (Err(errno), ..) => self.port.refuse(id, errno),
             (Ok(()), Work::Read { skip, size }, Some(buf)) => {
-                self.port.answer(ticket, &buf[*skip..skip + size]);
+                self.port.answer(id, &buf[*skip..skip + size]);
             }
-            (Ok(()), Work::Read { .. }, None) => self.port.refuse(ticket, Errno::IO),
+            (Ok(()), Work::Read { .. }, None) => self.port.refuse(id, Errno::IO),
             (Ok(()), Work::Write { size } | Work::Patch { size, .. }, _) => {
-                self.port.answer(ticket, &u64::from(*size).to_le_bytes());
+                self.port.answer(id, &u64::from(*size).to_le_bytes());
             }
-            (Ok(()), Work::Flush { .. } | Work::Clear { .. }, _) => self.port.answer(ticket, &[]),
+            (Ok(()), Work::Flush { .. } | Work::Clear { .. }, _) => self.port.answer(id, &[]),
         }
         for buf in buf.into_iter().chain(work.into_data()) {
             self.station.core.pool().give(buf);

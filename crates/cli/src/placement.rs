@@ -42,8 +42,8 @@ pub fn chosen(asked: &[usize], default: usize) -> Result<Vec<usize>> {
     }
 }
 
-/// The processors that may store data on volumes: one where a flush by one lane is not good for
-/// what others have written, and that is said.
+/// The cores that may write to volumes: one, with a note, if a flush on one lane of a volume does
+/// not cover writes of other lanes.
 pub fn of_lanes<'a>(
     mut cores: Vec<usize>,
     volumes: impl IntoIterator<Item = (&'a str, &'a dyn Volume)>,
@@ -54,8 +54,8 @@ pub fn of_lanes<'a>(
     {
         cores.truncate(1);
         note(format_args!(
-            "drumfire: {name}: a flush on one connection is not good for others there (NBD without \
-             MULTI_CONN), so one processor serves"
+            "drumfire: {name}: serves on one core: the NBD server lacks MULTI_CONN, so a flush \
+             covers one connection only"
         ));
     }
     cores

@@ -1,11 +1,12 @@
-//! FUSE over io_uring (Linux 6.14): requests of `/dev/fuse` that come by a ring, and answers that
-//! go by it, many with one system call.
+//! FUSE over io_uring (Linux 6.14): requests and replies by a ring in place of reads and writes of
+//! `/dev/fuse`, many with one system call.
 //!
-//! Each request comes as the completion of a command that waits in the ring, and its answer is the
-//! next such command (`Documentation/filesystems/fuse/fuse-io-uring.rst` and `linux/fuse.h` of
-//! Linux). A command has a buffer that the kernel knows from the first one on: a header, and the
-//! data of a write or a read. Such commands want entries of 128 bytes, so the ring is one beside
-//! the core's own, which [watches](crate::Core::watch) it.
+//! A ring entry (the kernel's word) is a command and its buffer. A request comes as the completion
+//! of the command; the reply is the next command of the entry, which also fetches the next request
+//! (`Documentation/filesystems/fuse/fuse-io-uring.rst` and `linux/fuse.h` of Linux). The buffer has
+//! a header, and the data of a write or a read; the kernel keeps its address from the first command
+//! on. Such commands need submission entries of 128 bytes, so this is a second ring beside the
+//! core's, which [polls](crate::Core::watch) it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -35,36 +36,39 @@ const PAYLOAD: usize = 512;
 /// `struct fuse_in_header`.
 const IN_HEADER_BYTES: usize = 40;
 
-/// `len` of a submission: the count of parts that `addr` points to.
-const LEN_OF_ENTRY: usize = 24;
-const PARTS: u32 = 2;
-/// Marks the first command of a place. If the kernel refuses it, requests come by the channel.
-const FIRST: u64 = 1 << 32;
-/// How long commands may take to come back from a file system that was unmounted.
+/// Offset of `len` in a submission: the number of iovecs that `addr` points to.
+const LEN_OF_SUBMISSION: usize = 24;
+/// Header and payload.
+const IOVECS: u32 = 2;
+/// Marks a REGISTER. If the kernel refuses it, requests come by the channel.
+const REGISTERS: u64 = 1 << 32;
+/// Time for commands to complete after an unmount.
 const DRAIN_MS: u32 = 100;
 
 const _: () = assert!(size_of::<Entry128>() == 128 && HEADER_BYTES <= PAYLOAD);
 
-/// A ring that has the requests of some queues of a file system. The kernel has a queue for each
-/// CPU, and puts a request into that of the CPU on which the program runs.
+/// A ring that serves some queues of a file system. The kernel has a queue for each CPU, and puts
+/// a request into the queue of the CPU that the program runs on.
 pub struct FuseRing {
-    /// Dropped before the buffers that its commands write to.
+    /// Dropped before the entries, whose buffers its commands write to.
     uring: Option<IoUring<Entry128>>,
     channel: OwnedFd,
-    places: Vec<Place>,
+    entries: Vec<RingEntry>,
+    /// Where the header and the payload of each entry are, for the kernel to read.
+    iovecs: Vec<[libc::iovec; 2]>,
     /// Commands that the kernel has.
     in_flight: usize,
 }
 
 /// A command and its buffer.
-struct Place {
+struct RingEntry {
     buf: Buf,
     queue: u16,
-    /// A request is here that was not answered: the kernel leaves the buffer alone.
-    is_ours: bool,
+    /// It holds a request without a reply: the kernel leaves the buffer alone.
+    in_userspace: bool,
 }
 
-/// A request as it lies in its buffer.
+/// A request in its buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct FuseMessage<'a> {
     /// `struct fuse_in_header`.
@@ -83,15 +87,15 @@ impl FuseRing {
         Some(switch.trim() == "Y")
     }
 
-    /// Whether this process may have such a ring: to be asked before it agrees with the kernel on
-    /// one, which then waits for it.
+    /// Whether this process can create such a ring. To be asked before INIT agrees on one: from
+    /// then on the kernel holds all requests until the ring is there.
     pub fn is_possible() -> bool {
         let without = std::env::var("DRUMFIRE_WITHOUT").unwrap_or_default();
         !without.split(',').any(|word| word.trim() == "fuse_uring") && build(8).is_ok()
     }
 
-    /// Takes the requests of some queues, each with its number in flight, with up to `data_bytes`
-    /// of data. The file system serves by rings when all its queues are taken.
+    /// Serves some queues, each with its depth, with up to `data_bytes` of data for each request.
+    /// Requests come by rings once every queue of the file system is served.
     ///
     /// # Errors
     ///
@@ -106,13 +110,15 @@ impl FuseRing {
         let bufs = Arena::cut(depth, PAYLOAD + data_bytes)?;
         let queue_of_each =
             queues.iter().flat_map(|(queue, depth)| std::iter::repeat_n(*queue, *depth));
-        let places = bufs.into_iter().zip(queue_of_each);
-        let places = places.map(|(buf, queue)| Place { buf, queue, is_ours: false }).collect();
+        let entry = |(buf, queue)| RingEntry { buf, queue, in_userspace: false };
+        let mut entries: Vec<_> = bufs.into_iter().zip(queue_of_each).map(entry).collect();
+        let iovecs = entries.iter_mut().map(|entry| iovecs(&mut entry.buf)).collect();
         let channel = channel.as_fd().try_clone_to_owned()?;
-        let mut ring = FuseRing { uring: Some(uring), channel, places, in_flight: 0 };
-        for at in 0..ring.places.len() {
+        let mut ring = FuseRing { uring: Some(uring), channel, entries, iovecs, in_flight: 0 };
+        for at in 0..ring.entries.len() {
             ring.register(at)?;
         }
+        ring.enter()?;
         Ok(ring)
     }
 
@@ -120,36 +126,31 @@ impl FuseRing {
         self.uring.as_mut().expect("the ring lives until the drop")
     }
 
-    /// Makes a buffer known to the kernel, which takes a request into it.
+    /// Gives the kernel an entry, which it puts a request into.
     fn register(&mut self, at: usize) -> io::Result<()> {
-        let Place { buf, queue, .. } = &mut self.places[at];
-        let queue = *queue;
-        let (header, data) = buf.split_at_mut(PAYLOAD);
-        let parts = [header, data]
-            .map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() });
-        let entry = entry(&self.channel, REGISTER, queue, 0, parts.as_ptr() as u64);
-        let entry = with_len(entry, PARTS).user_data(FIRST | at as u64);
-        // SAFETY: the buffer stays in its place until the ring is dropped, untouched while the
-        // kernel has it; the parts are read when the entry is submitted, which is done here.
-        unsafe { self.push(&entry) }?;
-        self.enter()
+        let address = self.iovecs[at].as_ptr() as u64;
+        let command = command(&self.channel, REGISTER, self.entries[at].queue, 0, address);
+        let command = with_len(command, IOVECS).user_data(REGISTERS | at as u64);
+        // SAFETY: the entry and its iovecs live, in their place, until the ring is dropped, and
+        // nobody touches the buffer before a request has come.
+        unsafe { self.push(&command) }
     }
 
     /// Queues a command.
     ///
     /// # Safety
-    /// What the entry points to stays valid: the buffer of its place until the ring is dropped, and
-    /// untouched until its completion was taken.
-    unsafe fn push(&mut self, entry: &Entry128) -> io::Result<()> {
+    /// What the command points to stays valid until the ring is dropped, and its buffer untouched
+    /// until the completion was taken.
+    unsafe fn push(&mut self, command: &Entry128) -> io::Result<()> {
         // SAFETY: the caller's promise.
-        while unsafe { self.uring().submission().push(entry) }.is_err() {
+        while unsafe { self.uring().submission().push(command) }.is_err() {
             self.enter()?;
         }
         self.in_flight += 1;
         Ok(())
     }
 
-    /// Submits the answers, and lets requests come.
+    /// Submits replies, and runs completions.
     fn enter(&mut self) -> io::Result<()> {
         const GET_EVENTS: u32 = 1;
         let uring = self.uring();
@@ -160,12 +161,12 @@ impl FuseRing {
         tolerate(entered.map(drop))
     }
 
-    /// Submits the answers that were given, and adds the numbers of requests that have come.
+    /// Submits queued replies, and appends the entries whose requests have come to `arrived`. None
+    /// come after an unmount, or when the kernel refused the ring.
     ///
     /// # Errors
     ///
-    /// The kernel did not take an answer, or the ring is of no more use. A file system that was
-    /// unmounted is none, nor is a kernel that does without the ring: nothing comes any more.
+    /// The kernel refused a reply, or the ring failed.
     pub fn turn(&mut self, arrived: &mut VecDeque<u32>) -> io::Result<()> {
         let submissions = self.uring().submission();
         let enters = !submissions.is_empty() || submissions.taskrun() || submissions.cq_overflow();
@@ -173,33 +174,33 @@ impl FuseRing {
         if enters {
             self.enter()?;
         }
-        let FuseRing { uring, places, in_flight, .. } = self;
+        let FuseRing { uring, entries, in_flight, .. } = self;
         for done in uring.as_mut().expect("the ring lives until the drop").completion() {
             *in_flight -= 1;
             let at = done.user_data() as u32;
             match -done.result() {
                 0 => {
-                    places[at as usize].is_ours = true;
+                    entries[at as usize].in_userspace = true;
                     arrived.push_back(at);
                 }
                 libc::ENOTCONN | libc::ECONNABORTED | libc::ECANCELED | libc::EINTR => {}
-                _ if done.user_data() & FIRST != 0 => {}
+                _ if done.user_data() & REGISTERS != 0 => {}
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
         }
         Ok(())
     }
 
-    /// A request that has come and was not answered.
+    /// The request of an entry.
     ///
     /// # Panics
     ///
-    /// There is none of this number.
+    /// It has none, or the reply was given.
     #[inline]
     pub fn message(&self, at: u32) -> FuseMessage<'_> {
-        let place = &self.places[at as usize];
-        assert!(place.is_ours, "no request is here");
-        let bytes = &place.buf[..];
+        let entry = &self.entries[at as usize];
+        assert!(entry.in_userspace, "entry {at} has no request");
+        let bytes = &entry.buf[..];
         let whole = u32_at(bytes, 0) as usize;
         let data = (u32_at(bytes, PAYLOAD_BYTES) as usize).min(bytes.len() - PAYLOAD);
         let arguments = whole.saturating_sub(IN_HEADER_BYTES + data).min(ARGUMENTS_BYTES);
@@ -210,28 +211,28 @@ impl FuseRing {
         }
     }
 
-    /// Answers a request with the header and data of an answer. They go with the next turn.
+    /// Queues the reply to the request of an entry. The next [turn](Self::turn) submits it.
     ///
     /// # Errors
     ///
-    /// The ring is of no more use.
+    /// The ring failed.
     ///
     /// # Panics
     ///
-    /// There is no request of this number, or there are more data than a buffer has room for.
+    /// It has no request, or the data are longer than its buffer.
     #[inline]
-    pub fn answer(&mut self, at: u32, header: &[u8], data: &[u8]) -> io::Result<()> {
-        let place = &mut self.places[at as usize];
-        assert!(place.is_ours, "a request is answered once");
-        let bytes = &mut place.buf[..];
+    pub fn reply(&mut self, at: u32, header: &[u8], data: &[u8]) -> io::Result<()> {
+        let entry = &mut self.entries[at as usize];
+        assert!(entry.in_userspace, "a request gets one reply");
+        let bytes = &mut entry.buf[..];
         let commit = u64::from_ne_bytes(std::array::from_fn(|i| bytes[COMMIT_ID + i]));
         bytes[..header.len()].copy_from_slice(header);
         bytes[PAYLOAD_BYTES..][..4].copy_from_slice(&(data.len() as u32).to_ne_bytes());
         bytes[PAYLOAD..][..data.len()].copy_from_slice(data);
-        place.is_ours = false;
-        let entry = entry(&self.channel, COMMIT_AND_FETCH, place.queue, commit, 0);
-        // SAFETY: the place keeps its buffer, and nobody touches it before a request has come.
-        unsafe { self.push(&entry.user_data(at.into())) }
+        entry.in_userspace = false;
+        let command = command(&self.channel, COMMIT_AND_FETCH, entry.queue, commit, 0);
+        // SAFETY: the entry keeps its buffer, and nobody touches it before a request has come.
+        unsafe { self.push(&command.user_data(at.into())) }
     }
 }
 
@@ -246,7 +247,7 @@ impl AsFd for FuseRing {
 
 impl Drop for FuseRing {
     fn drop(&mut self) {
-        // They come back at once where the file system was unmounted.
+        // They complete at once after an unmount.
         if self.in_flight > 0 {
             let span = Timespec::new().nsec(DRAIN_MS * 1_000_000);
             let (args, count) = (SubmitArgs::new().timespec(&span), self.in_flight);
@@ -256,29 +257,38 @@ impl Drop for FuseRing {
         self.uring = None;
         if self.in_flight > 0 {
             // The kernel may still write into these buffers: leak them rather than reuse them.
-            std::mem::forget(std::mem::take(&mut self.places));
+            std::mem::forget(std::mem::take(&mut self.entries));
+            std::mem::forget(std::mem::take(&mut self.iovecs));
         }
     }
 }
 
-fn entry(channel: &OwnedFd, op: u32, queue: u16, commit: u64, parts: u64) -> Entry128 {
+/// Header and payload of a buffer.
+fn iovecs(buf: &mut Buf) -> [libc::iovec; 2] {
+    let (header, payload) = buf.split_at_mut(PAYLOAD);
+    [header, payload]
+        .map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() })
+}
+
+fn command(channel: &OwnedFd, op: u32, queue: u16, commit: u64, iovecs: u64) -> Entry128 {
     // `struct fuse_uring_cmd_req`.
     let mut command = [0; 80];
     command[8..16].copy_from_slice(&commit.to_ne_bytes());
     command[16..18].copy_from_slice(&queue.to_ne_bytes());
     let fd = Fd(channel.as_raw_fd());
-    opcode::UringCmd80::new(fd, op).cmd(command).addr(Some(parts)).build()
+    opcode::UringCmd80::new(fd, op).cmd(command).addr(Some(iovecs)).build()
 }
 
-/// An entry whose address is that of so many parts.
-fn with_len(mut entry: Entry128, count: u32) -> Entry128 {
-    let at = std::ptr::from_mut(&mut entry).cast::<u8>();
-    // SAFETY: an entry is the 128 bytes of `struct io_uring_sqe`, with four of `len` at this place.
-    unsafe { at.add(LEN_OF_ENTRY).cast::<u32>().write_unaligned(count) };
-    entry
+/// Sets the number of iovecs, for which the crate has no setter.
+fn with_len(mut command: Entry128, count: u32) -> Entry128 {
+    let at = std::ptr::from_mut(&mut command).cast::<u8>();
+    // SAFETY: the 128 bytes are a `struct io_uring_sqe`, whose `len` has four bytes at this offset.
+    unsafe { at.add(LEN_OF_SUBMISSION).cast::<u32>().write_unaligned(count) };
+    command
 }
 
-/// A ring of long entries with the best set of flags.
+/// A ring with submission entries of 128 bytes. Not with `DEFER_TASKRUN`: such a ring does not poll
+/// as readable while a request waits for its task work.
 fn build(depth: u32) -> io::Result<IoUring<Entry128>> {
     let mut builder = IoUring::<Entry128>::builder();
     builder.setup_clamp().setup_submit_all();

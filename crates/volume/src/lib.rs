@@ -79,8 +79,8 @@ pub trait Volume: Send + Sync {
         Ok(0)
     }
 
-    /// Whether a flush by one lane makes durable what other lanes have written. Where it does not,
-    /// whoever stores data there has one lane.
+    /// Whether a flush on one lane covers writes that completed on other lanes. If not, data may be
+    /// stored through one lane only.
     fn flushes_all(&self) -> bool {
         true
     }

@@ -32,7 +32,7 @@ pub(crate) struct Learned {
     pub(crate) geometry: Geometry,
     /// Its product name.
     pub(crate) product: Option<String>,
-    /// A flush on one connection makes durable what others have written.
+    /// A flush on one connection covers writes that completed on others.
     pub(crate) flushes_all: bool,
 }
 

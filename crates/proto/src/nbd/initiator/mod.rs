@@ -109,7 +109,8 @@ impl NbdInitiator {
 }
 
 impl NbdInitiator {
-    /// Whether a flush on this connection makes durable what others have written, or nothing is.
+    /// Whether a flush on this connection covers writes that completed on others. Trivially so for
+    /// an export that is read-only.
     //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection is good for all.
     pub fn flushes_all(&self) -> bool {
         self.flags & (flag::MULTI_CONN | flag::READ_ONLY) != 0
@@ -144,8 +145,8 @@ impl Endpoint for NbdInitiator {
             Stage::Open => self.ios.check_timeouts(now),
             Stage::Closed => Ok(()),
             Stage::Greeting if now >= self.until => Err(Ending::TimedOut(
-                "the server does not greet: perhaps it serves another client, and one at a time \
-                 (qemu-nbd --shared=8 serves more)",
+                "the server sent no greeting: it may serve one client at a time (qemu-nbd \
+                 --shared=8 allows more)",
             )),
             _ if now >= self.until => Err(Ending::TimedOut("the server does not answer")),
             _ => Ok(()),
