@@ -25,7 +25,6 @@ const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 /// What was counted; for each transaction where nothing else is said.
 pub struct Measured {
     pub tps: f64,
-    pub cpu_s: f64,
     pub reads: f64,
     pub written_bytes: f64,
     pub log_bytes: f64,
@@ -107,11 +106,10 @@ impl<'a> Server<'a> {
             self.user("psql -qc checkpoint");
             self.user(&format!("pgbench -n -c {} -T {ramp_s}", super::CLIENTS));
             self.user(": > FOLDER/log; rm -f FOLDER/tx.*");
-            let (before, cpu, log) = (counters(device), cpu_s(), self.log_bytes());
+            let (before, log) = (counters(device), self.log_bytes());
             let line = format!("pgbench -n -r -l --log-prefix=FOLDER/tx -c {}", super::CLIENTS);
             let said = self.user(&format!("{line} -T {seconds}"));
             let (after, log) = (counters(device), self.log_bytes() - log);
-            let cpu = cpu_s() - cpu;
             let data = self.user("psql -qAtc 'select pg_database_size(current_database())'");
             let done = number_after(&said, "actually processed: ");
             let ends = self.ends();
@@ -119,7 +117,6 @@ impl<'a> Server<'a> {
             let of_log = fs::read_to_string(self.folder.join("log")).unwrap();
             found = Some(Measured {
                 tps: number_after(&said, "tps = "),
-                cpu_s: cpu / done,
                 reads: (after.reads - before.reads) / done,
                 written_bytes: (after.written_bytes - before.written_bytes) / done,
                 log_bytes: log / done,
@@ -258,14 +255,6 @@ fn counters(device: &str) -> Counters {
         written_bytes: of[6] * 512.0,
         flushes: of[15],
     }
-}
-
-/// Seconds that all cores of the host were busy.
-fn cpu_s() -> f64 {
-    let text = fs::read_to_string("/proc/stat").expect("Linux");
-    let line = text.lines().next().expect("a line for all cores");
-    let of: Vec<f64> = line.split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
-    (of.iter().take(8).sum::<f64>() - of[3] - of[4]) / 100.0
 }
 
 fn last_line<'a>(text: &'a str, word: &str) -> &'a str {
