@@ -78,6 +78,18 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("write_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential writes"),
     measured("read_latency", Dimension::TIME, LATENCY, "a read alone"),
     measured("write_latency", Dimension::TIME, LATENCY, "a write alone"),
+    measured(
+        "sync_write_latency",
+        Dimension::TIME,
+        LATENCY,
+        "a write of 4 KiB alone with the flush after it, as fdatasync or O_DSYNC does",
+    ),
+    defined(
+        "plp",
+        Dimension::NUMBER,
+        (0.0, 1.0),
+        "1 if the write cache survives a loss of power, so that a flush costs nothing; 0 if not",
+    ),
     defined("rpm", Dimension::NUMBER, (1000.0, 50_000.0), "turns of a disk per minute"),
     measured(
         "average_seek",

@@ -28,6 +28,9 @@ struct RawFile {
     source: BTreeMap<String, RawSource>,
     #[serde(default)]
     part: Vec<RawPart>,
+    /// Figures of parts of this file or of those before it.
+    #[serde(default)]
+    figure: Vec<Spanned<RawFigure>>,
 }
 
 /// A source in a file.
@@ -100,7 +103,8 @@ pub(crate) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), Cata
         let (line, reason) = syntax(text, &error);
         CatalogueError { file: file.to_owned(), line, reason }
     })?;
-    RawParts { file, text, sources: raw.source, parts: raw.part, figures: Vec::new() }.add_to(to)
+    let RawFile { source, part, figure } = raw;
+    RawParts { file, text, sources: source, parts: part, figures: figure }.add_to(to)
 }
 
 /// Sources, parts and figures of a file, unchecked.

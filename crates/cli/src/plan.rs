@@ -404,5 +404,5 @@ fn work(args: &Flagged) -> Result<Work, UsageError> {
     if !(0.0..=100.0).contains(&read) {
         return Err(UsageError("--read: 0 to 100".to_owned()));
     }
-    Ok(Work { size_bytes: size as f64, read_share: read / 100.0, outstanding })
+    Ok(Work { size_bytes: size as f64, read_share: read / 100.0, outstanding, flush: None })
 }

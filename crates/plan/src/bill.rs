@@ -65,6 +65,9 @@ pub struct Work {
     pub read_share: f64,
     /// I/Os in flight for each drive, or for each port where there are no drives.
     pub outstanding: u32,
+    /// Writes between two flushes, as `fsync` of fio: 1 flushes after each; `None` never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush: Option<u32>,
 }
 
 /// Equal cards with what hangs on each. Without an adapter its drives are cards themselves.
@@ -110,6 +113,46 @@ impl Bill {
     pub fn drives(&self) -> u32 {
         let of = self.groups.iter().filter(|group| group.drive.is_some());
         of.fold(0, |sum, group| sum.saturating_add(group.devices()))
+    }
+
+    /// Hosts that are up, or fewer where not even one I/O is in flight on each: what the rate of one
+    /// host is multiplied by.
+    pub fn times(&self) -> f64 {
+        let hosts = f64::from(self.setup.up());
+        match self.setup.in_flight {
+            Some(all) => f64::from(all) / f64::from(self.host_in_flight(all)),
+            None => hosts,
+        }
+    }
+
+    /// I/Os in flight on a host, of `all` on all hosts.
+    pub(crate) fn host_in_flight(&self, all: u32) -> u32 {
+        all.div_ceil(self.setup.up().max(1)).max(1)
+    }
+
+    /// The same with so many I/Os in flight on each drive, and as many more in all.
+    pub fn deepened(&self, outstanding: u32) -> Bill {
+        let mut deeper = self.clone();
+        let more = f64::from(outstanding) / f64::from(self.work.outstanding.max(1));
+        let all = |all: u32| (f64::from(all) * more).round().clamp(1.0, f64::from(IN_FLIGHT_MAX));
+        deeper.setup.in_flight = self.setup.in_flight.map(|count| all(count) as u32);
+        deeper.work.outstanding = outstanding;
+        deeper
+    }
+
+    /// What is in flight and how often is flushed, in words: "32 in flight on each".
+    pub fn in_flight(&self) -> String {
+        let Work { outstanding, flush, .. } = self.work;
+        let mut words = match self.setup.in_flight {
+            Some(all) => format!("{all} in flight in all"),
+            None => format!("{outstanding} in flight on each"),
+        };
+        match flush {
+            Some(1) => words += ", a flush after each write",
+            Some(writes) => words += &format!(", a flush after {writes} writes"),
+            None => {}
+        }
+        words
     }
 
     /// Whether a network leads to its drives.
@@ -191,6 +234,9 @@ pub struct BillError {
 fn payload() -> u32 {
     256
 }
+
+/// Most I/Os in flight of a whole bill: what a class of the model takes.
+pub const IN_FLIGHT_MAX: u32 = 1 << 20;
 
 /// Most drives and ports of a host. Each is a class with stations of its own, and `model` keeps
 /// books for each pair of them.

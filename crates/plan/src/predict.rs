@@ -101,11 +101,7 @@ pub fn limit(bill: &Bill, what_ifs: &[WhatIf]) -> Result<Option<Limit>, PlanErro
     if base.bottleneck().is_none_or(|busiest| busiest.utilisation >= BUSY) {
         return Ok(Some(Limit::Parts { level: best.level }));
     }
-    let at = |depth: u32| {
-        let mut deeper = bill.clone();
-        deeper.work.outstanding = depth;
-        predict(&deeper, &Tweak::default())
-    };
+    let at = |depth: u32| predict(&bill.deepened(depth), &Tweak::default());
     let now = bill.work.outstanding;
     let more = now.saturating_add(now.div_ceil(10));
     let gains = (at(more)?.iops / base.iops).ln() / (f64::from(more) / f64::from(now)).ln();
@@ -145,7 +141,7 @@ pub fn predict(bill: &Bill, tweak: &Tweak) -> Result<Prediction, PlanError> {
 pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Prediction, PlanError> {
     let system = System::build(bill, tweak)?;
     let solution = solve(&system.network, method)?;
-    let hosts = f64::from(bill.setup.up());
+    let hosts = bill.times();
     let iops = solution.throughput_per_s();
     let mut uses: Vec<Use> = system.resources.iter().map(|r| used(r, &solution, iops)).collect();
     // The sort is stable, so that equals keep their order and the answer is the same each time.
@@ -222,7 +218,7 @@ pub struct Arriving {
 pub fn arriving(bill: &Bill, rate: f64) -> Result<Arriving, PlanError> {
     let mut bill = bill.clone();
     // What a drive does among its own queue is not what it does with what comes by chance.
-    bill.work.outstanding = 1;
+    (bill.work.outstanding, bill.setup.in_flight) = (1, None);
     let mut system = System::build(&bill, &Tweak::default())?;
     let each = rate / f64::from(bill.setup.up()) / system.network.classes.len().max(1) as f64;
     for class in &mut system.network.classes {
@@ -245,7 +241,7 @@ pub fn arriving(bill: &Bill, rate: f64) -> Result<Arriving, PlanError> {
 /// As [`predict`].
 pub fn bound(bill: &Bill) -> Result<f64, PlanError> {
     let system = System::build(bill, &Tweak::default())?;
-    let hosts = f64::from(bill.setup.up());
+    let hosts = bill.times();
     Ok(model::laws::bounds(&system.network)?.throughput_per_s_high * hosts)
 }
 

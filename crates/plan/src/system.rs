@@ -3,6 +3,7 @@
 //! | part | station | service time of one I/O |
 //! |---|---|---|
 //! | drive, rated | one server | 1 / rating, or size / bandwidth if that is longer |
+//! | flush of a drive without protection | one at a time, for all that wait | its latency |
 //! | disk, rated | one server | 1 / rating and the rest of its bytes, or bytes alone in sequence |
 //! | drive, by channels | a server for each channel, one at random | its latency |
 //! | adapter | one server | 1 / rating, or size / bandwidth |
@@ -19,16 +20,20 @@
 use std::collections::BTreeMap;
 
 use block::Op;
-use model::{Class, ModelError, Network, Service, Station, StationId};
+use model::{Class, ModelError, Network, Service, Source, Station, StationId, Step};
 use serde::Serialize;
 
 use crate::bill::Bill;
 use catalogue::{Kind, Known, Part};
 
 mod drives;
+mod flush;
 mod host;
+mod like;
 mod ports;
 mod rated;
+
+pub(crate) use flush::is_flush;
 
 /// How far from the medium a part is; a system can be looked at up to one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -195,6 +200,9 @@ impl System {
                 seconds / 3600.0
             ));
         }
+        if let Some(all) = bill.setup.in_flight {
+            builder.together(bill.host_in_flight(all));
+        }
         let Builder { network, resources, inputs, remarks, .. } = builder;
         Ok(System { network, resources, inputs, remarks })
     }
@@ -316,6 +324,20 @@ impl<'a> Builder<'a> {
     fn resource(&mut self, name: String, level: Level, from: &[(&str, &[&str])], load: Load) {
         let kind = self.kind(from);
         self.resources.push(Resource { name, level, kind, load });
+    }
+
+    /// One class in place of one for each drive: each I/O goes to any of them.
+    fn together(&mut self, in_flight: u32) {
+        let classes = std::mem::take(&mut self.network.classes);
+        // No more than the drives take at once.
+        let taken = classes.iter().fold(0u32, |sum, class| match class.source {
+            Source::Closed { population, .. } => sum.saturating_add(population),
+            Source::Open { .. } => sum,
+        });
+        let in_flight = in_flight.min(taken).max(1);
+        let chance = 1.0 / classes.len().max(1) as f64;
+        let routes = classes.into_iter().map(|class| (chance, class.route)).collect();
+        self.network.add_class(Class::closed("drives", in_flight).step(Step::Choose(routes)));
     }
 
     /// A class without a station would be infinitely fast: it gets a delay of a nanosecond.

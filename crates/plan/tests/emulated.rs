@@ -41,7 +41,7 @@ fn a_drive_does_the_same_by_its_profile_as_by_plan() {
                 (131_072.0, 1),
                 (131_072.0, 32),
             ] {
-                let work = Work { size_bytes, read_share, outstanding };
+                let work = Work { size_bytes, read_share, outstanding, flush: None };
                 let bill = bill(&catalogue, drive, work);
                 let planned = predict(&bill, &Tweak::default()).unwrap();
                 let emulated = theory(&profile, 1, &work).unwrap();

@@ -17,6 +17,12 @@ pub struct Around {
     /// Sequential I/O: disks do not seek.
     #[arg(long, requires = "drive")]
     pub sequential: bool,
+    /// I/Os in flight on all drives together, in place of --outstanding on each.
+    #[arg(long, value_name = "N", requires = "drive", conflicts_with = "outstanding")]
+    pub in_flight: Option<u32>,
+    /// A flush after every N writes, as fio's fsync: 1 flushes after each.
+    #[arg(long, alias = "fsync", alias = "fdatasync", value_name = "N", requires = "drive")]
+    pub flush: Option<u32>,
     /// The adapter has a non-volatile write cache.
     #[arg(long, requires_all = ["adapter", "drive"])]
     pub write_cache: bool,
@@ -37,6 +43,8 @@ impl Around {
         let given = [
             ("--jobs", self.jobs.is_some()),
             ("--sequential", self.sequential),
+            ("--in-flight", self.in_flight.is_some()),
+            ("--flush", self.flush.is_some()),
             ("--write-cache", self.write_cache),
             ("--target", self.target.is_some()),
         ];
@@ -60,6 +68,10 @@ impl Around {
             return Err(usage("--target-cores", "1 to 4096".to_owned()));
         }
         (bill.setup.jobs, bill.setup.sequential) = (self.jobs, self.sequential);
+        bill.work.flush = self.flush;
+        if let Some(all) = self.in_flight {
+            bill.fly(None, Some(all)).map_err(|why| usage("--in-flight", why))?;
+        }
         let drives: u32 = bill.groups.iter().map(Group::devices).sum();
         for group in &mut bill.groups {
             group.write_cache = self.write_cache;

@@ -54,10 +54,10 @@ pub fn prediction(answer: &Answer) -> Page {
 fn asked(bill: &Bill) -> Section {
     let work = bill.work;
     let asked = format!(
-        "I/Os of {} B, {} % reads, {} in flight on each drive or port.",
+        "I/Os of {} B, {} % reads, {}.",
         work.size_bytes,
         percent(work.read_share),
-        work.outstanding
+        bill.in_flight()
     );
     Section { title: "what is asked".to_owned(), content: vec![Content::Text(asked)] }
 }

@@ -92,6 +92,7 @@ impl Answer<'_> {
             "origin": "simulated",
             "kind": self.found.kind,
             "work": self.bill.work,
+            "in_flight": self.bill.setup.in_flight,
             "prediction": self.found,
             "bound_iops": self.most,
             "chance": self.sure,
@@ -124,12 +125,13 @@ impl Answer<'_> {
 
 fn summary(text: &mut String, answer: &Answer) -> Result<()> {
     let Answer { bill, found, sure, evidence, .. } = answer;
-    let Work { size_bytes, read_share, outstanding } = bill.work;
+    let Work { size_bytes, read_share, .. } = bill.work;
     let reads = percent(read_share);
     writeln!(
         text,
-        "{}: {size_bytes} B, {reads} % reads, {outstanding} in flight on each; predicted",
-        bill.name
+        "{}: {size_bytes} B, {reads} % reads, {}; predicted",
+        bill.name,
+        bill.in_flight()
     )?;
     let middle = evidence.middle;
     let micros = |seconds: f64| seconds * 1e6;

@@ -8,7 +8,7 @@ const LANES: f64 = 4.0;
 impl Work {
     /// Checks what can be asked; the error is the reason.
     pub(super) fn check(&self) -> Result<(), String> {
-        let Work { size_bytes, read_share, outstanding } = *self;
+        let Work { size_bytes, read_share, outstanding, flush } = *self;
         if !(1.0..=1e9).contains(&size_bytes) {
             return Err(format!("I/Os of {size_bytes} bytes: 1 to 1g are possible"));
         }
@@ -17,6 +17,9 @@ impl Work {
         }
         if !(1..=65536).contains(&outstanding) {
             return Err(format!("{outstanding} outstanding: 1 to 65536 are possible"));
+        }
+        if flush.is_some_and(|writes| !(1..=1_000_000).contains(&writes)) {
+            return Err("flush: after 1 to 1000000 writes".to_owned());
         }
         Ok(())
     }

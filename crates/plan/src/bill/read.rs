@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Bill, BillError, Group, Raid, Setup, Stream, View, Work, payload, setup::RawSetup};
+use super::{
+    Bill, BillError, Group, IN_FLIGHT_MAX, Raid, Setup, Stream, View, Work, payload,
+    setup::RawSetup,
+};
 use catalogue::read::{RawFigure, RawPart, RawParts, RawSource, line_of, syntax};
 use catalogue::{Catalogue, Class, Part};
 
@@ -19,7 +22,12 @@ struct RawBill {
     size: Spanned<String>,
     #[serde(default = "reads")]
     read: f64,
-    outstanding: u32,
+    outstanding: Option<u32>,
+    /// I/Os in flight on all drives together, in place of `outstanding` on each.
+    in_flight: Option<u32>,
+    /// Writes between two flushes.
+    #[serde(alias = "fsync", alias = "fdatasync")]
+    flush: Option<u32>,
     jobs: Option<u32>,
     hosts: Option<u32>,
     replicas: Option<u32>,
@@ -75,6 +83,8 @@ struct RawStream {
     #[serde(default = "reads")]
     read: f64,
     outstanding: u32,
+    #[serde(alias = "fsync", alias = "fdatasync")]
+    flush: Option<u32>,
     #[serde(default)]
     sequential: bool,
 }
@@ -83,7 +93,7 @@ impl RawStream {
     fn checked(self) -> Result<Stream, String> {
         let size_bytes = block::parse_size(&self.size).map_err(|error| error.to_string())? as f64;
         let (read_share, outstanding) = (self.read / 100.0, self.outstanding);
-        let work = Work { size_bytes, read_share, outstanding };
+        let work = Work { size_bytes, read_share, outstanding, flush: self.flush };
         work.check().map(|()| Stream { work, sequential: self.sequential })
     }
 }
@@ -117,6 +127,8 @@ struct RawGroup {
     short_addresses: bool,
 }
 
+/// Bytes of a stripe that are on one drive, as far as that is not known.
+const CHUNK_BYTES: f64 = 131_072.0;
 /// Most kinds of work beside that of the bill.
 const STREAMS_MAX: usize = 7;
 
@@ -192,13 +204,49 @@ impl Bill {
         let work = Work {
             size_bytes: size as f64,
             read_share: raw.read / 100.0,
-            outstanding: raw.outstanding,
+            outstanding: 1,
+            flush: raw.flush,
         };
         let extras = raw.extra.into_iter().map(|extra| (extra.what, extra.price)).collect();
         let name = raw.name;
-        let bill = Bill { name, server, software, work, groups, catalogue, setup, extras };
+        let mut bill = Bill { name, server, software, work, groups, catalogue, setup, extras };
+        bill.fly(raw.outstanding, raw.in_flight).map_err(|reason| refuse(1, reason))?;
         bill.check().map_err(|(line, reason)| refuse(line, reason))?;
         Ok(bill)
+    }
+}
+
+impl Bill {
+    /// Takes what is in flight, on each drive or on all together.
+    ///
+    /// # Errors
+    ///
+    /// The reason: none or both are given, or too much.
+    pub fn fly(&mut self, each: Option<u32>, all: Option<u32>) -> Result<(), String> {
+        (self.work.outstanding, self.setup.in_flight) = match (each, all) {
+            (Some(each), None) => (each, None),
+            (None, Some(all)) if (1..=IN_FLIGHT_MAX).contains(&all) => {
+                let devices =
+                    self.groups.iter().fold(0u32, |sum, g| sum.saturating_add(g.devices()));
+                let devices = devices.saturating_mul(self.setup.up()).max(1);
+                // In sequence I/Os take drives in turn, and a long one is spread over many.
+                let parts = (self.work.size_bytes / CHUNK_BYTES).max(1.0) * f64::from(all);
+                let turns = self.setup.sequential && parts >= f64::from(devices);
+                (all.div_ceil(devices), (!turns).then_some(all))
+            }
+            (None, Some(all)) => return Err(format!("in_flight {all}: 1 to {IN_FLIGHT_MAX}")),
+            (Some(_), Some(_)) | (None, None) => {
+                let why = "give outstanding, I/Os in flight on each drive, or in_flight, on all \
+                           drives together: one of the two";
+                return Err(why.to_owned());
+            }
+        };
+        if all.is_some() && !self.setup.streams.is_empty() {
+            return Err(
+                "in_flight is of one kind of work: with streams give outstanding".to_owned()
+            );
+        }
+        Ok(())
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Setup {
     pub cores: Option<u32>,
     /// Ports of each host of a cluster, for its clients and for the copies.
     pub network: Option<Network>,
+    /// I/Os in flight on all drives of all hosts together, each on a drive by chance.
+    pub in_flight: Option<u32>,
 }
 
 /// The ports of a host.
@@ -137,6 +139,7 @@ impl Default for Setup {
             among_reads: false,
             cores: None,
             network: None,
+            in_flight: None,
         }
     }
 }

@@ -42,19 +42,22 @@ pub enum Class {
     WireBound,
     /// Several drives of one host.
     Array,
+    /// Writes with flushes.
+    Flushed,
     /// Several hosts.
     Cluster,
 }
 
 impl Class {
     /// All of them.
-    pub const ALL: [Class; 7] = [
+    pub const ALL: [Class; 8] = [
         Class::DriveLowDepth,
         Class::DriveAtLimit,
         Class::AdapterBound,
         Class::HostBound,
         Class::WireBound,
         Class::Array,
+        Class::Flushed,
         Class::Cluster,
     ];
 
@@ -67,6 +70,7 @@ impl Class {
             Class::HostBound => "host-bound",
             Class::WireBound => "over a network",
             Class::Array => "an array",
+            Class::Flushed => "writes with flushes",
             Class::Cluster => "a cluster",
         }
     }
@@ -75,6 +79,9 @@ impl Class {
     pub fn of(bill: &Bill, found: &Prediction) -> Class {
         if bill.setup.hosts > 1 {
             return Class::Cluster;
+        }
+        if bill.work.flush.is_some() && bill.work.read_share < 1.0 {
+            return Class::Flushed;
         }
         let devices: u32 = bill.groups.iter().map(crate::bill::Group::devices).sum();
         let busiest = found.bottleneck();

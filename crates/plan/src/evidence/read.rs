@@ -115,7 +115,12 @@ pub struct Row {
     #[serde(default = "all")]
     pub read: f64,
     /// In flight on each drive, or on each port.
+    #[serde(default)]
     pub depth: u32,
+    /// In flight on all drives together, in place of `depth`.
+    pub in_flight: Option<u32>,
+    /// Writes between two flushes.
+    pub flush: Option<u32>,
     /// Figures that the source itself gives beside the result.
     #[serde(default)]
     pub given: Vec<Given>,
@@ -246,7 +251,9 @@ impl Evidence {
         say("name", Some(format!("{:?}", row.name())));
         say("size", Some(format!("{:?}", row.size)));
         say("read", Some(row.read.to_string()));
-        say("outstanding", Some(row.depth.to_string()));
+        say("outstanding", (row.depth > 0).then(|| row.depth.to_string()));
+        say("in_flight", row.in_flight.map(|n| n.to_string()));
+        say("flush", row.flush.map(|n| n.to_string()));
         say("server", quoted(&row.server));
         say("software", quoted(&row.software));
         say("target_server", quoted(&row.target_server));

@@ -3,7 +3,7 @@ use super::*;
 fn goal(read: f64) -> Goal {
     Goal {
         iops: 1e6,
-        work: Work { size_bytes: 4096.0, read_share: read, outstanding: 32 },
+        work: Work { size_bytes: 4096.0, read_share: read, outstanding: 32, flush: None },
         server: None,
         software: None,
         adapter: Some("lsi-9210-8i".to_owned()),

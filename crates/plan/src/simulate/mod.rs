@@ -201,15 +201,11 @@ impl Simulator {
             }
             System::Bill(bill) => {
                 let lines = || accesses.iter().flat_map(|(access, _)| &access.lines);
-                let moves = |line: &job::spec::Line| {
-                    line.trim_percent == 0.0
-                        && line.zero_percent == 0.0
-                        && line.flush_percent == 0.0
-                };
-                let besides = |access: &Access| access.flush_every > 0 || access.trims_first;
-                if !lines().all(moves) || accesses.iter().any(|(access, _)| besides(access)) {
-                    let why = "no figure says what flushes, trims and zeroes take: leave them \
-                               away, or simulate a profile";
+                let moves =
+                    |line: &job::spec::Line| line.trim_percent == 0.0 && line.zero_percent == 0.0;
+                if !lines().all(moves) || accesses.iter().any(|(access, _)| access.trims_first) {
+                    let why = "no figure says what trims and zeroes take: leave them away, or \
+                               simulate a profile";
                     return Err(SimulateError::Access(why.to_owned()));
                 }
                 let parts = parts::Parts::new(bill, accesses)?;

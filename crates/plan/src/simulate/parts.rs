@@ -9,7 +9,7 @@ use model::{ModelError, Network, Servers, Source, Station, StationId, Step};
 
 use super::{Cores, Drive, for_each_stop};
 use crate::bill::{Bill, Work};
-use crate::system::{Input, PlanError, System, Tweak};
+use crate::system::{Input, PlanError, System, Tweak, is_flush};
 
 /// More than any queue: what a class then has in flight is what its drive takes.
 const DEEP: u32 = 65_536;
@@ -23,6 +23,8 @@ pub(super) struct Parts {
     names: HashMap<String, StationId>,
     /// Routes of all classes for an operation and length, in the stations above.
     routes: HashMap<(bool, u32), Vec<Vec<Step>>>,
+    /// Routes of all classes for a flush.
+    flushes: Vec<Vec<Step>>,
     /// I/Os of an operation and length in flight on a drive.
     depths: HashMap<(bool, u32), u32>,
     /// The figures of all routes, each once.
@@ -40,12 +42,14 @@ impl Parts {
         let size_bytes = mean(&Access::mean_bytes).max(1.0);
         let read_share = mean(&Access::read_percent) / 100.0;
         let mut bill = bill.clone();
-        bill.work = Work { size_bytes, read_share, outstanding: 1 };
+        bill.work = Work { size_bytes, read_share, outstanding: 1, flush: None };
+        bill.setup.in_flight = None;
         let mut parts = Parts {
             remarks: drives(&bill)?.1,
             stations: Network { stations: vec![Station::delay("delay")], classes: Vec::new() },
             names: HashMap::new(),
             routes: HashMap::new(),
+            flushes: Vec::new(),
             depths: depths(accesses),
             inputs: Vec::new(),
             bill,
@@ -65,7 +69,36 @@ impl Parts {
                 }
             }
         }
+        if accesses.iter().any(|(access, _)| flushes(access)) {
+            parts.flushes = parts.flush_routes()?;
+        }
         Ok(parts)
+    }
+
+    /// What a flush takes of each drive: its writes take the rest.
+    fn flush_routes(&mut self) -> Result<Vec<Vec<Step>>, PlanError> {
+        let mut bill = self.bill.clone();
+        bill.work = Work { flush: Some(1), outstanding: 1, ..bill.work };
+        let tweak = Tweak { only: Some(Op::Write), ..Tweak::default() };
+        let System { network, inputs, remarks, .. } = System::build(&bill, &tweak)?;
+        self.rest_on(inputs);
+        for remark in remarks {
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
+        }
+        let stations = network.stations.clone();
+        let ids = self.places(&stations)?;
+        let routes = network.classes.into_iter().map(|class| {
+            let mut route = class.route;
+            let name = |at: StationId| stations[at.0 as usize].name.as_str();
+            route.retain(|step| matches!(step, Step::Visit(v) if is_flush(name(v.at[0]))));
+            for_each_stop(&mut route, &mut |at| {
+                at.iter_mut().for_each(|at| *at = ids[at.0 as usize]);
+            });
+            route
+        });
+        Ok(routes.collect())
     }
 
     /// The routes of all drives for an operation and length.
@@ -78,11 +111,7 @@ impl Parts {
             self.bill.work = Work { size_bytes, outstanding, ..self.bill.work };
             let tweak = Tweak { only: Some(op), ..Tweak::default() };
             let System { network, inputs, .. } = System::build(&self.bill, &tweak)?;
-            for input in inputs {
-                if !self.inputs.contains(&input) {
-                    self.inputs.push(input);
-                }
-            }
+            self.rest_on(inputs);
             let ids = self.places(&network.stations)?;
             let routes = network.classes.into_iter().map(|class| {
                 let mut route = class.route;
@@ -97,6 +126,14 @@ impl Parts {
             self.routes.insert(key, routes);
         }
         Ok(&self.routes[&key])
+    }
+
+    fn rest_on(&mut self, inputs: Vec<Input>) {
+        for input in inputs {
+            if !self.inputs.contains(&input) {
+                self.inputs.push(input);
+            }
+        }
     }
 
     /// Where stations of another build of the bill stand here.
@@ -159,6 +196,9 @@ impl Parts {
     /// The way of an I/O through them.
     pub fn way(&mut self, way: Way) -> Result<Vec<Step>, ModelError> {
         let Way { drive, op, len_bytes } = way;
+        if let Some(route) = self.flushes.get(drive as usize).filter(|_| op == Op::Flush) {
+            return Ok(route.clone());
+        }
         let op = if op == Op::Read { Op::Read } else { Op::Write };
         let before = self.stations.stations.len();
         let routes = self.routes(op, len_bytes).map_err(as_model)?;
@@ -167,6 +207,11 @@ impl Parts {
         debug_assert_eq!(before, self.stations.stations.len());
         Ok(route)
     }
+}
+
+/// Whether some of its I/Os are flushes.
+fn flushes(access: &Access) -> bool {
+    access.flush_every > 0 || access.lines.iter().any(|line| line.flush_percent > 0.0)
 }
 
 /// The most I/Os of each operation and length in flight on a drive.
@@ -188,7 +233,7 @@ fn depths(accesses: &[(&Access, u32)]) -> HashMap<(bool, u32), u32> {
 /// What workers can drive, and what was left out or taken for granted.
 pub(super) fn drives(bill: &Bill) -> Result<(Vec<Drive>, Vec<String>), PlanError> {
     let mut bill = bill.clone();
-    bill.work.outstanding = DEEP;
+    (bill.work.outstanding, bill.setup.in_flight) = (DEEP, None);
     let first = System::build(&bill, &Tweak::default())?;
     bill.work.outstanding = 1;
     let copies = System::build(&bill, &Tweak::default())?;

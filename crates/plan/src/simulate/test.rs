@@ -191,7 +191,7 @@ fn a_profile_does_what_theory_says() {
         let exact = solve(&network, Method::Exact).unwrap().throughput_per_s();
         assert!(near(found.totals.iops, exact, 0.03), "{} {exact}", found.totals.iops);
         let read_share = read_percent / 100.0;
-        let work = crate::bill::Work { size_bytes: 4096.0, read_share, outstanding };
+        let work = crate::bill::Work { size_bytes: 4096.0, read_share, outstanding, flush: None };
         assert!(near(theory(&profile, 2, &work).unwrap().iops, exact, 0.01));
     }
 }

@@ -38,7 +38,7 @@ fn catalogue() -> Catalogue {
 }
 
 fn need(iops: f64, read: f64) -> Need {
-    let work = Work { size_bytes: 4096.0, read_share: read, outstanding: 512 };
+    let work = Work { size_bytes: 4096.0, read_share: read, outstanding: 512, flush: None };
     Need { hosts_max: 64, server: Some("box".to_owned()), ..Need::rate(iops, work) }
 }
 

@@ -2,7 +2,7 @@
 
 use model::{Class, Service, Station, StationId, Step, Visit};
 
-use super::rated::{LONG, is_disk};
+use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::{Group, View};
 use crate::wire::{self, Pcie};
@@ -14,12 +14,6 @@ const CHANNELS_MAX: u32 = 2048;
 const FULL: f64 = 4.0;
 /// A queue that takes longer than this at the rating hides what a lone I/O takes, in seconds.
 const DEEP_S: f64 = 300e-6;
-/// Drives are rated alike up to this factor.
-const RATED_ALIKE: f64 = 2.0;
-/// Drives of PCI Express 4 and later are rated for more reads a second than this.
-const OLD_RATING: f64 = 700e3;
-/// With fewer drives that are rated alike, all with the same interface are asked.
-const ALIKE_LEAST: usize = 3;
 
 impl Builder<'_> {
     /// Cards with their drives.
@@ -38,6 +32,12 @@ impl Builder<'_> {
         };
         let way = self.way_in(index, group)?.or(self.front);
         let daemon_s = self.daemon_seconds();
+        let flush = self.flush(group, drive)?;
+        let (flush, alone_s) = match flush {
+            Some(flush) if flush.queues => (Some(flush), 0.0),
+            other => (None, other.map_or(0.0, |flush| self.at(Level::Drive, flush.seconds))),
+        };
+        let medium = Medium { delay_s: (medium.delay_s + alone_s).max(0.0), ..medium };
         // Nobody waits in a delay, so that one is enough for all drives of the group.
         let delay = (medium.delay_s > 0.0)
             .then(|| self.network.add_station(Station::delay(format!("media of group {index}"))));
@@ -69,6 +69,8 @@ impl Builder<'_> {
                 }
                 let stop = delay.map(|at| Stop { at, seconds: medium.delay_s });
                 class = through(class, stop);
+                let flushed = flush.map(|flush| flush.stop(self, &name));
+                class = through(class, flushed);
                 let daemon = self.daemon(&name, daemon_s);
                 daemons.extend(daemon.map(|stop| stop.at));
                 class = through(class, daemon);
@@ -79,6 +81,7 @@ impl Builder<'_> {
             }
         }
         self.daemons(daemons);
+        self.flushes(group, drive, flush);
         let each = 1.0 / f64::from(group.devices());
         let media = match media.is_empty() {
             true => Load::PerIo(medium.seconds * each),
@@ -348,55 +351,6 @@ impl Builder<'_> {
         }
         let rate = model::laws::banks_per_s(1.0 / seconds, idle, depth);
         least.max(model::laws::delay_s(seconds, depth, rate))
-    }
-
-    /// Median latency of drives with the same interface and similar ratings.
-    fn latency_like(&mut self, drive: &Part, quantity: &'static str) -> f64 {
-        let rating = drive.value("read_iops");
-        let old = |part: &Part| part.value("generation").map(|generation| generation < 4.0);
-        let ours = old(drive).or(rating.map(|rating| rating < OLD_RATING));
-        let near = |part: &Part| {
-            let alike = |(ours, theirs): (f64, f64)| {
-                (1.0 / RATED_ALIKE..RATED_ALIKE).contains(&(theirs / ours))
-            };
-            let aged = old(part).zip(ours).is_none_or(|(theirs, ours)| theirs == ours);
-            aged && rating.zip(part.value("read_iops")).is_some_and(alike)
-        };
-        let known = |alike: &dyn Fn(&Part) -> bool| {
-            let parts = self.bill.catalogue.parts.values();
-            let parts = parts.filter(|part| {
-                part.class == Sort::Drive
-                    && part.interface == drive.interface
-                    && is_disk(part) == is_disk(drive)
-                    && part.id != drive.id
-                    && alike(part)
-            });
-            let mut times: Vec<f64> = parts.filter_map(|part| part.value(quantity)).collect();
-            times.sort_by(f64::total_cmp);
-            times
-        };
-        let times = match known(&near) {
-            few if few.len() < ALIKE_LEAST => known(&|_| true),
-            enough => enough,
-        };
-        let (Some(low), Some(high)) = (times.first().copied(), times.last().copied()) else {
-            self.remark(&format!(
-                "{}: {quantity} unknown, for similar drives too: assumed 1 / rating, which is too \
-                 fast at low queue depth",
-                drive.id
-            ));
-            return 0.0;
-        };
-        let value = times[times.len() / 2];
-        let source = format!("drives with {} in the catalogue", drive.interface);
-        self.remark(&format!(
-            "{}: {quantity} unknown; assumed {:.0} us, the median of {} drives with similar \
-             ratings",
-            drive.id,
-            value * 1e6,
-            drive.interface
-        ));
-        self.supposed(drive, quantity, Known { value, low, high, kind: Kind::Guess, source })
     }
 }
 

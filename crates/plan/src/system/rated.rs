@@ -25,7 +25,7 @@ impl Builder<'_> {
         let mut seconds = 0.0;
         let reads = reads * self.degraded(group) * self.bill.setup.host_reads();
         if reads > 0.0 || (writes > 0.0 && before > 0.0) {
-            let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
+            let bandwidth = self.bandwidth(drive, "read_bandwidth");
             let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
                 _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
                 true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
@@ -40,8 +40,9 @@ impl Builder<'_> {
             seconds += (reads * passed + writes * before) * read;
         }
         if writes > 0.0 {
-            let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
-            let rate = match self.bill.setup.state {
+            let bandwidth = self.bandwidth(drive, "write_bandwidth");
+            let state = self.state(drive);
+            let rate = match state {
                 _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
                 FlashState::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
                     self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
@@ -53,13 +54,16 @@ impl Builder<'_> {
                 FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
                     Some(rate) => rate,
                     // Fresh flash writes at random as it does in sequence.
-                    None => self.need(drive, "write_bandwidth")? / work.size_bytes.max(4096.0),
+                    None => match self.bandwidth_like(drive, "write_bandwidth") {
+                        Some(bandwidth) => bandwidth / work.size_bytes.max(4096.0),
+                        None => self.need(drive, "write_bandwidth")?,
+                    },
                 },
             };
             let rate = rate * self.gathered(group, drive);
             let among = work.read_share > 0.0 || self.bill.setup.among_reads;
             let weight = if among { self.mix_factor(drive)? } else { 1.0 };
-            let write = match self.bill.setup.state {
+            let write = match state {
                 _ if is_disk(drive) => moved(drive, 1.0 / rate, (work.size_bytes, bandwidth)),
                 FlashState::Worn => between(work.size_bytes, rate, bandwidth),
                 FlashState::Fresh => (1.0 / rate).max(work.size_bytes / bandwidth),
@@ -67,6 +71,16 @@ impl Builder<'_> {
             seconds += writes * weight * write * after;
         }
         Ok(seconds)
+    }
+
+    /// Whether its flash is fresh. What is flushed after each write comes so slowly that a drive
+    /// without a rating of worn flash keeps up as fresh one does.
+    fn state(&self, drive: &Part) -> FlashState {
+        let unknown = drive.value("write_iops").is_none();
+        match self.bill.work.flush {
+            Some(_) if unknown && !is_disk(drive) => FlashState::Fresh,
+            _ => self.bill.setup.state,
+        }
     }
 
     /// Reads and writes of drives for a write. In sequence stripes are written whole, so that

@@ -1,0 +1,102 @@
+//! Figures that no source gives of a drive, taken from drives like it: a guess, named in a remark.
+
+use super::Builder;
+use super::rated::is_disk;
+use catalogue::{Class as Sort, Kind, Known, Part};
+
+/// Drives are rated alike up to this factor.
+const RATED_ALIKE: f64 = 2.0;
+/// Drives of PCI Express 4 and later are rated for more reads a second than this.
+const OLD_RATING: f64 = 700e3;
+/// With fewer drives that are rated alike, all with the same interface are asked.
+const ALIKE_LEAST: usize = 3;
+
+impl Builder<'_> {
+    /// Latency of drives with the same interface and similar ratings; 0 if none is known.
+    pub(super) fn latency_like(&mut self, drive: &Part, quantity: &'static str) -> f64 {
+        let Some(known) = self.like(drive, quantity) else {
+            self.remark(&format!(
+                "{}: {quantity} unknown, for similar drives too: assumed 1 / rating, which is too \
+                 fast at low queue depth",
+                drive.id
+            ));
+            return 0.0;
+        };
+        self.remark(&format!(
+            "{}: {quantity} unknown; assumed {:.0} us, the median of {} drives with similar \
+             ratings",
+            drive.id,
+            known.value * 1e6,
+            drive.interface
+        ));
+        self.supposed(drive, quantity, known)
+    }
+
+    /// Bandwidth of a drive: its own, or that of drives like it where the bytes of an I/O matter.
+    /// Infinite if none is known, and for short I/Os at random, where it does not.
+    pub(super) fn bandwidth(&mut self, drive: &Part, quantity: &'static str) -> f64 {
+        let streams = self.bill.setup.sequential && is_disk(drive);
+        let known = match streams || self.bill.work.size_bytes >= super::rated::LONG {
+            true => self.bandwidth_like(drive, quantity),
+            false => self.figure(drive, quantity),
+        };
+        known.unwrap_or(f64::INFINITY)
+    }
+
+    /// Bandwidth of a drive, or of drives like it; `None` if none is known.
+    pub(super) fn bandwidth_like(&mut self, drive: &Part, quantity: &'static str) -> Option<f64> {
+        if let Some(known) = self.figure(drive, quantity) {
+            return Some(known);
+        }
+        let known = self.like(drive, quantity)?;
+        let what = if is_disk(drive) { "disks" } else { drive.interface.as_str() };
+        self.remark(&format!(
+            "{}: {quantity} unknown; assumed {:.0} MB/s, the median of {what} like it: give it in \
+             a [[figure]]",
+            drive.id,
+            known.value / 1e6
+        ));
+        Some(self.supposed(drive, quantity, known))
+    }
+
+    /// Median of drives with the same interface and similar ratings, of disks that turn as fast.
+    fn like(&self, drive: &Part, quantity: &str) -> Option<Known> {
+        let rating = drive.value("read_iops");
+        let old = |part: &Part| part.value("generation").map(|generation| generation < 4.0);
+        let ours = old(drive).or(rating.map(|rating| rating < OLD_RATING));
+        let near = |part: &Part| {
+            let alike = |(ours, theirs): (f64, f64)| {
+                (1.0 / RATED_ALIKE..RATED_ALIKE).contains(&(theirs / ours))
+            };
+            let aged = old(part).zip(ours).is_none_or(|(theirs, ours)| theirs == ours);
+            aged && rating.zip(part.value("read_iops")).is_some_and(alike)
+        };
+        let turns = |part: &Part| part.value("rpm").map(|rpm| (rpm / 1000.0).round());
+        let streams = quantity.ends_with("bandwidth");
+        let same = |part: &Part| match is_disk(drive) && streams {
+            true => turns(part) == turns(drive),
+            false => near(part),
+        };
+        let known = |alike: &dyn Fn(&Part) -> bool| {
+            let parts = self.bill.catalogue.parts.values();
+            let parts = parts.filter(|part| {
+                let interface = part.interface == drive.interface || (is_disk(drive) && streams);
+                part.class == Sort::Drive
+                    && interface
+                    && is_disk(part) == is_disk(drive)
+                    && part.id != drive.id
+                    && alike(part)
+            });
+            let mut values: Vec<f64> = parts.filter_map(|part| part.value(quantity)).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let values = match known(&same) {
+            few if few.len() < ALIKE_LEAST => known(&|_| true),
+            enough => enough,
+        };
+        let (low, high) = (values.first().copied()?, values.last().copied()?);
+        let source = format!("drives with {} in the catalogue", drive.interface);
+        Some(Known { value: values[values.len() / 2], low, high, kind: Kind::Guess, source })
+    }
+}
