@@ -164,6 +164,12 @@ pub const QUANTITIES: &[Quantity] = &[
     ),
     measured("daemon_read_time", Dimension::TIME, LATENCY, "of a core for a read of a daemon"),
     measured("daemon_write_time", Dimension::TIME, LATENCY, "of a core for each copy of a write"),
+    measured(
+        "client_time",
+        Dimension::TIME,
+        LATENCY,
+        "of a client of a cluster for each I/O, which it handles one after the other",
+    ),
     counted("queue_depth", 65536.0, "commands that it takes at once"),
     counted("channels", 65536.0, "dies or channels that work side by side"),
     counted("modules", 64.0, "devices on the card"),

@@ -179,6 +179,7 @@ impl System {
             inputs: Vec::new(),
             remarks: Vec::new(),
             front: None,
+            asking: Vec::new(),
             idle: bill.setup.idle(),
         };
         let processor = builder.processor()?;
@@ -187,6 +188,7 @@ impl System {
         let added = builder.added();
         builder.ports([fabric, processor, far, added])?;
         builder.network()?;
+        builder.client_software();
         for (index, group) in bill.groups.iter().enumerate() {
             if group.drive.is_some() {
                 builder.line = group.line;
@@ -218,6 +220,8 @@ struct Builder<'a> {
     remarks: Vec<String>,
     /// Ports of their own groups that lead to the drives of the others.
     front: Option<Stop>,
+    /// Clients of a cluster: their software and their ports.
+    asking: Vec<Stop>,
     /// Drives that take no I/O and are not placed yet: spares and failed ones.
     idle: u32,
 }

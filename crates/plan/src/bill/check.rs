@@ -90,6 +90,9 @@ impl Bill {
                 down.hosts
             ));
         }
+        if self.setup.clients.is_some() && hosts < 2 {
+            return Err("clients are of a cluster: give hosts, or jobs for one host".to_owned());
+        }
         if rebuild > 0.0 && survives == 0 && copies == 0 {
             let why = "rebuild: there is nothing to rebuild from; give raid, replicas or erasure";
             return Err(why.to_owned());

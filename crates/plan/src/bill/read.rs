@@ -53,6 +53,8 @@ struct RawBill {
     cores: Option<u32>,
     /// Ports of each host, as "2x25GbE".
     network: Option<String>,
+    /// Machines or volumes that ask a cluster.
+    clients: Option<u32>,
     group: Vec<Spanned<RawGroup>>,
     /// Work beside that of the bill.
     #[serde(default)]
@@ -129,6 +131,8 @@ struct RawGroup {
 
 /// Bytes of a stripe that are on one drive, as far as that is not known.
 const CHUNK_BYTES: f64 = 131_072.0;
+/// The software of a cluster that a bill does not name.
+pub(crate) const ANY_CLUSTER: &str = "any-cluster";
 /// Most kinds of work beside that of the bill.
 const STREAMS_MAX: usize = 7;
 
@@ -168,7 +172,11 @@ impl Bill {
                 .map_err(|reason| refuse(at(name), reason)),
         };
         let server = part(&raw.server, Class::Server)?;
-        let software = part(&raw.software, Class::Software)?;
+        let software = match raw.software.as_ref().map(|name| name.get_ref().as_str()) {
+            Some("none") => None,
+            None if raw.copies() => Some(ANY_CLUSTER.to_owned()),
+            _ => part(&raw.software, Class::Software)?,
+        };
         let size = block::parse_size(raw.size.get_ref());
         let size = size.map_err(|error| refuse(at(&raw.size), error.to_string()))?;
         let mut groups = Vec::new();
@@ -197,6 +205,7 @@ impl Bill {
             rebuild: raw.rebuild,
             cores: raw.cores,
             network: raw.network.clone(),
+            clients: raw.clients,
         }
         .checked(&catalogue)
         .map_err(|reason| refuse(1, reason))?;
@@ -213,6 +222,15 @@ impl Bill {
         bill.fly(raw.outstanding, raw.in_flight).map_err(|reason| refuse(1, reason))?;
         bill.check().map_err(|(line, reason)| refuse(line, reason))?;
         Ok(bill)
+    }
+}
+
+impl RawBill {
+    /// Whether hosts keep copies for each other and nothing says by which software.
+    fn copies(&self) -> bool {
+        let several = self.hosts.is_some_and(|hosts| hosts > 1);
+        let held = self.replicas.is_some_and(|copies| copies > 1) || self.erasure.is_some();
+        several && held && self.target_software.is_none()
     }
 }
 

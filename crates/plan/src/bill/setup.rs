@@ -43,6 +43,9 @@ pub struct Setup {
     pub cores: Option<u32>,
     /// Ports of each host of a cluster, for its clients and for the copies.
     pub network: Option<Network>,
+    /// Machines, or volumes, that ask a cluster, each with the ports of a host; `None` for as many
+    /// as it takes.
+    pub clients: Option<u32>,
     /// I/Os in flight on all drives of all hosts together, each on a drive by chance.
     pub in_flight: Option<u32>,
 }
@@ -139,6 +142,7 @@ impl Default for Setup {
             among_reads: false,
             cores: None,
             network: None,
+            clients: None,
             in_flight: None,
         }
     }
@@ -356,6 +360,7 @@ pub(super) struct RawSetup {
     pub rebuild: f64,
     pub cores: Option<u32>,
     pub network: Option<String>,
+    pub clients: Option<u32>,
 }
 
 impl RawSetup {
@@ -374,6 +379,9 @@ impl RawSetup {
         }
         if self.cores.is_some_and(|cores| !(1..=4096).contains(&cores)) {
             return Err("cores: 1 to 4096".to_owned());
+        }
+        if self.clients.is_some_and(|clients| !(1..=65_536).contains(&clients)) {
+            return Err("clients: 1 to 65536".to_owned());
         }
         let network = self.network.as_deref();
         let network = network.map(|text| Network::read(text, catalogue)).transpose()?;
@@ -412,8 +420,9 @@ impl RawSetup {
         let down = Down { drives: self.down_drives, hosts: self.down_hosts };
         let (jobs, width, spares) = (self.jobs, self.width, self.spares);
         let sequential = self.sequential;
-        let cores = self.cores;
-        let more = Setup { erasure, rebuild, sequential, cores, network, ..Setup::default() };
+        let (cores, clients) = (self.cores, self.clients);
+        let more =
+            Setup { erasure, rebuild, sequential, cores, network, clients, ..Setup::default() };
         Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down, ..more })
     }
 

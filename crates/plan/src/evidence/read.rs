@@ -48,6 +48,8 @@ pub struct Source {
     pub url: String,
     /// When, as far as it is known.
     pub date: String,
+    /// The same document as a source of the catalogue, whose figures are left out when it is asked.
+    pub figures: Option<String>,
 }
 
 /// A published result and the system that it is about.
@@ -108,6 +110,10 @@ pub struct Row {
     pub target_software: Option<String>,
     /// Host of the far side.
     pub target_server: Option<String>,
+    /// Cores of the far side.
+    pub target_cores: Option<u32>,
+    /// Clients of a cluster.
+    pub clients: Option<u32>,
     /// Length of an I/O.
     #[serde(default = "four")]
     pub size: String,
@@ -236,6 +242,9 @@ impl Evidence {
     /// Why there is none, in words.
     pub fn bill(&self, row: &Row, catalogue: &Catalogue) -> Result<Bill, String> {
         let text = self.text(row);
+        let own = self.sources[&row.source].figures.as_deref();
+        let others = own.map(|own| without(catalogue, own));
+        let catalogue = others.as_ref().unwrap_or(catalogue);
         Bill::read("evidence", &text, catalogue).map_err(|error| error.to_string())
     }
 
@@ -258,6 +267,8 @@ impl Evidence {
         say("software", quoted(&row.software));
         say("target_server", quoted(&row.target_server));
         say("target_software", quoted(&row.target_software));
+        say("target_cores", row.target_cores.map(|n| n.to_string()));
+        say("clients", row.clients.map(|n| n.to_string()));
         say("state", quoted(&row.state));
         say("network", quoted(&row.network));
         say("cores", row.cores.map(|n| n.to_string()));
@@ -299,10 +310,11 @@ impl Row {
     pub fn name(&self) -> String {
         let what = self.drive.as_deref().or(self.link.as_deref()).unwrap_or("nothing");
         let count = self.drives * self.adapters * self.hosts.unwrap_or(1);
-        format!(
-            "{}: {count} x {what}, {} {} % reads, depth {}",
-            self.source, self.size, self.read, self.depth
-        )
+        let depth = match self.in_flight {
+            Some(all) => format!("{all} in flight"),
+            None => format!("depth {}", self.depth),
+        };
+        format!("{}: {count} x {what}, {} {} % reads, {depth}", self.source, self.size, self.read)
     }
 
     fn cards(&self) -> u32 {
@@ -320,4 +332,16 @@ impl Row {
             (.., us) => (What::Latency, us.unwrap_or(f64::NAN) * 1e-6),
         }
     }
+}
+
+/// A catalogue without the figures of a source.
+fn without(catalogue: &Catalogue, source: &str) -> Catalogue {
+    let mut others = catalogue.clone();
+    for part in others.parts.values_mut() {
+        part.figures.retain(|_, figures| {
+            figures.retain(|figure| figure.source != source);
+            !figures.is_empty()
+        });
+    }
+    others
 }

@@ -6,7 +6,7 @@ use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::{Group, View};
 use crate::wire::{self, Pcie};
-use catalogue::{Class as Sort, Kind, Known, Part};
+use catalogue::Part;
 
 /// Most channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;
@@ -76,6 +76,9 @@ impl Builder<'_> {
                 class = through(class, daemon);
                 for stop in [passes, slot, fabric, cpu, way, far, added] {
                     class = through(class, stop);
+                }
+                for stop in self.asking.clone() {
+                    class = through(class, Some(stop));
                 }
                 self.add(class);
             }
@@ -164,42 +167,20 @@ impl Builder<'_> {
             return Ok(None);
         }
         let (by_rate, by_bytes) = self.adapter_times(adapter);
-        let Some(seconds) = [by_rate, by_bytes].into_iter().flatten().reduce(f64::max) else {
-            return Ok(self.adapter_like(adapter).map(|seconds| {
-                self.server(format!("adapter {index}.{card}"), Level::Adapter, seconds)
-            }));
+        let size = self.bill.work.size_bytes;
+        let by_bytes = match by_bytes {
+            None if size >= LONG && adapter.value("lanes").is_none() => {
+                self.adapter_like(adapter, "bandwidth").map(|bandwidth| size / bandwidth)
+            }
+            known => known,
         };
-        Ok(Some(self.server(format!("adapter {index}.{card}"), Level::Adapter, seconds)))
-    }
-
-    /// Service time of an adapter of unknown rate: the median of adapters of its generation, from
-    /// the slowest to the fastest. No adapter is infinitely fast.
-    fn adapter_like(&mut self, adapter: &Part) -> Option<f64> {
-        let generation = adapter.value("generation");
-        let parts = self.bill.catalogue.parts.values();
-        let alike = parts.filter(|part| part.class == Sort::Adapter && part.id != adapter.id);
-        let rates = |same: bool| {
-            let alike = alike.clone().filter(|p| !same || p.value("generation") == generation);
-            let mut rates: Vec<f64> = alike.filter_map(|part| part.value("iops")).collect();
-            rates.sort_by(f64::total_cmp);
-            rates
+        let by_rate = match (by_rate, by_bytes) {
+            (None, None) => self.adapter_like(adapter, "iops").map(|iops| 1.0 / iops),
+            (known, _) => known,
         };
-        let mut of = rates(generation.is_some());
-        if of.is_empty() {
-            of = rates(false);
-        }
-        let (low, high) = (*of.first()?, *of.last()?);
-        let value = of[of.len() / 2];
-        let source = "the adapters of its kind in the catalogue".to_owned();
-        let known = Known { value, low, high, kind: Kind::Guess, source };
-        self.remark(&format!(
-            "{}: rate unknown; assumed as of similar adapters, {} to {} IOPS: measure it, or give \
-             it in a [[figure]]",
-            adapter.id,
-            block::Rate(low),
-            block::Rate(high)
-        ));
-        Some(1.0 / self.supposed(adapter, "iops", known))
+        let seconds = [by_rate, by_bytes].into_iter().flatten().reduce(f64::max);
+        let name = format!("adapter {index}.{card}");
+        Ok(seconds.map(|seconds| self.server(name, Level::Adapter, seconds)))
     }
 
     /// Service times of an adapter, by its rated IOPS and by its bandwidth.

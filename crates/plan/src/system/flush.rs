@@ -5,17 +5,22 @@
 //! come together share flushes: three drives without protection, measured with 1 to 10 writers,
 //! did 1.4 to 2 times as many writes with two of them and 3 times with ten, about the root of n.
 
+use std::collections::BTreeMap;
+
 use model::{Servers, Station};
 
 use super::rated::is_disk;
 use super::{Builder, Level, Load, PlanError, Stop};
 use crate::bill::Group;
+use crate::evidence::middle;
 use catalogue::{Kind, Known, Part};
 
 /// What the names of their stations begin with.
 const FLUSHES: &str = "flushes of ";
 /// Most writers that share flushes in the model.
 const SHARE_MAX: u32 = 256;
+/// With fewer drives of its maker, those of all makers are asked.
+const MAKER_LEAST: usize = 3;
 /// Turns per minute of a disk whose maker does not say.
 const RPM: f64 = 7200.0;
 
@@ -38,6 +43,11 @@ impl Flush {
         let at = builder.network.add_station(station);
         Stop { at, seconds: builder.at(Level::Drive, self.seconds) }
     }
+}
+
+/// The first word of a part's name.
+fn maker(part: &Part) -> &str {
+    part.name.split_whitespace().next().unwrap_or_default()
 }
 
 /// Whether flushes take place at a station of this name.
@@ -112,25 +122,33 @@ impl Builder<'_> {
         Ok((sync - alone, plp != Some(true)))
     }
 
-    /// Median of drives with the same interface and the same protection.
+    /// Median of drives with the same interface and the same protection: of the same maker if a few
+    /// are known, for firmware of one family flushes alike, or else one vote for each maker.
     fn sync_like(&mut self, drive: &Part, plp: bool) -> Option<f64> {
-        let parts = self.bill.catalogue.parts.values().filter(|part| {
-            part.interface == drive.interface
-                && part.value("plp").is_some_and(|theirs| (theirs > 0.5) == plp)
-                && part.id != drive.id
-        });
-        let mut times: Vec<f64> =
-            parts.filter_map(|part| part.value("sync_write_latency")).collect();
-        times.sort_by(f64::total_cmp);
-        let (low, high) = (times.first().copied()?, times.last().copied()?);
-        let value = times[times.len() / 2];
+        let mut makers: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for part in self.bill.catalogue.parts.values() {
+            let protected = part.value("plp").map(|theirs| theirs > 0.5);
+            let alike = part.interface == drive.interface && protected == Some(plp);
+            if let Some(time) = part.value("sync_write_latency").filter(|_| alike) {
+                makers.entry(maker(part)).or_default().push(time);
+            }
+        }
+        let all: Vec<f64> = makers.values().flatten().copied().collect();
+        let (low, high) =
+            (all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?);
+        let value = match makers.get_mut(maker(drive)) {
+            Some(theirs) if theirs.len() >= MAKER_LEAST => middle(theirs),
+            _ => {
+                middle(&mut makers.values_mut().map(|theirs| middle(theirs)).collect::<Vec<f64>>())
+            }
+        };
         let with = if plp { "with" } else { "without" };
         self.remark(&format!(
-            "{}: sync_write_latency unknown; assumed {:.0} us, the median of {} drives with {} \
-             {with} power-loss protection, {:.0} to {:.0} us",
+            "{}: sync_write_latency unknown; assumed {:.0} us, of {} drives with {} {with} \
+             power-loss protection, {:.0} to {:.0} us",
             drive.id,
             value * 1e6,
-            times.len(),
+            all.len(),
             drive.interface,
             low * 1e6,
             high * 1e6

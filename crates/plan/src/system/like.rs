@@ -59,6 +59,37 @@ impl Builder<'_> {
         Some(self.supposed(drive, quantity, known))
     }
 
+    /// What an adapter of unknown rate or bandwidth does: the median of adapters of its generation,
+    /// from the slowest to the fastest. No adapter is infinitely fast.
+    pub(super) fn adapter_like(&mut self, adapter: &Part, quantity: &'static str) -> Option<f64> {
+        let generation = adapter.value("generation");
+        let parts = self.bill.catalogue.parts.values();
+        let alike = parts.filter(|part| part.class == Sort::Adapter && part.id != adapter.id);
+        let known = |same: bool| {
+            let alike = alike.clone().filter(|p| !same || p.value("generation") == generation);
+            let mut values: Vec<f64> = alike.filter_map(|part| part.value(quantity)).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let mut of = known(generation.is_some());
+        if of.is_empty() {
+            of = known(false);
+        }
+        let (low, high) = (*of.first()?, *of.last()?);
+        let value = of[of.len() / 2];
+        let (what, unit) = if quantity == "iops" { ("rate", "IOPS") } else { (quantity, "B/s") };
+        self.remark(&format!(
+            "{}: {what} unknown; assumed as of similar adapters, {} to {} {unit}: measure it, or \
+             give it in a [[figure]]",
+            adapter.id,
+            block::Rate(low),
+            block::Rate(high)
+        ));
+        let source = "the adapters of its kind in the catalogue".to_owned();
+        let known = Known { value, low, high, kind: Kind::Guess, source };
+        Some(self.supposed(adapter, quantity, known))
+    }
+
     /// Median of drives with the same interface and similar ratings, of disks that turn as fast.
     fn like(&self, drive: &Part, quantity: &str) -> Option<Known> {
         let rating = drive.value("read_iops");

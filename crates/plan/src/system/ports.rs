@@ -210,12 +210,58 @@ impl<'a> Builder<'a> {
             None => return Ok(()),
         };
         let seconds = self.port_seconds(link, Tcp::ISCSI)?;
+        self.link_clients(link, ports)?;
         let name = format!("network, {ports} x {}", link.id);
         let at = self.network.add_station(Station::servers(name.clone(), ports));
         let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate", "framing", "port_iops"])];
         self.resource(name, Level::Port, from, Load::Stations(vec![at]));
         self.front = Some(Stop { at, seconds: self.at(Level::Port, seconds) });
         Ok(())
+    }
+
+    /// The ports of the clients of a cluster, each with those of a host.
+    fn link_clients(&mut self, link: &Part, ports: u32) -> Result<(), PlanError> {
+        let Some(clients) = self.bill.setup.clients else { return Ok(()) };
+        let (size, bytes_per_s) =
+            (self.bill.work.size_bytes, self.need(link, "nominal_rate")? / 8.0);
+        let wire = Tcp::ISCSI.wire_bytes(size) * self.one_way() / bytes_per_s;
+        let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate"])];
+        let name = format!("network of the clients, {clients} with {ports} x {}", link.id);
+        self.clients(name, Level::Port, from, (clients.saturating_mul(ports), wire));
+        Ok(())
+    }
+
+    /// What clients need for an I/O, in the way of the host's share of all I/Os.
+    fn clients(
+        &mut self,
+        name: String,
+        level: Level,
+        from: &[(&str, &[&str])],
+        (count, seconds): (u32, f64),
+    ) {
+        // Of so many clients this host has its part, and of one client a part of its time.
+        let each = f64::from(count) / f64::from(self.bill.setup.up().max(1));
+        let servers = each.floor().max(1.0);
+        let station = Station::servers(name.clone(), servers as u32);
+        let at = self.network.add_station(station);
+        self.resource(name, level, from, Load::Stations(vec![at]));
+        let seconds = self.at(level, seconds * servers / each);
+        self.asking.push(Stop { at, seconds });
+    }
+
+    /// The software of the clients of a cluster, if it is known what it takes.
+    pub(super) fn client_software(&mut self) {
+        let (Some(clients), Some(id)) = (self.bill.setup.clients, &self.bill.software) else {
+            return;
+        };
+        let software = self.part(id);
+        if !self.wanted(Level::Processor) {
+            return;
+        }
+        let Some(seconds) = self.figure(software, "client_time") else { return };
+        let name = format!("clients, {clients} of {}", software.id);
+        let from: &[(&str, &[&str])] = &[(&software.id, &["client_time"])];
+        self.clients(name, Level::Processor, from, (clients, seconds));
     }
 
     /// Ports beside drives: what comes in by them goes to the drives, and is not work of its own.
