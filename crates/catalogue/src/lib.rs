@@ -29,7 +29,7 @@ mod prices;
 mod profile;
 mod quantity;
 
-pub use part::{Class, Figure, Known, Part, Sold, Source, TODAY};
+pub use part::{Class, Figure, INTERFACES, Known, Part, Sold, Source, TODAY, interface_named};
 pub use pretty::{digits, pretty};
 pub use profile::NoProfile;
 pub use quantity::{QUANTITIES, Quantity, quantity_named};

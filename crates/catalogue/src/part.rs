@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use stats::Kind;
 
+use crate::line::shown;
 use crate::quantity_named;
 
 /// A figure that one source gives for a part.
@@ -98,7 +99,7 @@ pub struct Part {
     pub name: String,
     /// What it is.
     pub class: Class,
-    /// What a drive is connected by: `sata`, `sas` or `pcie`; empty for other parts.
+    /// What a drive is connected by, one of [`INTERFACES`]; empty for other parts.
     pub interface: String,
     /// Remarks on the figures.
     pub note: String,
@@ -106,6 +107,28 @@ pub struct Part {
     pub sold: Option<Sold>,
     /// By quantity, the figure in use first.
     pub figures: BTreeMap<String, Vec<Figure>>,
+}
+
+/// What a drive may be connected by.
+pub const INTERFACES: [&str; 6] = ["sata", "sas", "pcie", "network", "usb", "mmc"];
+
+/// Other words for them, as people say them.
+const CALLED: [(&str, &str); 5] =
+    [("nvme", "pcie"), ("m.2", "pcie"), ("u.2", "pcie"), ("sd", "mmc"), ("emmc", "mmc")];
+
+/// The interface that a word names, in any case; the error says which words do.
+///
+/// # Errors
+///
+/// All words.
+pub fn interface_named(word: &str) -> Result<&'static str, String> {
+    let lower = word.to_ascii_lowercase();
+    let called = CALLED.iter().find(|(other, _)| *other == lower);
+    let meant = called.map_or(lower.as_str(), |(_, meant)| meant);
+    INTERFACES.into_iter().find(|known| *known == meant).ok_or_else(|| {
+        let others: Vec<&str> = CALLED.iter().map(|(other, _)| *other).collect();
+        format!("'{}' is none of {} ({})", shown(word), INTERFACES.join(", "), others.join(", "))
+    })
 }
 
 /// The year that the catalogue was last looked through for what is still sold.

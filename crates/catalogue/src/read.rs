@@ -6,8 +6,11 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::line::shown;
-use crate::unit::{Dimension, Unit, unit_named};
-use crate::{Catalogue, Class, Figure, Kind, Part, Quantity, Sold, Source, pretty, quantity_named};
+use crate::unit::{Dimension, Unit, unit_named, units_of};
+use crate::{
+    Catalogue, Class, Figure, INTERFACES, Kind, Part, Quantity, Sold, Source, interface_named,
+    pretty, quantity_named,
+};
 
 /// Why a catalogue file was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -181,11 +184,8 @@ impl RawParts<'_> {
             }
             known => known.and_then(|(_, sold)| sold),
         };
-        let connects = ["sata", "sas", "pcie", "network"].contains(&interface.as_str());
-        if connects != (class == Class::Drive) {
-            let reason = format!("{id}: interface is sata, sas, pcie or network, for drives only");
-            return Err(self.refuse(start, reason));
-        }
+        let interface = connected(class, &interface)
+            .map_err(|reason| self.refuse(start, format!("{id}: interface: {reason}")))?;
         for raw in given {
             if raw.get_ref().part.is_some() {
                 let reason = "part: a figure that stands in a part belongs to it".to_owned();
@@ -212,6 +212,16 @@ impl RawParts<'_> {
     }
 }
 
+/// The interface of a part of this class; the error is the reason.
+fn connected(class: Class, word: &str) -> Result<String, String> {
+    match (class, word) {
+        (Class::Drive, "") => Err(format!("missing: one of {}", INTERFACES.join(", "))),
+        (Class::Drive, word) => interface_named(word).map(str::to_owned),
+        (_, "") => Ok(String::new()),
+        (class, _) => Err(format!("only drives have one, and this is {}", class.with_article())),
+    }
+}
+
 type Sources = BTreeMap<String, Source>;
 
 /// Checks one figure; the error is the reason.
@@ -224,13 +234,13 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
     };
     let name = quantity.name;
     let Some(unit) = unit_named(&raw.unit) else {
-        return Err(format!("{name}: '{}' is not a unit", raw.unit));
+        return Err(format!("{name}: '{}' is not a unit: {}", shown(&raw.unit), units(quantity)));
     };
     if !fits(&unit, quantity) {
         return Err(format!(
             "{name}: {} where {} belongs",
             if raw.unit.is_empty() { "no unit" } else { &raw.unit },
-            quantity.dimension
+            units(quantity)
         ));
     }
     let Some(source) = raw.source.filter(|source| !source.trim().is_empty()) else {
@@ -268,7 +278,8 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
         low: low * unit.factor,
         high: high * unit.factor,
         given: raw.value,
-        unit: raw.unit,
+        // "number" is said of what has no unit.
+        unit: if unit.name.is_empty() { String::new() } else { raw.unit },
         condition: raw.condition,
         kind: raw.kind,
         date: raw.date.map_or_else(|| known.date.clone(), |date| shown(&date)),
@@ -286,6 +297,14 @@ fn spread(kind: Kind) -> f64 {
         Kind::Measured => 0.02,
         Kind::Fit => 0.03,
         Kind::Guess => 0.25,
+    }
+}
+
+/// The units of a quantity, for messages.
+fn units(quantity: &Quantity) -> String {
+    match units_of(quantity.dimension) {
+        one if one.len() < 2 => quantity.dimension.to_string(),
+        all => all.join(", "),
     }
 }
 

@@ -106,6 +106,59 @@ fn refuses_what_makes_no_sense_with_file_line_and_reason() {
 }
 
 #[test]
+fn what_is_printed_can_be_typed() {
+    // `catalogue check` prints the unit of each quantity, and "number" where there is none.
+    for quantity in QUANTITIES {
+        let value = pretty_middle(quantity);
+        let (name, unit) = (quantity.name, quantity.unit());
+        let text = format!(
+            "{{ is = '{name}', value = {value}, unit = '{unit}', kind = 'spec', \
+             source = 'sheet' }},"
+        );
+        let catalogue = one(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!((catalogue.parts["x"].value(name).unwrap() / value - 1.0).abs() < 1e-9, "{name}");
+    }
+}
+
+/// A plausible value that is a whole number if it has to be.
+fn pretty_middle(quantity: &Quantity) -> f64 {
+    let middle = (quantity.least * quantity.most).sqrt();
+    if quantity.most > 1.0 { middle.ceil() } else { middle }
+}
+
+#[test]
+fn a_unit_that_is_none_is_told_those_that_are() {
+    let latency =
+        "{ is = 'read_latency', value = 65, unit = 'IO', kind = 'spec', source = 'sheet' },";
+    let error = one(latency).unwrap_err();
+    assert!(error.contains("'IO' is not a unit: s, ms, us"), "{error}");
+    let ports = "{ is = 'ports', value = 6, unit = 'GB', kind = 'spec', source = 'sheet' },";
+    let error = one(ports).unwrap_err();
+    assert!(error.contains("GB where") && !error.contains('\n'), "{error}");
+}
+
+#[test]
+fn interfaces_go_by_the_words_that_people_use() {
+    let with = |class: &str, interface: &str| {
+        let part = format!("[[part]]\nid = 'x'\nname = 'X'\nclass = '{class}'\n{interface}\n");
+        let mut catalogue = Catalogue::default();
+        let text = format!("{part}figures = []\n");
+        catalogue.add("x.toml", &text).map_err(|error| error.to_string())?;
+        Ok::<_, String>(catalogue.parts["x"].interface.clone())
+    };
+    for (word, meant) in [("nvme", "pcie"), ("NVMe", "pcie"), ("pcie", "pcie"), ("emmc", "mmc")] {
+        assert_eq!(with("drive", &format!("interface = '{word}'")).unwrap(), meant);
+    }
+    let error = with("drive", "interface = 'scsi'").unwrap_err();
+    assert!(
+        error.contains("'scsi' is none of sata, sas, pcie") && error.contains("nvme"),
+        "{error}"
+    );
+    assert!(with("drive", "").unwrap_err().contains("missing: one of sata"));
+    assert!(with("link", "interface = 'pcie'").unwrap_err().contains("only drives"));
+}
+
+#[test]
 fn a_refused_file_adds_nothing() {
     let mut catalogue = Catalogue::default();
     let part = "[[part]]\nid = 'bad id'\nname = ''\nclass = 'drive'\nfigures = []";

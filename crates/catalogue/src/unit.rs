@@ -116,6 +116,7 @@ const UNITS: &[Unit] = &[
 
 /// Other spellings of units.
 const SPELLED: &[(&str, &str)] = &[
+    ("number", ""),
     ("iops", "IOPS"),
     ("io/s", "IOPS"),
     ("MBps", "MB/s"),
@@ -130,6 +131,11 @@ const SPELLED: &[(&str, &str)] = &[
     ("msec", "ms"),
     ("usec", "us"),
 ];
+
+/// The names of the units of a dimension; that of a bare number is empty.
+pub fn units_of(dimension: Dimension) -> Vec<&'static str> {
+    UNITS.iter().filter(|unit| unit.dimension == dimension).map(|unit| unit.name).collect()
+}
 
 /// The unit of this name.
 pub fn unit_named(name: &str) -> Option<Unit> {

@@ -5,7 +5,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ::catalogue::unit::{Amount, Dimension};
-use ::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quantity_named};
+use ::catalogue::{
+    Catalogue, Class, Figure, Part, QUANTITIES, interface_named, pretty, quantity_named,
+};
 use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use job::formats::read_text;
@@ -61,7 +63,7 @@ pub struct Filter {
     /// drive, adapter, nic, link, server or software.
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
-    /// Interface of drives: sata, sas, pcie or network.
+    /// Interface of drives: sata, sas, pcie (or nvme), network, usb, mmc.
     #[arg(long, value_name = "BUS")]
     pub interface: Option<String>,
     /// Parts sold new in this year.
@@ -79,9 +81,8 @@ impl Filter {
             let all = CLASSES.map(Class::word).join(", ");
             return Err(UsageError(format!("--class: '{class}' is none of {all}")));
         }
-        let buses = ["sata", "sas", "pcie", "network"];
-        if let Some(bus) = self.interface.as_deref().filter(|bus| !buses.contains(bus)) {
-            return Err(UsageError(format!("--interface: '{bus}': sata, sas, pcie or network")));
+        if let Some(bus) = &self.interface {
+            interface_named(bus).map_err(|reason| UsageError(format!("--interface: {reason}")))?;
         }
         let Some(text) = &self.capacity else { return Ok(None) };
         let amount = Amount::parse(text).map_err(|e| UsageError(format!("--capacity: {e}")))?;
@@ -93,7 +94,7 @@ impl Filter {
 
     fn wants(&self, part: &Part, capacity: Option<f64>) -> bool {
         self.class.as_ref().is_none_or(|class| part.class.word() == class)
-            && self.interface.as_ref().is_none_or(|bus| part.interface == *bus)
+            && self.interface.as_ref().is_none_or(|bus| interface_named(bus) == Ok(&part.interface))
             && self.year.is_none_or(|year| part.sold.is_some_and(|sold| sold.in_year(year)))
             && capacity.is_none_or(|least| part.value("capacity").is_some_and(|c| c >= least))
     }
@@ -292,7 +293,7 @@ fn check(mut catalogue: Catalogue, file: Option<&Path>, json: bool) -> Result<Ex
     writeln!(text, "{parts} parts, {figures} figures, each with one of {sources} sources: good")?;
     writeln!(text, "What may be said about a part:")?;
     for quantity in QUANTITIES {
-        writeln!(text, "  {:<18}{:<12}{}", quantity.name, quantity.unit(), quantity.meaning)?;
+        writeln!(text, "  {:<24}{:<12}{}", quantity.name, quantity.unit(), quantity.meaning)?;
     }
     print(&text)?;
     Ok(Exit::Good)

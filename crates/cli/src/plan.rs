@@ -258,6 +258,7 @@ pub enum Interface {
     /// Serial attached SCSI.
     Sas,
     /// PCI Express.
+    #[value(alias = "nvme")]
     Pcie,
 }
 

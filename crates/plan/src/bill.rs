@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use catalogue::Catalogue;
 
+pub(crate) use check::LANES;
 pub use setup::{
     Cache, Down, Erasure, FlashState, HOSTS_MAX, Network, Raid, Setup, Stream, Target,
 };
@@ -86,6 +87,9 @@ pub struct Group {
     pub ports: u32,
     /// What the ports speak: a link of the catalogue.
     pub link: Option<String>,
+    /// What each drive hangs on, where that is slower than it could be: SATA, SAS or PCI Express
+    /// of a generation, a link of the catalogue.
+    pub bus: Option<String>,
     /// Which protocol goes over it: `iscsi` or `nvme-tcp`.
     pub protocol: Option<String>,
     /// Bytes of TCP options in each segment.
@@ -153,6 +157,13 @@ impl Bill {
             None => {}
         }
         words
+    }
+
+    /// The threads that submit, if the host is not known to have no more cores than these.
+    pub fn unused_cores(&self) -> Option<u32> {
+        let server = self.server.as_ref().and_then(|id| self.catalogue.parts[id].value("cores"));
+        let cores = self.setup.cores.map(f64::from).or(server).unwrap_or(f64::INFINITY);
+        self.setup.jobs.filter(|jobs| f64::from(*jobs) < cores)
     }
 
     /// Whether a network leads to its drives.
@@ -252,6 +263,7 @@ impl Group {
             drives,
             ports: 0,
             link: None,
+            bus: None,
             protocol: None,
             tcp_options: 0,
             raid: Raid::None,
@@ -329,6 +341,43 @@ mod test {
         let share = rate(DEVICES_MAX) / rate(1) / f64::from(DEVICES_MAX);
         assert!((0.98..1.02).contains(&share), "{share}");
         assert!(bill(DEVICES_MAX + 1).unwrap_err().contains("2049 drives"));
+    }
+
+    #[test]
+    fn drives_hang_on_slower_links() {
+        let rate = |drive: &str, size: &str, link: &str| {
+            let text = format!(
+                "name = 'x'\nsize = '{size}'\noutstanding = 32\nsequential = true\n[[group]]\n\
+                 drive = '{drive}'\n{link}\n"
+            );
+            let bill = read(&text)?;
+            let found = crate::predict::predict(&bill, &crate::system::Tweak::default());
+            found.map(|found| found.bytes_per_s).map_err(|error| error.to_string())
+        };
+        // 3 Gb/s are 300 MB/s behind the code, and 279 of data.
+        let (free, slow) =
+            (rate("dc600m-960", "1m", ""), rate("dc600m-960", "1m", "link = 'sata-2'"));
+        assert!((free.unwrap() / 560e6 - 1.0).abs() < 0.01);
+        assert!((slow.unwrap() / 279e6 - 1.0).abs() < 0.01);
+        let short = rate("dc600m-960", "4k", "link = 'sata-2'").unwrap();
+        assert!((0.9..1.001).contains(&(short / 279e6)), "94,000 reads of 4 KiB do not fit");
+        // A link that is fast enough changes nothing.
+        let same = rate("x25-m", "1m", "link = 'sata-3'").unwrap();
+        assert_eq!(same, rate("x25-m", "1m", "").unwrap());
+        let older = rate("micron-9550-max-3200", "1m", "link = 'pcie-3'").unwrap();
+        assert!((3.0e9..3.7e9).contains(&older), "{older}");
+        for (drive, link, reason) in [
+            ("micron-9550-max-3200", "link = 'sata-3'", "drive of pcie: no sata-3"),
+            ("x25-m", "link = 'pcie-3'", "drive of sata: no pcie-3"),
+            ("x25-m", "link = 'sata-2'\nports = 1", "no network"),
+        ] {
+            let error = rate(drive, "4k", link).unwrap_err();
+            assert!(error.contains(reason), "'{error}' lacks '{reason}'");
+        }
+        let alone = read(&format!(
+            "{HEAD}[[group]]\nadapter = 'lsi-9210-8i'\nports = 1\nlink = 'sata-2'\n"
+        ));
+        assert!(alone.unwrap_err().contains("name the drive"));
     }
 
     proptest::proptest! {

@@ -67,6 +67,19 @@ pub enum Limit {
         /// Which.
         level: Level,
     },
+    /// What an I/O takes alone at parts that are not busy: faster ones bring the most, and more of
+    /// them nothing.
+    Latency {
+        /// Which.
+        level: Level,
+        /// How busy they are, 0 to 1.
+        utilisation: f64,
+    },
+    /// The threads that submit: each is busy, and the host has cores that none of them uses.
+    Jobs {
+        /// How many.
+        jobs: u32,
+    },
 }
 
 impl Limit {
@@ -80,6 +93,32 @@ impl Limit {
                 "queue depth, and the drives take no more commands at once".to_owned()
             }
             Limit::Parts { level } => level.word().to_owned(),
+            Limit::Latency { level, utilisation } => {
+                let whose = match level {
+                    Level::Processor => "the software, which an I/O passes alone",
+                    level => level.word(),
+                };
+                let busy = utilisation * 100.0;
+                format!("latency of {whose}: {} {busy:.0} % busy", level.word())
+            }
+            Limit::Jobs { jobs } => {
+                format!("jobs: {jobs} submit, each on one core, and are busy; more would lift it")
+            }
+        }
+    }
+
+    /// The parts of a level, of which ten percent more bring the most: what it is about them.
+    fn of(bill: &Bill, found: &Prediction, level: Level) -> Limit {
+        let Some(busiest) = found.uses.iter().find(|used| used.level == level) else {
+            return Limit::Parts { level };
+        };
+        if busiest.utilisation < BUSY {
+            return Limit::Latency { level, utilisation: busiest.utilisation };
+        }
+        let ours = busiest.name.starts_with("processor, ");
+        match bill.unused_cores().filter(|_| ours) {
+            Some(jobs) => Limit::Jobs { jobs },
+            None => Limit::Parts { level },
         }
     }
 }
@@ -99,14 +138,14 @@ pub fn limit(bill: &Bill, what_ifs: &[WhatIf]) -> Result<Option<Limit>, PlanErro
     let base = predict(bill, &Tweak::default())?;
     let Some(best) = what_ifs.first() else { return Ok(None) };
     if base.bottleneck().is_none_or(|busiest| busiest.utilisation >= BUSY) {
-        return Ok(Some(Limit::Parts { level: best.level }));
+        return Ok(Some(Limit::of(bill, &base, best.level)));
     }
     let at = |depth: u32| predict(&bill.deepened(depth), &Tweak::default());
     let now = bill.work.outstanding;
     let more = now.saturating_add(now.div_ceil(10));
     let gains = (at(more)?.iops / base.iops).ln() / (f64::from(more) / f64::from(now)).ln();
     if gains < best.gain.ln() / best.factor.ln() {
-        return Ok(Some(Limit::Parts { level: best.level }));
+        return Ok(Some(Limit::of(bill, &base, best.level)));
     }
     let full =
         |depth| Ok::<_, PlanError>(at(depth)?.bottleneck().is_some_and(|u| u.utilisation >= FULL));
@@ -407,6 +446,51 @@ mod test {
             assert!(sure.iops.p10 <= sure.iops.p90 && found.iops > 0.0, "{}", bill.name);
             assert!(!waterfall(&bill).unwrap().is_empty() && !what_if(&bill).unwrap().is_empty());
         }
+    }
+
+    #[test]
+    fn what_is_not_busy_limits_by_its_latency_and_threads_by_their_number() {
+        let said = |head: &str, drive: &str| {
+            let bill = read(&format!("name = 'x'\nsize = '4k'\n{head}[[group]]\n{drive}\n"));
+            limit(&bill, &what_if(&bill).unwrap()).unwrap().unwrap()
+        };
+        let drive = "drive = 'p5800x-800'";
+        // Two of 16 cores submit, and both are busy.
+        let head = "software = 'linux-libaio'\ncores = 16\noutstanding = 256\n";
+        let found = said(&format!("{head}jobs = 2\n"), drive);
+        assert_eq!(found, Limit::Jobs { jobs: 2 });
+        assert!(found.words().starts_with("jobs: 2 submit"), "{}", found.words());
+        // With all of them it is the drive.
+        let found = said(head, drive);
+        assert_eq!(found, Limit::Parts { level: Level::Drive }, "{}", found.words());
+        // Where there are as few cores as threads, it is the cores.
+        let head = "software = 'linux-libaio'\ncores = 2\njobs = 2\noutstanding = 256\n";
+        assert_eq!(said(head, drive), Limit::Parts { level: Level::Processor });
+        // Software takes 5 ms, of which a core works 2 us, and the drive has no deeper queue.
+        let slow = "[source.me]\ntitle = 'me'\n[[part]]\nid = 'slow'\nname = 'Slow'\n\
+            class = 'software'\nfigures = [{ is = 'core_time', value = 2, unit = 'us', \
+            kind = 'guess', source = 'me' }, { is = 'added_latency', value = 5, unit = 'ms', \
+            kind = 'guess', source = 'me' }]\n";
+        let head = "software = 'slow'\ncores = 8\noutstanding = 32\n";
+        let found = said(head, &format!("drive = 'dc600m-960'\n{slow}"));
+        let Limit::Latency { level: Level::Processor, utilisation } = found else {
+            panic!("{found:?}");
+        };
+        assert!(utilisation < 0.3, "{utilisation}");
+        assert!(found.words().starts_with("latency of the software"), "{}", found.words());
+    }
+
+    #[test]
+    fn a_drive_that_is_rated_fresh_only_is_asked_so() {
+        let text = "name = 'x'\nsize = '4k'\nread = 0\noutstanding = 32\n\n[[group]]\n\
+            drive = '870-evo-1000'\n";
+        let error = predict(&read(text), &Tweak::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("state = \"fresh\"") && error.contains("fresh_write_iops"),
+            "{error}"
+        );
+        let fresh = text.replace("read = 0", "read = 0\nstate = 'fresh'");
+        assert!(predict(&read(&fresh), &Tweak::default()).unwrap().iops > 50e3);
     }
 
     #[test]

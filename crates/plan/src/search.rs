@@ -190,12 +190,12 @@ impl<'a> Kit<'a> {
             Bill { server: goal.server.clone(), software: goal.software.clone(), ..goods.clone() };
         let mut kit = Kit { goal, drive, adapter: None, bill, goods };
         kit.adapter = match (drive.interface.as_str(), &goal.adapter) {
-            ("pcie" | "network", _) => None,
-            (_, Some(adapter)) => Some(&catalogue.parts[adapter]),
-            (interface, None) => {
+            ("sata" | "sas", Some(adapter)) => Some(&catalogue.parts[adapter]),
+            (interface @ ("sata" | "sas"), None) => {
                 let reason = format!("{interface} drives hang on an adapter");
                 return Err(kit.refuse(reason, "--adapter PART", None));
             }
+            _ => None,
         };
         Ok(kit)
     }

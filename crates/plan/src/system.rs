@@ -26,6 +26,7 @@ use serde::Serialize;
 use crate::bill::Bill;
 use catalogue::{Kind, Known, Part};
 
+mod bus;
 mod drives;
 mod flush;
 mod host;

@@ -85,6 +85,13 @@ impl Around {
         let software = software.transpose()?;
         if let Some(link) = &wanted.link {
             let link = of("--link", link, Class::Link, bill)?;
+            let bus = bill.hang_on(&link).map_err(|reason| usage("--link", reason))?;
+            if bus {
+                return match (wanted.ports, &self.target) {
+                    (None, None) => Ok(()),
+                    _ => Err(usage("--link", format!("{link} is no network: no ports, no target"))),
+                };
+            }
             let iscsi = software.as_ref().is_some_and(|id| id.contains("iscsi"));
             let protocol = if iscsi { "iscsi" } else { "nvme-tcp" };
             bill.groups.push(Group {

@@ -208,7 +208,9 @@ fn ports(claim: &Claim) -> Option<Finding> {
 fn link(claim: &Claim) -> Option<Finding> {
     let (part, lanes) = claim.link?;
     let (low, value) = moved(claim)?;
-    let count = claim.count("ports").unwrap_or(1.0);
+    // SATA leads to one drive, so that there are as many as drives.
+    let each = claim.count("drives").filter(|_| part.id.starts_with("sata"));
+    let count = claim.count("ports").or(each).unwrap_or(1.0);
     // Reads go one way and writes the other.
     let read = claim.read_share();
     let one_way = read.max(1.0 - read);

@@ -3,7 +3,7 @@
 use super::{Bill, DEVICES_MAX, Group, Setup, Work};
 
 /// Lanes of a drive that the catalogue does not tell them of: those of U.2, U.3, M.2 and E3.S.
-const LANES: f64 = 4.0;
+pub(crate) const LANES: f64 = 4.0;
 
 impl Work {
     /// Checks what can be asked; the error is the reason.

@@ -300,7 +300,64 @@ fn named<'a>(catalogue: &'a Catalogue, name: &str, class: Class) -> Result<&'a P
     }
 }
 
+/// The interface of a link that drives hang on, `None` for a network.
+fn family(link: &str) -> Option<&'static str> {
+    ["sata", "sas", "pcie"].into_iter().find(|bus| link.starts_with(bus))
+}
+
+/// Checks that a drive hangs on a link that no network is; the error is the reason.
+fn hangs(drive: Option<&Part>, link: &str, networked: bool) -> Result<(), String> {
+    let bus = family(link).unwrap_or_default();
+    let Some(drive) = drive else {
+        return Err(format!("{link} is what a drive hangs on: name the drive"));
+    };
+    if networked {
+        return Err(format!("{link} is no network: ports and protocol are of one"));
+    }
+    match (bus, drive.interface.as_str()) {
+        // A SAS adapter takes SATA drives, and disks of one class are made with either.
+        ("sas" | "sata", "sas" | "sata") => Ok(()),
+        (bus, drive) if bus == drive => Ok(()),
+        (_, other) => Err(format!("{} is a drive of {other}: no {link}", drive.id)),
+    }
+}
+
+impl Bill {
+    /// Says what all drives hang on, if the link is none of a network; whether it is not.
+    ///
+    /// # Errors
+    ///
+    /// Why a drive does not hang on it.
+    pub fn hang_on(&mut self, link: &str) -> Result<bool, String> {
+        if family(link).is_none() {
+            return Ok(false);
+        }
+        for group in self.groups.iter_mut().filter(|group| group.drive.is_some()) {
+            let drive = group.drive.as_ref().map(|id| &self.catalogue.parts[id]);
+            hangs(drive, link, false)?;
+            group.bus = Some(link.to_owned());
+        }
+        Ok(true)
+    }
+}
+
 impl RawGroup {
+    fn check_numbers(&self) -> Result<(), String> {
+        if !(0.0..=1.0).contains(&self.contention) {
+            return Err(format!("contention {}: a share from 0 to 1", self.contention));
+        }
+        if !(1..=16).contains(&self.contexts) {
+            return Err(format!("contexts {}: 1 to 16", self.contexts));
+        }
+        if !(64..=4096).contains(&self.payload_max) {
+            return Err(format!("payload_max {}: 64 to 4096", self.payload_max));
+        }
+        if self.tcp_options > 40 {
+            return Err(format!("tcp_options {}: 0 to 40 bytes", self.tcp_options));
+        }
+        Ok(())
+    }
+
     /// The group, with parts by their ids; the error is the reason.
     fn checked(self, catalogue: &Catalogue, line: usize) -> Result<Group, String> {
         let card = |name: &String| {
@@ -314,20 +371,18 @@ impl RawGroup {
         let id = |name: &String, class| named(catalogue, name, class).map(|part| part.id.clone());
         let drive = self.drive.as_ref().map(|name| id(name, Class::Drive)).transpose()?;
         let link = self.link.as_ref().map(|name| id(name, Class::Link)).transpose()?;
-        if !(0.0..=1.0).contains(&self.contention) {
-            return Err(format!("contention {}: a share from 0 to 1", self.contention));
-        }
-        if !(1..=16).contains(&self.contexts) {
-            return Err(format!("contexts {}: 1 to 16", self.contexts));
-        }
-        if !(64..=4096).contains(&self.payload_max) {
-            return Err(format!("payload_max {}: 64 to 4096", self.payload_max));
-        }
-        if self.tcp_options > 40 {
-            return Err(format!("tcp_options {}: 0 to 40 bytes", self.tcp_options));
-        }
+        let (bus, link) = match link {
+            Some(link) if family(&link).is_some() => {
+                let drive = drive.as_ref().map(|id| &catalogue.parts[id]);
+                let networked = self.protocol.is_some() || self.ports.is_some();
+                hangs(drive, &link, networked)?;
+                (Some(link), None)
+            }
+            link => (None, link),
+        };
+        self.check_numbers()?;
         let leads = self.protocol.is_some() || self.ports.is_some();
-        if drive.is_some() && self.link.is_none() && leads {
+        if drive.is_some() && link.is_none() && leads {
             let why = "ports that lead to drives: name their link, such as ethernet-100";
             return Err(why.to_owned());
         }
@@ -351,7 +406,7 @@ impl RawGroup {
         if self.protocol.as_deref().is_some_and(|p| !["iscsi", "nvme-tcp"].contains(&p)) {
             return Err("protocol: iscsi or nvme-tcp".to_owned());
         }
-        let drive_link = drive.is_some() && self.link.is_some();
+        let drive_link = drive.is_some() && link.is_some();
         Ok(Group {
             adapter,
             count: self.count,
@@ -359,6 +414,7 @@ impl RawGroup {
             drives: self.drives.unwrap_or(1),
             ports: self.ports.unwrap_or(u32::from(drive_link)),
             link,
+            bus,
             protocol: self.protocol,
             tcp_options: self.tcp_options,
             raid: self.raid,

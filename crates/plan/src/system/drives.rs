@@ -4,7 +4,7 @@ use model::{Class, Service, Station, StationId, Step, Visit};
 
 use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop, through};
-use crate::bill::{Group, View};
+use crate::bill::{Group, LANES, View};
 use crate::wire::{self, Pcie};
 use catalogue::Part;
 
@@ -221,8 +221,11 @@ impl Builder<'_> {
             let theirs = server.and_then(of).unwrap_or(f64::INFINITY);
             of(card).map(|ours| ours.min(theirs))
         };
-        let generation = narrowest(&|part| part.value("generation"))? as u32;
-        let lanes = narrowest(&|part| part.value("lanes"))? as u32;
+        let said = self.bus_generation(group).unwrap_or(f64::INFINITY);
+        let known = narrowest(&|part| part.value("generation")).unwrap_or(f64::INFINITY);
+        let generation = Some(known.min(said)).filter(|generation| generation.is_finite())? as u32;
+        let lanes = narrowest(&|part| part.value("lanes"));
+        let lanes = lanes.or(said.is_finite().then_some(LANES))? as u32;
         let link = self.bill.catalogue.parts.get(&format!("pcie-{generation}"))?;
         Some(Pcie {
             lane_bytes_per_s: wire::line_bytes_per_s(link, 1)?,
@@ -269,7 +272,7 @@ impl Builder<'_> {
                 Ok(Medium { seconds, channels: 1, delay_s: 0.0, decides: &[] })
             }
             View::Rated => {
-                let alone = self.rated(group, drive)?;
+                let alone = self.rated(group, drive)?.max(self.bus_seconds(group));
                 let law = model::usl::Scalability {
                     single_per_s: 1.0 / alone,
                     contention: group.contention,
@@ -307,9 +310,10 @@ impl Builder<'_> {
             None if writes > 0.0 && !deep => self.latency_like(drive, "write_latency"),
             None => 0.0,
         };
+        let bus = self.bus(group).map_or(f64::INFINITY, |bus| bus.bytes_per_s);
         let bytes = |bandwidth: Option<f64>| {
             let more = (self.bill.work.size_bytes - 4096.0).max(0.0);
-            bandwidth.map_or(0.0, |bandwidth| more / bandwidth)
+            bandwidth.map_or(0.0, |bandwidth| more / bandwidth.min(bus))
         };
         let read = read + bytes(drive.value("read_bandwidth"));
         let write = write + bytes(drive.value("write_bandwidth"));

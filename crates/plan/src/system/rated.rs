@@ -49,7 +49,7 @@ impl Builder<'_> {
                 }
                 FlashState::Worn => match self.alone(drive, "write_iops", "write_latency") {
                     Some(alone) => alone,
-                    None => self.need(drive, "write_iops")?,
+                    None => self.worn(drive)?,
                 },
                 FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
                     Some(rate) => rate,
@@ -81,6 +81,22 @@ impl Builder<'_> {
             Some(_) if unknown && !is_disk(drive) => FlashState::Fresh,
             _ => self.bill.setup.state,
         }
+    }
+
+    /// Rated writes per second. Where a drive is rated fresh only, the error says how to ask so.
+    fn worn(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        let fresh = ["fresh_write_iops", "write_bandwidth"];
+        let known = fresh.into_iter().find(|quantity| drive.value(quantity).is_some());
+        self.need(drive, "write_iops").map_err(|error| match (error, known) {
+            (PlanError::Part { line, reason }, Some(known)) if !is_disk(drive) => PlanError::Part {
+                line,
+                reason: format!(
+                    "{reason}; or say state = \"fresh\", which takes its {known}: write_iops \
+                         are those of flash that has been written over many times"
+                ),
+            },
+            (error, _) => error,
+        })
     }
 
     /// Reads and writes of drives for a write. In sequence stripes are written whole, so that
