@@ -1,218 +1,99 @@
 //! PDUs of SCSI commands and task management.
 
-use super::{
-    FINAL, Header, IMMEDIATE, Layout, Numbers, OVERFLOW, Pdu, UNDERFLOW, data_len, flag, get_lun,
-    get32, is_immediate, opcode,
-};
+use super::layout::{At, Bits, DataLen, Place, pdu};
+use super::{FINAL, HEADER_BYTES, Header, IMMEDIATE, Numbers, OVERFLOW, Pdu, UNDERFLOW, opcode};
 
-/// SCSI Command.
-//= RFC 7143 §11.3
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Command {
+pdu! {
+    /// SCSI Command.
+    //= RFC 7143 §11.3
+    Command, opcode::COMMAND;
+
     /// Immediate delivery (I bit).
-    pub immediate: bool,
+    immediate: bool = Bits(0, IMMEDIATE),
     /// No unsolicited Data-Out follows (F bit).
-    pub last: bool,
+    last: bool = Bits(1, FINAL),
     /// The command may return data (R bit).
-    pub read: bool,
+    read: bool = Bits(1, 0x40),
     /// The command sends data (W bit).
-    pub write: bool,
+    write: bool = Bits(1, 0x20),
     /// Task attribute: 0 untagged, 1 simple, 2 ordered, 3 head of queue, 4 ACA.
-    pub attribute: u8,
+    attribute: u8 = Bits(1, 0x07),
     /// Length of the immediate data.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// LUN field.
-    pub lun: [u8; 8],
+    lun: [u8; 8] = At(8),
     /// Initiator task tag (ITT).
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// Expected data transfer length.
-    pub expected_len: u32,
+    expected_len: u32 = At(20),
     /// CmdSN.
-    pub command_number: u32,
+    command_number: u32 = At(24),
     /// ExpStatSN.
-    pub expected_status: u32,
+    expected_status: u32 = At(28),
     /// The command descriptor block.
-    pub cdb: [u8; 16],
+    cdb: [u8; 16] = At(32),
 }
 
-impl Command {
-    /// From a header.
-    #[inline(always)]
-    pub fn parse(header: &Header) -> Command {
-        Command {
-            immediate: is_immediate(header),
-            last: header[1] & FINAL != 0,
-            read: header[1] & 0x40 != 0,
-            write: header[1] & 0x20 != 0,
-            attribute: header[1] & 0x07,
-            data_len: data_len(header),
-            lun: get_lun(header),
-            task_tag: get32(header, 16),
-            expected_len: get32(header, 20),
-            command_number: get32(header, 24),
-            expected_status: get32(header, 28),
-            cdb: *header.last_chunk().expect("a header has 48 bytes"),
-        }
-    }
-}
+pdu! {
+    /// SCSI Response.
+    //= RFC 7143 §11.4
+    Response, opcode::RESPONSE, Bits(1, FINAL) => true;
 
-impl Pdu for Command {
-    #[inline(always)]
-    fn write(&self, header: &mut Header) {
-        let flags = flag(self.last, FINAL) | flag(self.read, 0x40) | flag(self.write, 0x20);
-        Layout::new(
-            header,
-            opcode::COMMAND | flag(self.immediate, IMMEDIATE),
-            flags | self.attribute,
-        )
-        .data_len(self.data_len)
-        .put(8, self.lun)
-        .put32(16, self.task_tag)
-        .put32(20, self.expected_len)
-        .put32(24, self.command_number)
-        .put32(28, self.expected_status)
-        .put(32, self.cdb);
-    }
-}
-
-/// SCSI Response.
-//= RFC 7143 §11.4
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Response {
     /// The command had `residual` more bytes than expected.
-    pub overflow: bool,
+    overflow: bool = Bits(1, OVERFLOW),
     /// The command moved `residual` fewer bytes than expected.
-    pub underflow: bool,
+    underflow: bool = Bits(1, UNDERFLOW),
     /// 0 completed at the target, 1 target failure.
-    pub response: u8,
+    response: u8 = At(2),
     /// SCSI status, when completed.
-    pub status: u8,
+    status: u8 = At(3),
     /// Length of the sense data and the two bytes before it.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// ITT of the command.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// Sequence numbers.
-    pub numbers: Numbers,
+    numbers: Numbers = At(24),
     /// Number of Data-In PDUs and R2Ts sent for it (ExpDataSN).
-    pub data_count: u32,
+    data_count: u32 = At(36),
     /// Residual count.
-    pub residual: u32,
+    residual: u32 = At(44),
 }
 
-impl Response {
-    /// From a header.
-    #[inline(always)]
-    pub fn parse(header: &Header) -> Response {
-        Response {
-            overflow: header[1] & OVERFLOW != 0,
-            underflow: header[1] & UNDERFLOW != 0,
-            response: header[2],
-            status: header[3],
-            data_len: data_len(header),
-            task_tag: get32(header, 16),
-            numbers: Numbers::parse(header),
-            data_count: get32(header, 36),
-            residual: get32(header, 44),
-        }
-    }
-}
+pdu! {
+    /// Task Management Function Request.
+    //= RFC 7143 §11.5
+    TaskRequest, opcode::TASK_REQUEST, Bits(1, FINAL) => true;
 
-impl Pdu for Response {
-    #[inline(always)]
-    fn write(&self, header: &mut Header) {
-        let flags = flag(self.overflow, OVERFLOW) | flag(self.underflow, UNDERFLOW);
-        let layout = Layout::new(header, opcode::RESPONSE, FINAL | flags)
-            .put(2, [self.response, self.status])
-            .data_len(self.data_len)
-            .put32(16, self.task_tag)
-            .put32(36, self.data_count)
-            .put32(44, self.residual);
-        self.numbers.put(layout);
-    }
-}
-
-/// Task Management Function Request.
-//= RFC 7143 §11.5
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskRequest {
     /// Immediate delivery.
-    pub immediate: bool,
+    immediate: bool = Bits(0, IMMEDIATE),
     /// 1 abort task, 2 abort task set, 3 clear ACA, 4 clear task set, 5 LUN reset, 6 and 7 target
     /// warm and cold reset, 8 task reassign.
-    pub function: u8,
+    function: u8 = Bits(1, 0x7f),
     /// LUN field.
-    pub lun: [u8; 8],
+    lun: [u8; 8] = At(8),
     /// ITT of the request.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// ITT of the task to abort, or [`NO_TAG`](super::NO_TAG).
-    pub referenced_tag: u32,
+    referenced_tag: u32 = At(20),
     /// CmdSN.
-    pub command_number: u32,
+    command_number: u32 = At(24),
     /// ExpStatSN.
-    pub expected_status: u32,
+    expected_status: u32 = At(28),
     /// CmdSN of the task to abort.
-    pub referenced_number: u32,
+    referenced_number: u32 = At(32),
 }
 
-impl TaskRequest {
-    /// From a header.
-    pub fn parse(header: &Header) -> TaskRequest {
-        TaskRequest {
-            immediate: is_immediate(header),
-            function: header[1] & 0x7f,
-            lun: get_lun(header),
-            task_tag: get32(header, 16),
-            referenced_tag: get32(header, 20),
-            command_number: get32(header, 24),
-            expected_status: get32(header, 28),
-            referenced_number: get32(header, 32),
-        }
-    }
-}
+pdu! {
+    /// Task Management Function Response.
+    //= RFC 7143 §11.6
+    TaskResponse, opcode::TASK_RESPONSE, Bits(1, FINAL) => true;
 
-impl Pdu for TaskRequest {
-    fn write(&self, header: &mut Header) {
-        let opcode = opcode::TASK_REQUEST | flag(self.immediate, IMMEDIATE);
-        Layout::new(header, opcode, FINAL | self.function)
-            .put(8, self.lun)
-            .put32(16, self.task_tag)
-            .put32(20, self.referenced_tag)
-            .put32(24, self.command_number)
-            .put32(28, self.expected_status)
-            .put32(32, self.referenced_number);
-    }
-}
-
-/// Task Management Function Response.
-//= RFC 7143 §11.6
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskResponse {
     /// 0 complete, 1 no such task, 2 no such LUN, 5 not supported, 255 rejected.
-    pub response: u8,
+    response: u8 = At(2),
     /// ITT of the request.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// Sequence numbers.
-    pub numbers: Numbers,
-}
-
-impl TaskResponse {
-    /// From a header.
-    pub fn parse(header: &Header) -> TaskResponse {
-        TaskResponse {
-            response: header[2],
-            task_tag: get32(header, 16),
-            numbers: Numbers::parse(header),
-        }
-    }
-}
-
-impl Pdu for TaskResponse {
-    fn write(&self, header: &mut Header) {
-        let layout = Layout::new(header, opcode::TASK_RESPONSE, FINAL)
-            .put(2, [self.response])
-            .put32(16, self.task_tag);
-        self.numbers.put(layout);
-    }
+    numbers: Numbers = At(24),
 }
 
 #[cfg(test)]

@@ -1,176 +1,80 @@
 //! PDUs that move data: Data-Out, Data-In, R2T.
 
-use super::{
-    FINAL, Header, Layout, NO_TAG, Numbers, OVERFLOW, Pdu, UNDERFLOW, data_len, flag, get_lun,
-    get32, opcode,
-};
+use super::layout::{At, Bits, DataLen, Place, pdu};
+use super::{FINAL, HEADER_BYTES, Header, NO_TAG, Numbers, OVERFLOW, Pdu, UNDERFLOW, opcode};
 
-/// SCSI Data-Out.
-//= RFC 7143 §11.7
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DataOut {
+pdu! {
+    /// SCSI Data-Out.
+    //= RFC 7143 §11.7
+    DataOut, opcode::DATA_OUT;
+
     /// Last PDU of its sequence (F bit).
-    pub last: bool,
+    last: bool = Bits(1, FINAL),
     /// Length of the data.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// LUN field; only for solicited data.
-    pub lun: [u8; 8],
+    lun: [u8; 8] = At(8),
     /// ITT of the command.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// TTT of the R2T, or [`NO_TAG`](super::NO_TAG) for unsolicited data.
-    pub transfer_tag: u32,
+    transfer_tag: u32 = At(20),
     /// ExpStatSN.
-    pub expected_status: u32,
+    expected_status: u32 = At(28),
     /// DataSN: number of the PDU in its sequence.
-    pub data_number: u32,
+    data_number: u32 = At(36),
     /// Buffer offset.
-    pub offset: u32,
+    offset: u32 = At(40),
 }
 
-impl DataOut {
-    /// From a header.
-    #[inline(always)]
-    pub fn parse(header: &Header) -> DataOut {
-        DataOut {
-            last: header[1] & FINAL != 0,
-            data_len: data_len(header),
-            lun: get_lun(header),
-            task_tag: get32(header, 16),
-            transfer_tag: get32(header, 20),
-            expected_status: get32(header, 28),
-            data_number: get32(header, 36),
-            offset: get32(header, 40),
-        }
-    }
-}
-
-impl Pdu for DataOut {
-    #[inline(always)]
-    fn write(&self, header: &mut Header) {
-        Layout::new(header, opcode::DATA_OUT, flag(self.last, FINAL))
-            .data_len(self.data_len)
-            .put(8, self.lun)
-            .put32(16, self.task_tag)
-            .put32(20, self.transfer_tag)
-            .put32(28, self.expected_status)
-            .put32(36, self.data_number)
-            .put32(40, self.offset);
-    }
-}
-
-/// SCSI Data-In, possibly with status.
-//= RFC 7143 §11.7
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DataIn {
-    /// Last PDU of its sequence (F bit).
-    pub last: bool,
-    /// Carries status (S bit): `status`, StatSN and the residual count are valid.
-    pub ends: bool,
-    /// With `ends`: the command had `residual` more bytes than expected.
-    pub overflow: bool,
-    /// With `ends`: the command moved `residual` fewer bytes than expected.
-    pub underflow: bool,
-    /// With `ends`: SCSI status.
-    pub status: u8,
-    /// Length of the data.
-    pub data_len: u32,
-    /// ITT of the command.
-    pub task_tag: u32,
-    /// Sequence numbers.
-    pub numbers: Numbers,
-    /// DataSN: number of the PDU in its command.
-    pub data_number: u32,
-    /// Buffer offset.
-    pub offset: u32,
-    /// Residual count.
-    pub residual: u32,
-}
-
-impl DataIn {
-    /// From a header.
-    #[inline(always)]
-    pub fn parse(header: &Header) -> DataIn {
-        DataIn {
-            last: header[1] & FINAL != 0,
-            ends: header[1] & 0x01 != 0,
-            overflow: header[1] & OVERFLOW != 0,
-            underflow: header[1] & UNDERFLOW != 0,
-            status: header[3],
-            data_len: data_len(header),
-            task_tag: get32(header, 16),
-            numbers: Numbers::parse(header),
-            data_number: get32(header, 36),
-            offset: get32(header, 40),
-            residual: get32(header, 44),
-        }
-    }
-}
-
-impl Pdu for DataIn {
-    /// We never ask for an acknowledgement (A bit).
+pdu! {
+    /// SCSI Data-In, possibly with status. We never ask for an acknowledgement (A bit).
+    //= RFC 7143 §11.7
     //= RFC 7143 §11.7.4: without the A bit the target transfer tag is 0xffffffff, the LUN reserved.
-    #[inline(always)]
-    fn write(&self, header: &mut Header) {
-        let over = flag(self.overflow, OVERFLOW) | flag(self.underflow, UNDERFLOW);
-        let flags = flag(self.last, FINAL) | flag(self.ends, 0x01) | over;
-        let layout = Layout::new(header, opcode::DATA_IN, flags)
-            .put(3, [self.status])
-            .data_len(self.data_len)
-            .put32(16, self.task_tag)
-            .put32(20, NO_TAG)
-            .put32(36, self.data_number)
-            .put32(40, self.offset)
-            .put32(44, self.residual);
-        self.numbers.put(layout);
-    }
-}
+    DataIn, opcode::DATA_IN, At(20) => NO_TAG;
 
-/// Ready To Transfer (R2T).
-//= RFC 7143 §11.8
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadyToTransfer {
-    /// LUN field.
-    pub lun: [u8; 8],
+    /// Last PDU of its sequence (F bit).
+    last: bool = Bits(1, FINAL),
+    /// Carries status (S bit): `status`, StatSN and the residual count are valid.
+    ends: bool = Bits(1, 0x01),
+    /// With `ends`: the command had `residual` more bytes than expected.
+    overflow: bool = Bits(1, OVERFLOW),
+    /// With `ends`: the command moved `residual` fewer bytes than expected.
+    underflow: bool = Bits(1, UNDERFLOW),
+    /// With `ends`: SCSI status.
+    status: u8 = At(3),
+    /// Length of the data.
+    data_len: u32 = DataLen,
     /// ITT of the command.
-    pub task_tag: u32,
-    /// Target transfer tag (TTT), which the Data-Out PDUs repeat.
-    pub transfer_tag: u32,
+    task_tag: u32 = At(16),
     /// Sequence numbers.
-    pub numbers: Numbers,
+    numbers: Numbers = At(24),
+    /// DataSN: number of the PDU in its command.
+    data_number: u32 = At(36),
+    /// Buffer offset.
+    offset: u32 = At(40),
+    /// Residual count.
+    residual: u32 = At(44),
+}
+
+pdu! {
+    /// Ready To Transfer (R2T).
+    //= RFC 7143 §11.8
+    ReadyToTransfer, opcode::READY_TO_TRANSFER, Bits(1, FINAL) => true;
+
+    /// LUN field.
+    lun: [u8; 8] = At(8),
+    /// ITT of the command.
+    task_tag: u32 = At(16),
+    /// Target transfer tag (TTT), which the Data-Out PDUs repeat.
+    transfer_tag: u32 = At(20),
+    /// Sequence numbers.
+    numbers: Numbers = At(24),
     /// R2TSN: number of the R2T in its command.
-    pub number: u32,
+    number: u32 = At(36),
     /// Buffer offset of the requested data.
-    pub offset: u32,
+    offset: u32 = At(40),
     /// Desired data transfer length; never zero.
-    pub len: u32,
-}
-
-impl ReadyToTransfer {
-    /// From a header.
-    pub fn parse(header: &Header) -> ReadyToTransfer {
-        ReadyToTransfer {
-            lun: get_lun(header),
-            task_tag: get32(header, 16),
-            transfer_tag: get32(header, 20),
-            numbers: Numbers::parse(header),
-            number: get32(header, 36),
-            offset: get32(header, 40),
-            len: get32(header, 44),
-        }
-    }
-}
-
-impl Pdu for ReadyToTransfer {
-    fn write(&self, header: &mut Header) {
-        let layout = Layout::new(header, opcode::READY_TO_TRANSFER, FINAL)
-            .put(8, self.lun)
-            .put32(16, self.task_tag)
-            .put32(20, self.transfer_tag)
-            .put32(36, self.number)
-            .put32(40, self.offset)
-            .put32(44, self.len);
-        self.numbers.put(layout);
-    }
+    len: u32 = At(44),
 }
 
 #[cfg(test)]

@@ -1,160 +1,89 @@
 //! PDUs of login and logout.
 
-use super::{
-    CONTINUE, FINAL, Header, IMMEDIATE, Layout, Numbers, Pdu, data_len, flag, get16, get32,
-    is_immediate, opcode,
-};
+use super::layout::{At, Bits, DataLen, Place, pdu};
+use super::{CONTINUE, FINAL, HEADER_BYTES, Header, IMMEDIATE, Numbers, Pdu, opcode};
 
-/// Login Request.
-//= RFC 7143 §11.12
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoginRequest {
+pdu! {
+    /// Login Request.
+    //= RFC 7143 §11.12
+    LoginRequest, opcode::LOGIN_REQUEST, Bits(0, IMMEDIATE) => true;
+
     /// Transit to `next_stage` (T bit).
-    pub transit: bool,
+    transit: bool = Bits(1, FINAL),
     /// The text continues in the next request (C bit).
-    pub more: bool,
+    more: bool = Bits(1, CONTINUE),
     /// Current stage (CSG): 0 security negotiation, 1 operational negotiation.
-    pub stage: u8,
+    stage: u8 = Bits(1, 0x0c),
     /// Next stage (NSG): 1 operational negotiation, 3 full feature phase. Only with `transit`.
-    pub next_stage: u8,
+    next_stage: u8 = Bits(1, 0x03),
     /// Highest supported version.
-    pub version_max: u8,
+    version_max: u8 = At(2),
     /// Lowest supported version.
-    pub version_min: u8,
+    version_min: u8 = At(3),
     /// Length of the text.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// The initiator's part of the session identifier.
-    pub isid: [u8; 6],
+    isid: [u8; 6] = At(8),
     /// The target's part; zero for a new session.
-    pub tsih: u16,
+    tsih: u16 = At(14),
     /// ITT, the same throughout a login.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// Connection ID (CID).
-    pub connection: u16,
+    connection: u16 = At(20),
     /// CmdSN: the first of the session.
-    pub command_number: u32,
+    command_number: u32 = At(24),
     /// ExpStatSN.
-    pub expected_status: u32,
+    expected_status: u32 = At(28),
 }
 
-impl LoginRequest {
-    /// From a header.
-    pub fn parse(header: &Header) -> LoginRequest {
-        LoginRequest {
-            transit: header[1] & FINAL != 0,
-            more: header[1] & CONTINUE != 0,
-            stage: header[1] >> 2 & 3,
-            next_stage: header[1] & 3,
-            version_max: header[2],
-            version_min: header[3],
-            data_len: data_len(header),
-            isid: *header[8..].first_chunk().expect("a header has 48 bytes"),
-            tsih: get16(header, 14),
-            task_tag: get32(header, 16),
-            connection: get16(header, 20),
-            command_number: get32(header, 24),
-            expected_status: get32(header, 28),
-        }
-    }
-}
+pdu! {
+    /// Login Response.
+    //= RFC 7143 §11.13
+    LoginResponse, opcode::LOGIN_RESPONSE;
 
-impl Pdu for LoginRequest {
-    fn write(&self, header: &mut Header) {
-        let flags = flag(self.transit, FINAL) | flag(self.more, CONTINUE);
-        let stages = self.stage << 2 | self.next_stage;
-        Layout::new(header, opcode::LOGIN_REQUEST | IMMEDIATE, flags | stages)
-            .put(2, [self.version_max, self.version_min])
-            .data_len(self.data_len)
-            .put(8, self.isid)
-            .put(14, self.tsih.to_be_bytes())
-            .put32(16, self.task_tag)
-            .put(20, self.connection.to_be_bytes())
-            .put32(24, self.command_number)
-            .put32(28, self.expected_status);
-    }
-}
-
-/// Login Response.
-//= RFC 7143 §11.13
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoginResponse {
     /// Transit to `next_stage` (T bit).
-    pub transit: bool,
+    transit: bool = Bits(1, FINAL),
     /// The text continues in the next response (C bit).
-    pub more: bool,
+    more: bool = Bits(1, CONTINUE),
     /// Current stage, as in the request.
-    pub stage: u8,
+    stage: u8 = Bits(1, 0x0c),
     /// Next stage, as in the request. Only with `transit`.
-    pub next_stage: u8,
+    next_stage: u8 = Bits(1, 0x03),
     /// Highest supported version.
-    pub version_max: u8,
+    version_max: u8 = At(2),
     /// The version in use.
-    pub version_active: u8,
+    version_active: u8 = At(3),
     /// Length of the text.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// As in the request.
-    pub isid: [u8; 6],
+    isid: [u8; 6] = At(8),
     /// The target's part of the session identifier, once the login is complete.
-    pub tsih: u16,
+    tsih: u16 = At(14),
     /// As in the request.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// Sequence numbers.
-    pub numbers: Numbers,
+    numbers: Numbers = At(24),
     /// Status class in the high byte, detail in the low one; zero is success.
-    pub status: u16,
+    status: u16 = At(36),
 }
 
-impl LoginResponse {
-    /// From a header.
-    pub fn parse(header: &Header) -> LoginResponse {
-        LoginResponse {
-            transit: header[1] & FINAL != 0,
-            more: header[1] & CONTINUE != 0,
-            stage: header[1] >> 2 & 3,
-            next_stage: header[1] & 3,
-            version_max: header[2],
-            version_active: header[3],
-            data_len: data_len(header),
-            isid: *header[8..].first_chunk().expect("a header has 48 bytes"),
-            tsih: get16(header, 14),
-            task_tag: get32(header, 16),
-            numbers: Numbers::parse(header),
-            status: get16(header, 36),
-        }
-    }
-}
+pdu! {
+    /// Logout Request.
+    //= RFC 7143 §11.14
+    LogoutRequest, opcode::LOGOUT_REQUEST, Bits(1, FINAL) => true;
 
-impl Pdu for LoginResponse {
-    fn write(&self, header: &mut Header) {
-        let flags = flag(self.transit, FINAL) | flag(self.more, CONTINUE);
-        let stages = self.stage << 2 | self.next_stage;
-        let layout = Layout::new(header, opcode::LOGIN_RESPONSE, flags | stages)
-            .put(2, [self.version_max, self.version_active])
-            .data_len(self.data_len)
-            .put(8, self.isid)
-            .put(14, self.tsih.to_be_bytes())
-            .put32(16, self.task_tag)
-            .put(36, self.status.to_be_bytes());
-        self.numbers.put(layout);
-    }
-}
-
-/// Logout Request.
-//= RFC 7143 §11.14
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogoutRequest {
     /// Immediate delivery.
-    pub immediate: bool,
+    immediate: bool = Bits(0, IMMEDIATE),
     /// 0 close the session, 1 close the connection, 2 remove it for recovery.
-    pub reason: u8,
+    reason: u8 = Bits(1, 0x7f),
     /// ITT of the request.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// CID; not for reason 0.
-    pub connection: u16,
+    connection: u16 = At(20),
     /// CmdSN.
-    pub command_number: u32,
+    command_number: u32 = At(24),
     /// ExpStatSN.
-    pub expected_status: u32,
+    expected_status: u32 = At(28),
 }
 
 impl LogoutRequest {
@@ -163,69 +92,23 @@ impl LogoutRequest {
         let (immediate, reason, connection) = (true, 0, 0);
         LogoutRequest { immediate, reason, task_tag, connection, command_number, expected_status }
     }
-
-    /// From a header.
-    pub fn parse(header: &Header) -> LogoutRequest {
-        LogoutRequest {
-            immediate: is_immediate(header),
-            reason: header[1] & 0x7f,
-            task_tag: get32(header, 16),
-            connection: get16(header, 20),
-            command_number: get32(header, 24),
-            expected_status: get32(header, 28),
-        }
-    }
 }
 
-impl Pdu for LogoutRequest {
-    fn write(&self, header: &mut Header) {
-        let opcode = opcode::LOGOUT_REQUEST | flag(self.immediate, IMMEDIATE);
-        Layout::new(header, opcode, FINAL | self.reason)
-            .put32(16, self.task_tag)
-            .put(20, self.connection.to_be_bytes())
-            .put32(24, self.command_number)
-            .put32(28, self.expected_status);
-    }
-}
+pdu! {
+    /// Logout Response.
+    //= RFC 7143 §11.15
+    LogoutResponse, opcode::LOGOUT_RESPONSE, Bits(1, FINAL) => true;
 
-/// Logout Response.
-//= RFC 7143 §11.15
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogoutResponse {
     /// 0 closed, 1 connection not found, 2 recovery not supported, 3 clean-up failed.
-    pub response: u8,
+    response: u8 = At(2),
     /// ITT of the request.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// Sequence numbers.
-    pub numbers: Numbers,
+    numbers: Numbers = At(24),
     /// Seconds to wait before a reconnection.
-    pub time_to_wait: u16,
+    time_to_wait: u16 = At(40),
     /// Seconds until the target drops the tasks.
-    pub time_to_retain: u16,
-}
-
-impl LogoutResponse {
-    /// From a header.
-    pub fn parse(header: &Header) -> LogoutResponse {
-        LogoutResponse {
-            response: header[2],
-            task_tag: get32(header, 16),
-            numbers: Numbers::parse(header),
-            time_to_wait: get16(header, 40),
-            time_to_retain: get16(header, 42),
-        }
-    }
-}
-
-impl Pdu for LogoutResponse {
-    fn write(&self, header: &mut Header) {
-        let layout = Layout::new(header, opcode::LOGOUT_RESPONSE, FINAL)
-            .put(2, [self.response])
-            .put32(16, self.task_tag)
-            .put(40, self.time_to_wait.to_be_bytes())
-            .put(42, self.time_to_retain.to_be_bytes());
-        self.numbers.put(layout);
-    }
+    time_to_retain: u16 = At(42),
 }
 
 #[cfg(test)]

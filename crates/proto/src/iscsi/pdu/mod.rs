@@ -1,4 +1,4 @@
-//! The iSCSI PDUs: a type each, with a parser and a builder of its 48-byte header.
+//! The iSCSI PDUs: a type each, which is a table of the fields of its 48-byte header.
 //!
 //! Types and accessors are small enough to be inlined away: a parser costs only the fields that are
 //! used. [`Pdu`] can be sent. Lengths and flags are as on the wire; the endpoints check them.
@@ -6,8 +6,11 @@
 
 mod command;
 mod data;
+mod layout;
 mod login;
 mod talk;
+
+use layout::Place as _;
 
 pub use command::{Command, Response, TaskRequest, TaskResponse};
 pub use data::{DataIn, DataOut, ReadyToTransfer};
@@ -147,12 +150,7 @@ impl Numbers {
     /// The sequence numbers of any target PDU.
     #[inline(always)]
     pub fn parse(header: &Header) -> Numbers {
-        Numbers { status: get32(header, 24), expected: get32(header, 28), max: get32(header, 32) }
-    }
-
-    #[inline(always)]
-    fn put(self, layout: Layout<'_>) {
-        layout.put32(24, self.status).put32(28, self.expected).put32(32, self.max);
+        layout::At(24).get(header)
     }
 }
 
@@ -168,44 +166,6 @@ pub trait Pdu {
         self.write(&mut header);
         header
     }
-}
-
-/// A header under construction.
-struct Layout<'a>(&'a mut Header);
-
-impl<'a> Layout<'a> {
-    /// Sets the first two bytes; the rest is zero.
-    #[inline(always)]
-    fn new(header: &'a mut Header, opcode: u8, flags: u8) -> Layout<'a> {
-        *header = [0; HEADER_BYTES];
-        header[0] = opcode;
-        header[1] = flags;
-        Layout(header)
-    }
-
-    #[inline(always)]
-    fn put<const N: usize>(self, at: usize, bytes: [u8; N]) -> Layout<'a> {
-        self.0[at..at + N].copy_from_slice(&bytes);
-        self
-    }
-
-    #[inline(always)]
-    fn put32(self, at: usize, value: u32) -> Layout<'a> {
-        self.put(at, value.to_be_bytes())
-    }
-
-    /// Length of the data segment; there are never additional header segments.
-    #[inline(always)]
-    fn data_len(self, len: u32) -> Layout<'a> {
-        debug_assert!(len < 1 << 24, "{len} bytes of data do not fit into a PDU");
-        self.put32(4, len)
-    }
-}
-
-/// `flag` if `condition`.
-#[inline(always)]
-fn flag(condition: bool, flag: u8) -> u8 {
-    if condition { flag } else { 0 }
 }
 
 #[cfg(test)]

@@ -1,129 +1,73 @@
 //! PDUs of text, NOP, asynchronous messages and rejects.
 
-use super::{
-    CONTINUE, FINAL, Header, IMMEDIATE, Layout, NO_TAG, Numbers, Pdu, data_len, flag, get_lun,
-    get16, get32, is_immediate, opcode,
-};
+use super::layout::{At, Bits, DataLen, Place, pdu};
+use super::{CONTINUE, FINAL, HEADER_BYTES, Header, IMMEDIATE, NO_TAG, Numbers, Pdu, opcode};
 
-/// Text Request, such as SendTargets.
-//= RFC 7143 §11.10
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TextRequest {
+pdu! {
+    /// Text Request, such as SendTargets.
+    //= RFC 7143 §11.10
+    TextRequest, opcode::TEXT_REQUEST;
+
     /// Immediate delivery.
-    pub immediate: bool,
+    immediate: bool = Bits(0, IMMEDIATE),
     /// The initiator has no more text (F bit).
-    pub last: bool,
+    last: bool = Bits(1, FINAL),
     /// The text continues in the next request (C bit).
-    pub more: bool,
+    more: bool = Bits(1, CONTINUE),
     /// Length of the text.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// LUN field, copied from the response being continued.
-    pub lun: [u8; 8],
+    lun: [u8; 8] = At(8),
     /// ITT, the same throughout an exchange.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// TTT of the response being continued, or [`NO_TAG`](super::NO_TAG).
-    pub transfer_tag: u32,
+    transfer_tag: u32 = At(20),
     /// CmdSN.
-    pub command_number: u32,
+    command_number: u32 = At(24),
     /// ExpStatSN.
-    pub expected_status: u32,
+    expected_status: u32 = At(28),
 }
 
-impl TextRequest {
-    /// From a header.
-    pub fn parse(header: &Header) -> TextRequest {
-        TextRequest {
-            immediate: is_immediate(header),
-            last: header[1] & FINAL != 0,
-            more: header[1] & CONTINUE != 0,
-            data_len: data_len(header),
-            lun: get_lun(header),
-            task_tag: get32(header, 16),
-            transfer_tag: get32(header, 20),
-            command_number: get32(header, 24),
-            expected_status: get32(header, 28),
-        }
-    }
-}
+pdu! {
+    /// Text Response.
+    //= RFC 7143 §11.11
+    TextResponse, opcode::TEXT_RESPONSE;
 
-impl Pdu for TextRequest {
-    fn write(&self, header: &mut Header) {
-        let flags = flag(self.last, FINAL) | flag(self.more, CONTINUE);
-        Layout::new(header, opcode::TEXT_REQUEST | flag(self.immediate, IMMEDIATE), flags)
-            .data_len(self.data_len)
-            .put(8, self.lun)
-            .put32(16, self.task_tag)
-            .put32(20, self.transfer_tag)
-            .put32(24, self.command_number)
-            .put32(28, self.expected_status);
-    }
-}
-
-/// Text Response.
-//= RFC 7143 §11.11
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TextResponse {
     /// The target has no more text (F bit).
-    pub last: bool,
+    last: bool = Bits(1, FINAL),
     /// The text continues in the next response (C bit).
-    pub more: bool,
+    more: bool = Bits(1, CONTINUE),
     /// Length of the text.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// LUN field, to be copied into the next request.
-    pub lun: [u8; 8],
+    lun: [u8; 8] = At(8),
     /// As in the request.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// TTT, to be copied into the next request, or [`NO_TAG`] when `last`.
-    pub transfer_tag: u32,
+    transfer_tag: u32 = At(20),
     /// Sequence numbers.
-    pub numbers: Numbers,
+    numbers: Numbers = At(24),
 }
 
-impl TextResponse {
-    /// From a header.
-    pub fn parse(header: &Header) -> TextResponse {
-        TextResponse {
-            last: header[1] & FINAL != 0,
-            more: header[1] & CONTINUE != 0,
-            data_len: data_len(header),
-            lun: get_lun(header),
-            task_tag: get32(header, 16),
-            transfer_tag: get32(header, 20),
-            numbers: Numbers::parse(header),
-        }
-    }
-}
+pdu! {
+    /// NOP-Out: a ping, or the response to one.
+    //= RFC 7143 §11.18
+    NopOut, opcode::NOP_OUT, Bits(1, FINAL) => true;
 
-impl Pdu for TextResponse {
-    fn write(&self, header: &mut Header) {
-        let flags = flag(self.last, FINAL) | flag(self.more, CONTINUE);
-        let layout = Layout::new(header, opcode::TEXT_RESPONSE, flags)
-            .data_len(self.data_len)
-            .put(8, self.lun)
-            .put32(16, self.task_tag)
-            .put32(20, self.transfer_tag);
-        self.numbers.put(layout);
-    }
-}
-
-/// NOP-Out: a ping, or the response to one.
-//= RFC 7143 §11.18
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NopOut {
     /// Immediate delivery; always for a response.
-    pub immediate: bool,
+    immediate: bool = Bits(0, IMMEDIATE),
     /// Length of the ping data.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// LUN field, copied from the NOP-In.
-    pub lun: [u8; 8],
+    lun: [u8; 8] = At(8),
     /// ITT, or [`NO_TAG`](super::NO_TAG) if no response is wanted.
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// TTT of the NOP-In, or [`NO_TAG`](super::NO_TAG).
-    pub transfer_tag: u32,
+    transfer_tag: u32 = At(20),
     /// CmdSN.
-    pub command_number: u32,
+    command_number: u32 = At(24),
     /// ExpStatSN.
-    pub expected_status: u32,
+    expected_status: u32 = At(28),
 }
 
 impl NopOut {
@@ -134,145 +78,54 @@ impl NopOut {
         let (immediate, data_len, task_tag) = (true, 0, NO_TAG);
         NopOut { immediate, data_len, lun, task_tag, transfer_tag, command_number, expected_status }
     }
-
-    /// From a header.
-    pub fn parse(header: &Header) -> NopOut {
-        NopOut {
-            immediate: is_immediate(header),
-            data_len: data_len(header),
-            lun: get_lun(header),
-            task_tag: get32(header, 16),
-            transfer_tag: get32(header, 20),
-            command_number: get32(header, 24),
-            expected_status: get32(header, 28),
-        }
-    }
 }
 
-impl Pdu for NopOut {
-    fn write(&self, header: &mut Header) {
-        Layout::new(header, opcode::NOP_OUT | flag(self.immediate, IMMEDIATE), FINAL)
-            .data_len(self.data_len)
-            .put(8, self.lun)
-            .put32(16, self.task_tag)
-            .put32(20, self.transfer_tag)
-            .put32(24, self.command_number)
-            .put32(28, self.expected_status);
-    }
-}
+pdu! {
+    /// NOP-In: the response to a ping, or a ping.
+    //= RFC 7143 §11.19
+    NopIn, opcode::NOP_IN, Bits(1, FINAL) => true;
 
-/// NOP-In: the response to a ping, or a ping.
-//= RFC 7143 §11.19
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NopIn {
     /// Length of the ping data.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// LUN field, to be copied into the response.
-    pub lun: [u8; 8],
+    lun: [u8; 8] = At(8),
     /// ITT of the NOP-Out, or [`NO_TAG`].
-    pub task_tag: u32,
+    task_tag: u32 = At(16),
     /// TTT, to be copied into the response, or [`NO_TAG`] if none is wanted.
-    pub transfer_tag: u32,
+    transfer_tag: u32 = At(20),
     /// Sequence numbers.
-    pub numbers: Numbers,
+    numbers: Numbers = At(24),
 }
 
-impl NopIn {
-    /// From a header.
-    pub fn parse(header: &Header) -> NopIn {
-        NopIn {
-            data_len: data_len(header),
-            lun: get_lun(header),
-            task_tag: get32(header, 16),
-            transfer_tag: get32(header, 20),
-            numbers: Numbers::parse(header),
-        }
-    }
-}
+pdu! {
+    /// Asynchronous Message.
+    //= RFC 7143 §11.9
+    AsyncMessage, opcode::ASYNC_MESSAGE, Bits(1, FINAL) => true, At(16) => NO_TAG;
 
-impl Pdu for NopIn {
-    fn write(&self, header: &mut Header) {
-        let layout = Layout::new(header, opcode::NOP_IN, FINAL)
-            .data_len(self.data_len)
-            .put(8, self.lun)
-            .put32(16, self.task_tag)
-            .put32(20, self.transfer_tag);
-        self.numbers.put(layout);
-    }
-}
-
-/// Asynchronous Message.
-//= RFC 7143 §11.9
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AsyncMessage {
     /// Length of the sense data.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// LUN field; only for event 0.
-    pub lun: [u8; 8],
+    lun: [u8; 8] = At(8),
     /// Sequence numbers.
-    pub numbers: Numbers,
+    numbers: Numbers = At(24),
     /// 0 SCSI event, 1 logout requested, 2 connection will drop, 3 all will drop, 4 negotiation
     /// requested.
-    pub event: u8,
+    event: u8 = At(36),
     /// Three parameters, which are seconds for these events.
-    pub parameters: [u16; 3],
+    parameters: [u16; 3] = At(38),
 }
 
-impl AsyncMessage {
-    /// From a header.
-    pub fn parse(header: &Header) -> AsyncMessage {
-        AsyncMessage {
-            data_len: data_len(header),
-            lun: get_lun(header),
-            numbers: Numbers::parse(header),
-            event: header[36],
-            parameters: [38, 40, 42].map(|at| get16(header, at)),
-        }
-    }
-}
+pdu! {
+    /// Reject; the rejected header follows as data.
+    //= RFC 7143 §11.17
+    Reject, opcode::REJECT, Bits(1, FINAL) => true, At(16) => NO_TAG;
 
-impl Pdu for AsyncMessage {
-    fn write(&self, header: &mut Header) {
-        let [first, second, third] = self.parameters.map(u16::to_be_bytes);
-        let layout = Layout::new(header, opcode::ASYNC_MESSAGE, FINAL)
-            .data_len(self.data_len)
-            .put(8, self.lun)
-            .put32(16, NO_TAG)
-            .put(36, [self.event])
-            .put(38, first)
-            .put(40, second)
-            .put(42, third);
-        self.numbers.put(layout);
-    }
-}
-
-/// Reject; the rejected header follows as data.
-//= RFC 7143 §11.17
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reject {
     /// Reason code.
-    pub reason: u8,
+    reason: u8 = At(2),
     /// Length of the rejected header.
-    pub data_len: u32,
+    data_len: u32 = DataLen,
     /// Sequence numbers.
-    pub numbers: Numbers,
-}
-
-impl Reject {
-    /// From a header.
-    pub fn parse(header: &Header) -> Reject {
-        Reject { reason: header[2], data_len: data_len(header), numbers: Numbers::parse(header) }
-    }
-}
-
-impl Pdu for Reject {
-    fn write(&self, header: &mut Header) {
-        let layout = Layout::new(header, opcode::REJECT, FINAL)
-            .put(2, [self.reason])
-            .data_len(self.data_len)
-            .put32(16, NO_TAG);
-        self.numbers.put(layout);
-    }
+    numbers: Numbers = At(24),
 }
 
 #[cfg(test)]
