@@ -122,7 +122,10 @@ fn what_is_printed_can_be_typed() {
 
 /// A plausible value that is a whole number if it has to be.
 fn pretty_middle(quantity: &Quantity) -> f64 {
-    let middle = (quantity.least * quantity.most).sqrt();
+    let middle = match quantity.least > 0.0 {
+        true => (quantity.least * quantity.most).sqrt(),
+        false => quantity.most,
+    };
     if quantity.most > 1.0 { middle.ceil() } else { middle }
 }
 

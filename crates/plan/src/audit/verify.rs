@@ -172,7 +172,10 @@ fn published(row: &Row) -> ClaimText {
         latency: row.latency_us.map(|us| format!("{us} us")),
         size: Some(row.size.clone()),
         read: Some(row.read.to_string()),
-        outstanding: row.drive.is_some().then(|| (row.depth * behind).to_string()),
+        outstanding: row
+            .drive
+            .is_some()
+            .then(|| row.in_flight.unwrap_or(row.depth * behind).to_string()),
         drives: row.drive.is_some().then(|| drives.to_string()),
         rating: rating.filter(|_| row.drive.is_some() && !network),
         link: row.link.clone(),
