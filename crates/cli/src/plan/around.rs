@@ -70,7 +70,7 @@ impl Around {
         (bill.setup.jobs, bill.setup.sequential) = (self.jobs, self.sequential);
         bill.work.flush = self.flush;
         if let Some(all) = self.in_flight {
-            bill.fly(None, Some(all)).map_err(|why| usage("--in-flight", why))?;
+            bill.set_in_flight(None, Some(all)).map_err(|why| usage("--in-flight", why))?;
         }
         let drives: u32 = bill.groups.iter().map(Group::devices).sum();
         for group in &mut bill.groups {

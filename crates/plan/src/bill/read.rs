@@ -219,7 +219,7 @@ impl Bill {
         let extras = raw.extra.into_iter().map(|extra| (extra.what, extra.price)).collect();
         let name = raw.name;
         let mut bill = Bill { name, server, software, work, groups, catalogue, setup, extras };
-        bill.fly(raw.outstanding, raw.in_flight).map_err(|reason| refuse(1, reason))?;
+        bill.set_in_flight(raw.outstanding, raw.in_flight).map_err(|reason| refuse(1, reason))?;
         bill.check().map_err(|(line, reason)| refuse(line, reason))?;
         Ok(bill)
     }
@@ -240,7 +240,7 @@ impl Bill {
     /// # Errors
     ///
     /// The reason: none or both are given, or too much.
-    pub fn fly(&mut self, each: Option<u32>, all: Option<u32>) -> Result<(), String> {
+    pub fn set_in_flight(&mut self, each: Option<u32>, all: Option<u32>) -> Result<(), String> {
         (self.work.outstanding, self.setup.in_flight) = match (each, all) {
             (Some(each), None) => (each, None),
             (None, Some(all)) if (1..=IN_FLIGHT_MAX).contains(&all) => {

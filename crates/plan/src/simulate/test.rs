@@ -197,6 +197,25 @@ fn a_profile_does_what_theory_says() {
 }
 
 #[test]
+fn flushes_between_writes_take_what_plan_says() {
+    for (drive, depth) in [("970-evo-500", 1), ("970-evo-500", 4), ("hdd-7k2", 1)] {
+        let text = format!(
+            "name = 'x'\nsize = '4k'\nread = 0\noutstanding = {depth}\nstate = 'fresh'\n\
+             sequential = true\n[[group]]\ndrive = '{drive}'\n"
+        );
+        let mut writes = workload(4096, 0.0, depth);
+        writes.access.lines[0].random_percent = 0.0;
+        writes.access.flush_every = 1;
+        let found = run(Simulator::of_bill(&bill(&text)).unwrap(), &writes, 20.0);
+        let done = found.totals.write.iops;
+        let planned = text.replace("read = 0", "read = 0\nflush = 1");
+        let planned = crate::predict::predict(&bill(&planned), &Default::default()).unwrap().iops;
+        // A flush is an I/O beside others here, and a part of its write there.
+        assert!(near(done, planned, 0.1), "{drive} at {depth}: {done} for {planned}");
+    }
+}
+
+#[test]
 fn what_no_figure_tells_is_refused() {
     let text = "name = 'x'\nsize = '4k'\noutstanding = 8\n[[group]]\ndrive = 'x25-m'\n";
     let mut access = Access::new(4096, 50.0, 100.0);
