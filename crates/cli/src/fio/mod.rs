@@ -11,7 +11,8 @@ use job::formats::fio::Source;
 use job::formats::{Note, Reading, Treatment, read_old_text};
 use job::spec::JobSpec;
 use load::{Prepared, Recheck, Stop};
-use stats::{RunResult, WorkerResult};
+use report::fio::Said;
+use stats::{Class, RunResult, WorkerResult};
 
 use self::line::{About, Form, Line};
 use crate::args::{self, Color, Command, Drive};
@@ -68,6 +69,11 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     }
     for ignored in &line.ignored {
         output::note(format_args!("drumfire: {ignored} changes nothing here"));
+    }
+    let stdin = |file: &str| file == "-" || file == "/dev/stdin";
+    if let Some(file) = line.files.iter().find(|file| !stdin(file) && !Path::new(file).exists()) {
+        output::note(format_args!("drumfire: unable to open '{file}' job file"));
+        return Ok(Exit::Jobs(1));
     }
     let texts = texts(&line)?;
     if line.show {
@@ -188,14 +194,19 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         Exit::Good | Exit::Interrupted => exit,
         _ => Exit::Jobs(failed.max(1)),
     };
+    // fio's documents have no place for it.
+    for result in results.iter().filter(|result| result.class == Class::Invalid) {
+        output::note(format_args!("drumfire: {}", report::reason::verdict(result)));
+    }
     let forms = if line.forms.is_empty() { &[Form::Normal] } else { &line.forms[..] };
     let mut text = Vec::new();
+    let plus = Said { plus: true, ..Said::default() };
     for form in forms {
         match form {
             Form::Terse => report::fio::write_terse(&results, line.terse_version, &mut text)?,
             Form::Normal => report::fio::write_normal(&results, &mut text)?,
-            Form::Json => report::fio::write(&results, false, &mut text)?,
-            Form::JsonPlus => report::fio::write(&results, true, &mut text)?,
+            Form::Json => report::fio::write(&results, Said::default(), &mut text)?,
+            Form::JsonPlus => report::fio::write(&results, plus, &mut text)?,
         }
     }
     match &line.output {

@@ -81,7 +81,8 @@ pub(super) struct Job {
     pub latency_window: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desc: Option<String>,
-    pub drumfire: Trust,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drumfire: Option<Trust>,
 }
 
 /// What fio has no names for: how far to believe a job's figures. Readers of fio's documents pass

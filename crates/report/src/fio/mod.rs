@@ -38,9 +38,17 @@ use crate::reason;
 /// The version whose document this is.
 const VERSION: &str = "fio-3.33";
 
-/// Writes the document of a run, a result for each of its steps; with the histograms (`json+`) if
-/// `plus`. A step is a group of fio's, or several: what waited for all before it.
-pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Result<()> {
+/// What a document says beside the figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The histograms, as `json+` has them.
+    pub plus: bool,
+    /// How far to believe each job, in an object that fio does not write.
+    pub trust: bool,
+}
+
+/// Writes the document of a run, a result for each of its steps. A step is a group of fio's, or several: what waited for all before it.
+pub fn write(steps: &[RunResult], said: Said, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
     let mut jobs: Vec<Job> = Vec::new();
     let mut id = 0;
@@ -49,7 +57,7 @@ pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Resul
         let alone = entries.len() == 1;
         for (index, group) in entries.iter().enumerate() {
             id += u32::from(!jobs.is_empty() && (index == 0 || group.begins));
-            jobs.push(job(result, group, id, alone, plus));
+            jobs.push(job(result, group, id, alone, said));
         }
     }
     let (timestamp_ms, time) = ended(last);
@@ -92,7 +100,7 @@ fn ended(result: &RunResult) -> (i64, String) {
     (ended.as_millisecond(), ended.strftime("%a %b %e %H:%M:%S %Y").to_string())
 }
 
-fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) -> Job {
+fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, said: Said) -> Job {
     let trims = options::trims(group.workload);
     let none = Part::default();
     let (trim, sync) = if trims { (&group.other, &none) } else { (&none, &group.other) };
@@ -127,7 +135,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         eta: 0,
         elapsed: (result.totals.seconds + result.job.ramp_seconds).ceil() as u64,
         options: options::options(result, group).map(Object),
-        directions: directions::directions(group, &all, runtime_ms, seconds, plus),
+        directions: directions::directions(group, &all, runtime_ms, seconds, said.plus),
         job_runtime: runtime_ms * group.workers.len() as u64,
         usr_cpu: (whole.unwrap_or(0.0) - system) * per_job,
         sys_cpu: system * per_job,
@@ -147,7 +155,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         latency_percentile,
         latency_window,
         desc: group.figures.get("description").and_then(Value::as_str).map(str::to_owned),
-        drumfire: trust(result, group),
+        drumfire: said.trust.then(|| trust(result, group)),
     }
 }
 
@@ -305,7 +313,7 @@ mod test {
 
     fn document(plus: bool) -> Value {
         let mut out = Vec::new();
-        write(&[sample::counted()], plus, &mut out).unwrap();
+        write(&[sample::counted()], Said { plus, trust: true }, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 

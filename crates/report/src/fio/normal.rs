@@ -6,7 +6,7 @@ use stats::RunResult;
 
 use super::document::{Direction, Disk, Job, Object, Spread};
 use super::number::short;
-use super::{VERSION, disks, ended, job, options};
+use super::{Said, VERSION, disks, ended, job, options};
 use crate::group;
 
 /// A job, and how many of fio's jobs it joins.
@@ -27,7 +27,7 @@ pub fn write_normal(steps: &[RunResult], out: &mut impl Write) -> io::Result<()>
         let alone = entries.len() == 1;
         for (index, group) in entries.iter().enumerate() {
             id += u32::from(!shown.is_empty() && (index == 0 || group.begins));
-            let job = job(result, group, id, alone, false);
+            let job = job(result, group, id, alone, Said::default());
             let options = options::made_of(group);
             shown.push(Shown { job, jobs: group.workers.len(), options });
         }

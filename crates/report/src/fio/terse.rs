@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use stats::RunResult;
 
 use super::document::{Direction, Disk, Job, Object, Spread};
-use super::{VERSION, disks, job};
+use super::{Said, VERSION, disks, job};
 use crate::group;
 
 /// Percentiles of a line, whether there are as many or not.
@@ -22,7 +22,7 @@ pub fn write_terse(steps: &[RunResult], version: u32, out: &mut impl Write) -> i
         for (index, group) in entries.iter().enumerate() {
             id += u32::from(!first && (index == 0 || group.begins));
             first = false;
-            let job = job(result, group, id, alone, false);
+            let job = job(result, group, id, alone, Said::default());
             writeln!(out, "{}", line(&job, &disks, version).join(";"))?;
         }
     }
