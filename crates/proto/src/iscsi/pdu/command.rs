@@ -6,7 +6,7 @@ use super::{FINAL, HEADER_BYTES, Header, IMMEDIATE, Numbers, OVERFLOW, Pdu, UNDE
 pdu! {
     /// SCSI Command.
     //= RFC 7143 §11.3
-    Command, opcode::COMMAND;
+    Command inline(always), opcode::COMMAND;
 
     /// Immediate delivery (I bit).
     immediate: bool = Bits(0, IMMEDIATE),
@@ -37,7 +37,7 @@ pdu! {
 pdu! {
     /// SCSI Response.
     //= RFC 7143 §11.4
-    Response, opcode::RESPONSE, Bits(1, FINAL) => true;
+    Response inline(always), opcode::RESPONSE, Bits(1, FINAL) => true;
 
     /// The command had `residual` more bytes than expected.
     overflow: bool = Bits(1, OVERFLOW),

@@ -6,7 +6,7 @@ use super::{FINAL, HEADER_BYTES, Header, NO_TAG, Numbers, OVERFLOW, Pdu, UNDERFL
 pdu! {
     /// SCSI Data-Out.
     //= RFC 7143 §11.7
-    DataOut, opcode::DATA_OUT;
+    DataOut inline(always), opcode::DATA_OUT;
 
     /// Last PDU of its sequence (F bit).
     last: bool = Bits(1, FINAL),
@@ -30,7 +30,7 @@ pdu! {
     /// SCSI Data-In, possibly with status. We never ask for an acknowledgement (A bit).
     //= RFC 7143 §11.7
     //= RFC 7143 §11.7.4: without the A bit the target transfer tag is 0xffffffff, the LUN reserved.
-    DataIn, opcode::DATA_IN, At(20) => NO_TAG;
+    DataIn inline(always), opcode::DATA_IN, At(20) => NO_TAG;
 
     /// Last PDU of its sequence (F bit).
     last: bool = Bits(1, FINAL),

@@ -135,11 +135,12 @@ impl Place<u32> for DataLen {
     }
 }
 
-/// A PDU: its opcode, what is always the same in it, then a field a line, with its place.
+/// A PDU: its opcode, what is always the same in it, then a field a line, with its place. Those of
+/// every I/O are `inline(always)`; the others would only make their callers longer.
 macro_rules! pdu {
     (
         $(#[$doc:meta])*
-        $name:ident, $opcode:expr $(, $fixed:expr => $value:expr)*;
+        $name:ident $($inline:meta)?, $opcode:expr $(, $fixed:expr => $value:expr)*;
         $($(#[$field_doc:meta])* $field:ident: $type:ty = $place:expr,)+
     ) => {
         $(#[$doc])*
@@ -150,14 +151,14 @@ macro_rules! pdu {
 
         impl $name {
             /// From a header.
-            #[inline(always)]
+            $(#[$inline])?
             pub fn parse(header: &Header) -> $name {
                 $name { $($field: $place.get(header),)+ }
             }
         }
 
         impl Pdu for $name {
-            #[inline(always)]
+            $(#[$inline])?
             fn write(&self, header: &mut Header) {
                 *header = [0; HEADER_BYTES];
                 header[0] = $opcode;
