@@ -60,6 +60,11 @@ pub trait Volume: Send + Sync {
         self.lane(core)
     }
 
+    /// The volumes that it is made of, if any; what it does not say itself, they say.
+    fn below(&self) -> Vec<&dyn Volume> {
+        Vec::new()
+    }
+
     /// Withholds the targets' R2Ts; most volumes have none.
     fn gate(&self) -> Option<Arc<dyn Gate>> {
         None
@@ -82,7 +87,7 @@ pub trait Volume: Send + Sync {
     /// Whether a flush on one lane covers writes that completed on other lanes. If not, data may be
     /// stored through one lane only.
     fn flushes_all(&self) -> bool {
-        true
+        self.below().iter().all(|volume| volume.flushes_all())
     }
 
     /// Its kind in one or two words: "RAM", "file".
@@ -90,28 +95,35 @@ pub trait Volume: Send + Sync {
 
     /// The transport of its I/Os: "local", "iSCSI", "NVMe/TCP".
     fn transport(&self) -> &'static str {
-        "local"
+        self.below().first().map_or("local", |volume| volume.transport())
     }
 
     /// The drive that it emulates and how well that is calibrated, in a sentence; `None` without
     /// emulation.
     fn emulates(&self) -> Option<&str> {
-        None
+        self.below().into_iter().find_map(|volume| volume.emulates())
     }
 
-    /// Faults injected so far, in a sentence; `None` without injection.
+    /// Faults injected so far and other events of it alone, a sentence each.
+    fn own_incidents(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Its events and those of the volumes below, in a sentence; `None` if there are none.
     fn incidents(&self) -> Option<String> {
-        None
+        let mut all = self.own_incidents();
+        all.extend(self.below().into_iter().filter_map(|volume| volume.incidents()));
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Events of its legs since the last call, a line each, for the server's log.
     fn news(&self) -> Vec<String> {
-        Vec::new()
+        self.below().into_iter().flat_map(|volume| volume.news()).collect()
     }
 
-    /// Time-out of an I/O on its lanes; `None` if the system below decides.
+    /// Time-out of an I/O on its lanes, the longest of all; `None` if the system below decides.
     fn io_timeout(&self) -> Option<Nanos> {
-        None
+        self.below().into_iter().filter_map(|volume| volume.io_timeout()).max()
     }
 
     /// What its data rests on.

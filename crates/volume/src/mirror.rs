@@ -15,7 +15,7 @@ mod turn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use block::{Geometry, Lane, Nanos};
+use block::{Geometry, Lane};
 use os::Core;
 
 pub(crate) use self::claims::Claims;
@@ -96,32 +96,16 @@ impl Volume for Mirror {
         Ok(Box::new(MirrorLane::new(lanes?, number, self.geometry, shared, pool)))
     }
 
-    fn flushes_all(&self) -> bool {
-        self.volumes.iter().all(|volume| volume.flushes_all())
+    fn below(&self) -> Vec<&dyn Volume> {
+        self.volumes.iter().map(|volume| &**volume).collect()
     }
 
     fn kind(&self) -> &'static str {
         self.volumes.first().map_or("nothing", |volume| volume.kind())
     }
 
-    fn transport(&self) -> &'static str {
-        self.volumes.first().map_or("local", |volume| volume.transport())
-    }
-
-    fn emulates(&self) -> Option<&str> {
-        self.volumes.iter().find_map(|volume| volume.emulates())
-    }
-
-    /// The longest of its legs'.
-    fn io_timeout(&self) -> Option<Nanos> {
-        self.volumes.iter().filter_map(|volume| volume.io_timeout()).max()
-    }
-
-    /// Events of the mirror, and those of its legs.
-    fn incidents(&self) -> Option<String> {
-        let each = self.volumes.iter().filter_map(|volume| volume.incidents());
-        let all: Vec<String> = self.legs.words().into_iter().chain(each).collect();
-        (!all.is_empty()).then(|| all.join("; "))
+    fn own_incidents(&self) -> Vec<String> {
+        self.legs.words().into_iter().collect()
     }
 
     fn news(&self) -> Vec<String> {

@@ -36,7 +36,7 @@ impl<D: Dial> Volume for Remote<D> {
     }
 
     fn io_timeout(&self) -> Option<Nanos> {
-        Some(self.dial.io_timeout())
+        Some(self.dial.session().io_timeout())
     }
 
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
@@ -142,7 +142,8 @@ impl<D: Dial> RemoteLane<D> {
                 Ok(false) => {}
                 Ok(true) => {
                     self.opening = None;
-                    self.again = self.dial.patience().map(|time| Box::new(Again::new(time)));
+                    self.again =
+                        self.dial.session().patience().map(|time| Box::new(Again::new(time)));
                 }
                 Err(why) => self.break_off(why),
             },

@@ -13,7 +13,7 @@ mod written;
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Nanos, Pool};
+use block::{Geometry, Lane, Pool};
 use os::Core;
 
 use self::lane::StripedLane;
@@ -126,34 +126,12 @@ impl Volume for Striped {
         read.sum()
     }
 
-    fn flushes_all(&self) -> bool {
-        self.parts.iter().all(|part| part.flushes_all())
+    fn below(&self) -> Vec<&dyn Volume> {
+        self.parts.iter().map(|part| &**part).collect()
     }
 
     fn kind(&self) -> &'static str {
         self.parts.first().map_or("nothing", |part| part.kind())
-    }
-
-    fn transport(&self) -> &'static str {
-        self.parts.first().map_or("local", |part| part.transport())
-    }
-
-    fn emulates(&self) -> Option<&str> {
-        self.parts.iter().find_map(|part| part.emulates())
-    }
-
-    /// The longest of its parts'.
-    fn io_timeout(&self) -> Option<Nanos> {
-        self.parts.iter().filter_map(|part| part.io_timeout()).max()
-    }
-
-    fn incidents(&self) -> Option<String> {
-        let each: Vec<String> = self.parts.iter().filter_map(|part| part.incidents()).collect();
-        (!each.is_empty()).then(|| each.join("; "))
-    }
-
-    fn news(&self) -> Vec<String> {
-        self.parts.iter().flat_map(|part| part.news()).collect()
     }
 
     fn ground(&self) -> Ground {

@@ -245,28 +245,21 @@ impl Volume for ArrayVolume {
         Ok(self.array.lane(number, lanes, source, core.pool().clone()))
     }
 
-    fn flushes_all(&self) -> bool {
-        self.legs.iter().flatten().all(|leg| leg.flushes_all())
+    fn below(&self) -> Vec<&dyn Volume> {
+        self.legs.iter().flatten().map(|leg| &**leg).collect()
     }
 
     fn kind(&self) -> &'static str {
         "array"
     }
 
-    fn emulates(&self) -> Option<&str> {
-        self.legs.iter().flatten().find_map(|leg| leg.emulates())
+    /// Local, whatever its legs are.
+    fn transport(&self) -> &'static str {
+        "local"
     }
 
-    /// The longest of its legs'.
-    fn io_timeout(&self) -> Option<Nanos> {
-        self.legs.iter().flatten().filter_map(|leg| leg.io_timeout()).max()
-    }
-
-    fn incidents(&self) -> Option<String> {
-        let own = self.array.words().into_iter();
-        let each = self.legs.iter().flatten().filter_map(|leg| leg.incidents());
-        let all: Vec<String> = self.notes.iter().cloned().chain(own).chain(each).collect();
-        (!all.is_empty()).then(|| all.join("; "))
+    fn own_incidents(&self) -> Vec<String> {
+        self.notes.iter().cloned().chain(self.array.words()).collect()
     }
 
     fn news(&self) -> Vec<String> {

@@ -102,7 +102,7 @@ impl Drive {
     }
 
     /// Changes so far, in words.
-    fn words(&self) -> Option<String> {
+    fn incidents(&self) -> Vec<String> {
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let Changes { count, name, refused } = &*changes;
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
@@ -111,8 +111,7 @@ impl Drive {
         let refused = refused.as_ref().map(|reason| {
             format!("the last change of the profile was refused: {}", reason.trim_end())
         });
-        let words: Vec<String> = taken.into_iter().chain(refused).collect();
-        (!words.is_empty()).then(|| words.join("; "))
+        taken.into_iter().chain(refused).collect()
     }
 }
 
@@ -143,20 +142,12 @@ impl Volume for Delay {
         self.inner.read_in(part, goes_on)
     }
 
-    fn flushes_all(&self) -> bool {
-        self.inner.flushes_all()
+    fn below(&self) -> Vec<&dyn Volume> {
+        vec![&*self.inner]
     }
 
     fn kind(&self) -> &'static str {
         "emulated drive"
-    }
-
-    fn transport(&self) -> &'static str {
-        self.inner.transport()
-    }
-
-    fn io_timeout(&self) -> Option<Nanos> {
-        self.inner.io_timeout()
     }
 
     fn ground(&self) -> Ground {
@@ -167,14 +158,8 @@ impl Volume for Delay {
         Some(&self.about)
     }
 
-    fn incidents(&self) -> Option<String> {
-        let all: Vec<String> =
-            self.drive.words().into_iter().chain(self.inner.incidents()).collect();
-        (!all.is_empty()).then(|| all.join("; "))
-    }
-
-    fn news(&self) -> Vec<String> {
-        self.inner.news()
+    fn own_incidents(&self) -> Vec<String> {
+        self.drive.incidents()
     }
 }
 

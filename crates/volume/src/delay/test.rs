@@ -403,14 +403,14 @@ fn a_drive_may_change_under_way_and_what_began_ends_as_it_began() {
 fn a_change_that_makes_no_sense_is_told_and_changes_nothing() {
     let profile = Profile::parse(FIXED).unwrap();
     let drive = Drive { machine: machine(&profile, 1), anyway: false, changes: Mutex::default() };
-    assert_eq!(drive.words(), None);
+    assert!(drive.incidents().is_empty());
     drive.change(Ok(FIXED.replace("queue_depth = 4", "queue_depth = 9")));
     assert_eq!(drive.machine.depth(), 9);
-    assert!(drive.words().unwrap().contains("changed once during the run, last to x"));
+    assert!(drive.incidents()[0].contains("changed once during the run, last to x"));
     drive.change(Ok(FIXED.replace("servers = 2", "servers = 0")));
     drive.change(Err("no such file".to_owned()));
     assert_eq!(drive.machine.depth(), 9);
-    assert!(drive.words().unwrap().ends_with("was refused: no such file"));
+    assert!(drive.incidents()[1].ends_with("was refused: no such file"));
 }
 
 #[test]

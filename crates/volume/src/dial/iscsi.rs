@@ -6,8 +6,8 @@ use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::Errand;
 use super::{Dial, Learned, learn};
-use crate::OpenError;
 use crate::uri::{IscsiUri, Uri};
+use crate::{OpenError, Session};
 
 /// Our default name, for targets that log or allow initiators by name.
 const INITIATOR_NAME: &str = "iqn.2026-11.io.drumfire:initiator";
@@ -42,16 +42,8 @@ impl Dial for IscsiUri {
         Ok((IscsiInitiator::new(self.config(), now), ()))
     }
 
-    fn renew(&self) -> Result<(), OpenError> {
-        Ok(())
-    }
-
-    fn patience(&self) -> Option<Nanos> {
-        self.session.patience()
-    }
-
-    fn io_timeout(&self) -> Nanos {
-        self.session.io_timeout()
+    fn session(&self) -> &Session {
+        &self.session
     }
 
     fn address(&self) -> &str {

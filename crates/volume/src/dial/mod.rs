@@ -16,7 +16,7 @@ use os::Clock;
 use proto::Initiator;
 
 use self::keeper::{Errand, Keeper, Kept};
-use crate::OpenError;
+use crate::{OpenError, Session};
 
 pub use iscsi::discover_iscsi;
 pub(crate) use nvme::NvmeDial;
@@ -58,13 +58,12 @@ pub(crate) trait Dial: Clone + Send + Sync + 'static {
     }
 
     /// Prepares for a new connection after one broke. May take seconds.
-    fn renew(&self) -> Result<(), OpenError>;
+    fn renew(&self) -> Result<(), OpenError> {
+        Ok(())
+    }
 
-    /// Time limit of reconnecting; `None`: no reconnection.
-    fn patience(&self) -> Option<Nanos>;
-
-    /// Time-out of an I/O.
-    fn io_timeout(&self) -> Nanos;
+    /// Options of its connections.
+    fn session(&self) -> &Session;
 
     /// Host and port.
     fn address(&self) -> &str;

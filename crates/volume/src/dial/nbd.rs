@@ -6,8 +6,8 @@ use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::Errand;
 use super::{Dial, Learned, learn};
-use crate::OpenError;
 use crate::uri::{NbdUri, Uri};
+use crate::{OpenError, Session};
 
 impl NbdUri {
     fn config(&self) -> NbdConfig {
@@ -33,16 +33,8 @@ impl Dial for NbdUri {
         Ok((NbdInitiator::new(self.config(), now), ()))
     }
 
-    fn renew(&self) -> Result<(), OpenError> {
-        Ok(())
-    }
-
-    fn patience(&self) -> Option<Nanos> {
-        self.session.patience()
-    }
-
-    fn io_timeout(&self) -> Nanos {
-        self.session.io_timeout()
+    fn session(&self) -> &Session {
+        &self.session
     }
 
     fn address(&self) -> &str {

@@ -9,8 +9,8 @@ use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::{Errand, Kept};
 use super::{Dial, Learned, learn, subsystems};
-use crate::OpenError;
 use crate::uri::{NvmeUri, Uri};
+use crate::{OpenError, Session};
 
 /// Our default NQN, for targets that log or allow hosts by name.
 pub(super) const HOST_NQN: &str = "nqn.2026-11.io.drumfire:host";
@@ -132,12 +132,8 @@ impl Dial for NvmeDial {
         Ok(())
     }
 
-    fn patience(&self) -> Option<Nanos> {
-        self.0.uri.session.patience()
-    }
-
-    fn io_timeout(&self) -> Nanos {
-        self.0.uri.session.io_timeout()
+    fn session(&self) -> &Session {
+        &self.0.uri.session
     }
 
     fn address(&self) -> &str {

@@ -111,31 +111,23 @@ impl Volume for Faulty {
         self.inner.read_in(part, goes_on)
     }
 
-    fn flushes_all(&self) -> bool {
-        self.inner.flushes_all()
+    fn below(&self) -> Vec<&dyn Volume> {
+        vec![&*self.inner]
     }
 
     fn kind(&self) -> &'static str {
         "faulty volume"
     }
 
-    fn transport(&self) -> &'static str {
-        self.inner.transport()
-    }
-
     fn ground(&self) -> Ground {
         self.inner.ground()
-    }
-
-    fn io_timeout(&self) -> Option<Nanos> {
-        self.inner.io_timeout()
     }
 
     fn emulates(&self) -> Option<&str> {
         Some(&self.about)
     }
 
-    fn incidents(&self) -> Option<String> {
+    fn own_incidents(&self) -> Vec<String> {
         let (name, counts) = self.referee.strikes();
         let struck: Vec<String> = counts
             .iter()
@@ -155,11 +147,7 @@ impl Volume for Faulty {
         if let Some(reason) = self.referee.refused() {
             words += &format!("; the last change of the schedule was not taken: {reason}");
         }
-        Some(self.inner.incidents().into_iter().fold(words, |words, inner| words + "; " + &inner))
-    }
-
-    fn news(&self) -> Vec<String> {
-        self.inner.news()
+        vec![words]
     }
 }
 

@@ -12,6 +12,7 @@ use proto::scsi::{Identity, Unit};
 use proto::{DiskId, Endpoint, Outbox, UnitId};
 
 use super::*;
+use crate::Session;
 
 /// What a server does with its connections, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,16 +187,9 @@ impl Dial for Ends {
     fn stale(&self) -> Option<String> {
         self.1.load(Ordering::SeqCst).then(|| "it does not answer keep-alives".to_owned())
     }
-    fn renew(&self) -> Result<(), OpenError> {
-        Ok(())
+    fn session(&self) -> &Session {
+        self.0.session()
     }
-    fn patience(&self) -> Option<Nanos> {
-        None
-    }
-    fn io_timeout(&self) -> Nanos {
-        proto::IO_TIMEOUT
-    }
-
     fn address(&self) -> &str {
         self.0.address()
     }
