@@ -61,6 +61,8 @@ pub enum Limit {
         /// How many on each drive or port would keep the busiest part at work for nine tenths of
         /// the time; `None` if none would, as where a drive takes no more commands at once.
         lifts: Option<u32>,
+        /// Whether that is on all drives together, as the bill counts.
+        in_all: bool,
     },
     /// Parts, of which ten percent more bring the most.
     Parts {
@@ -86,10 +88,11 @@ impl Limit {
     /// In words.
     pub fn words(&self) -> String {
         match self {
-            Limit::QueueDepth { lifts: Some(depth) } => {
-                format!("queue depth: {depth} in flight on each would lift it")
+            Limit::QueueDepth { lifts: Some(depth), in_all } => {
+                let whose = if *in_all { "in all" } else { "on each" };
+                format!("queue depth: {depth} in flight {whose} would lift it")
             }
-            Limit::QueueDepth { lifts: None } => {
+            Limit::QueueDepth { lifts: None, .. } => {
                 "queue depth, and the drives take no more commands at once".to_owned()
             }
             Limit::Parts { level } => level.word().to_owned(),
@@ -152,7 +155,7 @@ pub fn limit(bill: &Bill, what_ifs: &[WhatIf]) -> Result<Option<Limit>, PlanErro
     let (mut low, mut high) = (now, now.max(1));
     while !full(high)? {
         if high >= 16_384 {
-            return Ok(Some(Limit::QueueDepth { lifts: None }));
+            return Ok(Some(Limit::QueueDepth { lifts: None, in_all: false }));
         }
         (low, high) = (high, high.saturating_mul(2));
     }
@@ -160,7 +163,8 @@ pub fn limit(bill: &Bill, what_ifs: &[WhatIf]) -> Result<Option<Limit>, PlanErro
         let middle = low + (high - low) / 2;
         if full(middle)? { high = middle } else { low = middle }
     }
-    Ok(Some(Limit::QueueDepth { lifts: Some(high) }))
+    let lifts = bill.deepened(high).setup.in_flight.unwrap_or(high);
+    Ok(Some(Limit::QueueDepth { lifts: Some(lifts), in_all: bill.setup.in_flight.is_some() }))
 }
 
 /// Solves a bill.
