@@ -55,6 +55,7 @@ const FILES: &[(&str, &str)] = &[
     ("reviewed.toml", include_str!("../data/reviewed.toml")),
     ("volumes.toml", include_str!("../data/volumes.toml")),
     ("flushes.toml", include_str!("../data/flushes.toml")),
+    ("classes.toml", include_str!("../data/classes.toml")),
 ];
 
 impl Catalogue {

@@ -67,7 +67,7 @@ impl Builder<'_> {
         let alike = parts.filter(|part| part.class == Sort::Adapter && part.id != adapter.id);
         let known = |same: bool| {
             let alike = alike.clone().filter(|p| !same || p.value("generation") == generation);
-            let mut values: Vec<f64> = alike.filter_map(|part| part.value(quantity)).collect();
+            let mut values: Vec<f64> = alike.filter_map(|part| sure(part, quantity)).collect();
             values.sort_by(f64::total_cmp);
             values
         };
@@ -118,7 +118,7 @@ impl Builder<'_> {
                     && part.id != drive.id
                     && alike(part)
             });
-            let mut values: Vec<f64> = parts.filter_map(|part| part.value(quantity)).collect();
+            let mut values: Vec<f64> = parts.filter_map(|part| sure(part, quantity)).collect();
             values.sort_by(f64::total_cmp);
             values
         };
@@ -130,4 +130,9 @@ impl Builder<'_> {
         let source = format!("drives with {} in the catalogue", drive.interface);
         Some(Known { value: values[values.len() / 2], low, high, kind: Kind::Guess, source })
     }
+}
+
+/// What a part is known for. A guess about it is no evidence for others.
+fn sure(part: &Part, quantity: &str) -> Option<f64> {
+    part.known(quantity).filter(|known| known.kind != Kind::Guess).map(|known| known.value)
 }
