@@ -5,6 +5,8 @@
 //! cards than slots, more drives than ports.
 
 mod check;
+#[cfg(test)]
+mod keys;
 mod read;
 mod setup;
 
