@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::line::shown;
-use crate::unit::{Dimension, Unit, unit_named, units_of};
+use crate::unit::{Dimension, Unit, suffix, units_of};
 use crate::{
     Catalogue, Class, Figure, INTERFACES, Kind, Part, Quantity, Sold, Source, interface_named,
     pretty, quantity_named,
@@ -233,9 +233,10 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
         ));
     };
     let name = quantity.name;
-    let Some(unit) = unit_named(&raw.unit) else {
+    let Some((prefix, unit)) = suffix(&raw.unit) else {
         return Err(format!("{name}: '{}' is not a unit: {}", shown(&raw.unit), units(quantity)));
     };
+    let unit = Unit { factor: prefix * unit.factor, ..unit };
     if !fits(&unit, quantity) {
         return Err(format!(
             "{name}: {} where {} belongs",
@@ -279,7 +280,7 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
         high: high * unit.factor,
         given: raw.value,
         // "number" is said of what has no unit.
-        unit: if unit.name.is_empty() { String::new() } else { raw.unit },
+        unit: if raw.unit == "number" { String::new() } else { raw.unit },
         condition: raw.condition,
         kind: raw.kind,
         date: raw.date.map_or_else(|| known.date.clone(), |date| shown(&date)),
@@ -302,9 +303,16 @@ fn spread(kind: Kind) -> f64 {
 
 /// The units of a quantity, for messages.
 fn units(quantity: &Quantity) -> String {
-    match units_of(quantity.dimension) {
-        one if one.len() < 2 => quantity.dimension.to_string(),
-        all => all.join(", "),
+    let clock = quantity.name == "clock";
+    let mut all = units_of(quantity.dimension);
+    all.retain(|name| quantity.dimension != Dimension::RATE || name.ends_with("Hz") == clock);
+    if quantity.dimension == Dimension::RATE && !clock {
+        all.push("kIOPS");
+    }
+    match all.len() {
+        0 | 1 => quantity.dimension.to_string(),
+        _ if quantity.dimension == Dimension::NUMBER => "a number without unit, or %".to_owned(),
+        _ => all.join(", "),
     }
 }
 

@@ -135,6 +135,11 @@ fn a_unit_that_is_none_is_told_those_that_are() {
         "{ is = 'read_latency', value = 65, unit = 'IO', kind = 'spec', source = 'sheet' },";
     let error = one(latency).unwrap_err();
     assert!(error.contains("'IO' is not a unit: s, ms, us"), "{error}");
+    let thousands =
+        "{ is = 'read_iops', value = 8, unit = 'kIOPS', kind = 'spec', source = 'sheet' },";
+    assert_eq!(one(thousands).unwrap().parts["x"].value("read_iops"), Some(8000.0));
+    let rate = thousands.replace("kIOPS", "ops");
+    assert!(one(&rate).unwrap_err().contains("'ops' is not a unit: IOPS, kIOPS"));
     let ports = "{ is = 'ports', value = 6, unit = 'GB', kind = 'spec', source = 'sheet' },";
     let error = one(ports).unwrap_err();
     assert!(error.contains("GB where") && !error.contains('\n'), "{error}");

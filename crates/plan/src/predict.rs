@@ -104,9 +104,12 @@ impl Limit {
                 let busy = utilisation * 100.0;
                 format!("latency of {whose}: {} {busy:.0} % busy", level.word())
             }
-            Limit::Jobs { jobs } => {
-                format!("jobs: {jobs} submit, each on one core, and are busy; more would lift it")
+            Limit::Jobs { jobs: 1 } => {
+                "jobs: the one thread that submits is busy; more would lift it".to_owned()
             }
+            Limit::Jobs { jobs } => format!(
+                "jobs: the {jobs} threads that submit are busy, each on one core; more would lift it"
+            ),
         }
     }
 
@@ -463,7 +466,7 @@ mod test {
         let head = "software = 'linux-libaio'\ncores = 16\noutstanding = 256\n";
         let found = said(&format!("{head}jobs = 2\n"), drive);
         assert_eq!(found, Limit::Jobs { jobs: 2 });
-        assert!(found.words().starts_with("jobs: 2 submit"), "{}", found.words());
+        assert!(found.words().starts_with("jobs: the 2 threads"), "{}", found.words());
         // With all of them it is the drive.
         let found = said(head, drive);
         assert_eq!(found, Limit::Parts { level: Level::Drive }, "{}", found.words());

@@ -177,7 +177,11 @@ fn summary(text: &mut String, answer: &Answer) -> Result<()> {
         sure.seed
     )?;
     if let Some(used) = found.processor {
-        writeln!(text, "  processor  {:.1} % of all cores", used * 100.0)?;
+        let of = match bill.unused_cores() {
+            Some(jobs) => format!("the cores of {jobs} jobs"),
+            None => "all cores".to_owned(),
+        };
+        writeln!(text, "  processor  {:.1} % of {of}", used * 100.0)?;
     }
     writeln!(text, "  rests on   {}", rests_on(&found.inputs))?;
     if let Some(limit) = &answer.limit {
