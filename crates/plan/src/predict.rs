@@ -107,9 +107,9 @@ impl Limit {
             Limit::Jobs { jobs: 1 } => {
                 "jobs: the one thread that submits is busy; more would lift it".to_owned()
             }
-            Limit::Jobs { jobs } => format!(
-                "jobs: the {jobs} threads that submit are busy, each on one core; more would lift it"
-            ),
+            Limit::Jobs { jobs } => {
+                format!("jobs: the {jobs} threads that submit are busy; more would lift it")
+            }
         }
     }
 
