@@ -37,7 +37,6 @@ pub mod device;
 pub mod fit;
 pub mod laws;
 pub mod profile;
-pub mod queue;
 pub mod usl;
 
 mod check;
@@ -45,6 +44,7 @@ mod dist;
 mod error;
 mod head;
 mod network;
+mod queue;
 mod simulate;
 mod solve;
 mod time;

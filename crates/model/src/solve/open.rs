@@ -142,7 +142,7 @@ fn stretch(servers: &Servers, load: Load, closed: Crowd) -> f64 {
         return 1.0;
     }
     if closed.present == 0.0 {
-        return birth_death(servers, load.offered).present / load.offered;
+        return birth_death(servers, load.offered) / load.offered;
     }
     // One fast server and a delay; exact for one server.
     let (slow, fast) = (servers.speed(1), servers.speed(u32::MAX));
