@@ -26,6 +26,12 @@ pub trait Lane {
     /// ready. `None` if only an event can bring news.
     fn wake(&self) -> Option<Nanos>;
 
+    /// The only lane below, of one that delays or fails its I/Os; what this lane does not say
+    /// itself, that one says.
+    fn inner(&self) -> Option<&dyn Lane> {
+        None
+    }
+
     /// Number of the core's only socket whose events concern this lane, beside
     /// [`wake`](Self::wake). `None` if any event may.
     fn socket(&self) -> Option<u32> {
@@ -38,7 +44,7 @@ pub trait Lane {
     /// Remote lanes lend: buffers are then in use while they hold data, not while they wait for it,
     /// and a few warm ones serve any queue depth.
     fn lends(&self) -> bool {
-        false
+        self.inner().is_some_and(Lane::lends)
     }
 
     /// The interface for execution within the call, if all I/Os can be. A lane around others has it
@@ -50,24 +56,24 @@ pub trait Lane {
     /// Whether it is ready for I/Os. Until then its owner polls it and submits nothing, as wake and
     /// events ask for; if the opening failed, it is [`broken`](Self::broken).
     fn is_open(&self) -> bool {
-        true
+        self.inner().is_none_or(Lane::is_open)
     }
 
     /// Why no I/O can succeed any more, in words for the user.
     fn broken(&self) -> Option<&str> {
-        None
+        self.inner()?.broken()
     }
 
     /// Explains the [`Cause`] of a [`Done`] of this lane, in words of the kernel or the standard.
     /// Only called after a fault; `None` if the fault says everything.
-    fn words_of(&self, _cause: Cause) -> Option<String> {
-        None
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        self.inner()?.words_of(cause)
     }
 
     /// Connection counters up to `now`, for a lane that reconnects or could. A lane around others
     /// passes on theirs, or their sum.
-    fn connection(&self, _now: Nanos) -> Connection {
-        Connection::default()
+    fn connection(&self, now: Nanos) -> Connection {
+        self.inner().map_or_else(Connection::default, |lane| lane.connection(now))
     }
 
     /// The zones of a zoned device, as it reports them now; `None` for all other lanes, and for a

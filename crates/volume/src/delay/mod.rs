@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use model::Extent;
 use model::device::{Machine, Profile, Way, Ways};
 use os::Core;
@@ -363,24 +363,12 @@ impl Lane for DelayLane {
         }
     }
 
-    fn lends(&self) -> bool {
-        self.inner.lends()
-    }
-
-    fn is_open(&self) -> bool {
-        self.inner.is_open()
+    fn inner(&self) -> Option<&dyn Lane> {
+        Some(&*self.inner)
     }
 
     fn broken(&self) -> Option<&str> {
         self.broken.as_deref().or_else(|| self.inner.broken())
-    }
-
-    fn words_of(&self, cause: Cause) -> Option<String> {
-        self.inner.words_of(cause)
-    }
-
-    fn connection(&self, now: Nanos) -> Connection {
-        self.inner.connection(now)
     }
 
     fn close(&mut self, now: Nanos) -> bool {

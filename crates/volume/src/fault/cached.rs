@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Buf, Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{Buf, Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 
 use super::cache::{Cache, Manner, Run};
 
@@ -388,24 +388,8 @@ impl Lane for CachedLane {
         self.inner.wake().into_iter().chain(look).min()
     }
 
-    fn lends(&self) -> bool {
-        self.inner.lends()
-    }
-
-    fn is_open(&self) -> bool {
-        self.inner.is_open()
-    }
-
-    fn broken(&self) -> Option<&str> {
-        self.inner.broken()
-    }
-
-    fn words_of(&self, cause: Cause) -> Option<String> {
-        self.inner.words_of(cause)
-    }
-
-    fn connection(&self, now: Nanos) -> Connection {
-        self.inner.connection(now)
+    fn inner(&self) -> Option<&dyn Lane> {
+        Some(&*self.inner)
     }
 
     fn close(&mut self, now: Nanos) -> bool {

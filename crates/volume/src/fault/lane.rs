@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 
 use super::cached::CachedLane;
 use super::referee::{Hold, Referee, Sentence};
@@ -226,16 +226,8 @@ impl Lane for FaultLane {
         [self.inner.wake(), held, look].into_iter().flatten().min()
     }
 
-    fn lends(&self) -> bool {
-        self.inner.lends()
-    }
-
-    fn is_open(&self) -> bool {
-        self.inner.is_open()
-    }
-
-    fn broken(&self) -> Option<&str> {
-        self.inner.broken()
+    fn inner(&self) -> Option<&dyn Lane> {
+        Some(&*self.inner)
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {
@@ -247,10 +239,6 @@ impl Lane for FaultLane {
         }
         let number = (cause.0 & 0xffff) + 1;
         Some(format!("injected: fault {number} of the schedule '{}'", self.referee.strikes().0))
-    }
-
-    fn connection(&self, now: Nanos) -> Connection {
-        self.inner.connection(now)
     }
 
     /// Completes hung I/Os: their callers wait for them.
