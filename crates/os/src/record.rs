@@ -24,12 +24,6 @@ impl Core {
         before.map(|record| record.activity)
     }
 
-    /// Whether it is recorded.
-    #[inline]
-    pub fn is_recorded(&self) -> bool {
-        self.state.borrow().record.is_some()
-    }
-
     /// Records that the core's owner did something for `worker` from `start` until now, if
     /// recording; returns the time.
     pub fn note(&self, doing: Doing, worker: u32, start: Nanos) -> Nanos {
@@ -94,6 +88,6 @@ mod test {
         assert!(sleep.end <= wait.end && wait.end <= turn.end && turn.end <= of(Doing::Step).end);
         assert!(wait.end.since(wait.start) >= Nanos::from_millis(2), "{wait:?}");
         core.turn(Some(core.now()), &mut ready).unwrap();
-        assert!(!core.is_recorded() && core.record(None).is_none());
+        assert!(core.record(None).is_none());
     }
 }

@@ -329,12 +329,6 @@ impl Interval {
         per(self.outstanding_ns().max(0) as f64, self.end.since(self.start).0 as f64)
     }
 
-    /// Mean number of outstanding I/Os that no latency of this span stands for; below zero where
-    /// latencies reach back before it.
-    pub fn mean_unsettled(&self) -> f64 {
-        per(self.unsettled_ns as f64, self.end.since(self.start).0 as f64)
-    }
-
     /// Latencies of all directions in one histogram. Allocates.
     pub fn latencies(&self) -> Latencies {
         let mut all = self.read.latencies.clone();
@@ -374,7 +368,7 @@ mod test {
         assert_eq!((interval.read.ios, interval.write.ios, interval.other.ios), (2, 1, 1));
         assert_eq!((interval.bytes(), interval.errors()), (5120, 1));
         assert_eq!((interval.iops(), interval.mean_outstanding()), (2.0, 2.0));
-        assert_eq!(interval.mean_unsettled(), 0.25);
+        assert_eq!(interval.unsettled_ns, 500_000_000);
         assert_eq!(interval.latencies().count(), 4);
     }
 
