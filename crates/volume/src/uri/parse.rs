@@ -134,17 +134,19 @@ fn parse_array(rest: &str, nested: usize) -> Result<Uri, String> {
 
 /// Splits `leg=URI&leg=URI&degraded=1`: a leg's own options may contain the separator.
 fn options_of_array(text: &str) -> Vec<&str> {
+    split_outside(text, '&', |rest| rest.starts_with("leg=") || rest.starts_with("degraded="))
+}
+
+/// Splits at the separators outside of brackets that something fit follows.
+fn split_outside(text: &str, separator: char, fits: impl Fn(&str) -> bool) -> Vec<&str> {
     let (mut found, mut deep, mut begin) = (Vec::new(), 0_i32, 0);
     for (at, letter) in text.char_indices() {
         match letter {
             '(' => deep += 1,
             ')' => deep -= 1,
-            '&' if deep == 0 => {
-                let rest = &text[at + 1..];
-                if rest.starts_with("leg=") || rest.starts_with("degraded=") {
-                    found.push(&text[begin..at]);
-                    begin = at + 1;
-                }
+            _ if letter == separator && deep == 0 && fits(&text[at + 1..]) => {
+                found.push(&text[begin..at]);
+                begin = at + 1;
             }
             _ => {}
         }
@@ -163,7 +165,7 @@ fn several(
     if nested >= NESTED_MAX {
         return Err(format!("more than {NESTED_MAX} volumes within each other"));
     }
-    let parts = list(text);
+    let parts = split_outside(text, ',', |_| true);
     if parts.len() > most {
         return Err(format!("{what} of more than {most} volumes"));
     }
@@ -171,24 +173,6 @@ fn several(
         return Err(format!("{what} needs at least two volumes"));
     }
     parts.into_iter().map(|part| parse(part.trim(), nested + 1)).collect()
-}
-
-/// Splits at commas outside of brackets.
-fn list(text: &str) -> Vec<&str> {
-    let (mut found, mut deep, mut begin) = (Vec::new(), 0_i32, 0);
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '(' => deep += 1,
-            ')' => deep -= 1,
-            ',' if deep == 0 => {
-                found.push(&text[begin..at]);
-                begin = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found.push(&text[begin..]);
-    found
 }
 
 fn parse_file(rest: &str) -> Result<Uri, String> {

@@ -5,7 +5,7 @@ use block::{Cause, Done, Fault, Geometry, Io, Nanos};
 use crate::ascii::printable;
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
-use super::super::pdu::{CommandBuilder, Completion, admin};
+use super::super::pdu::{CommandBuilder, Completion, admin, get16, get32, get64};
 use super::connect::{ANY_CONTROLLER, Connect};
 use super::control::{Control, Reply, Rhythm};
 use super::link::Link;
@@ -290,18 +290,6 @@ fn check_command_set(data: &[u8]) -> Result<(), Ending> {
         rest = &value[len..];
     }
     Ok(())
-}
-
-fn get16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn get32(bytes: &[u8], at: usize) -> u32 {
-    u32::from(get16(bytes, at)) | u32::from(get16(bytes, at + 2)) << 16
-}
-
-fn get64(bytes: &[u8], at: usize) -> u64 {
-    u64::from(get32(bytes, at)) | u64::from(get32(bytes, at + 4)) << 32
 }
 
 impl Endpoint for NvmeAdmin {

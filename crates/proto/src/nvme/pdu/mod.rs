@@ -132,17 +132,17 @@ impl Common {
 }
 
 #[inline(always)]
-fn get16(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn get16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
 #[inline(always)]
-fn get32(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn get32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[inline(always)]
-fn get64(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn get64(bytes: &[u8], at: usize) -> u64 {
     u64::from(get32(bytes, at)) | u64::from(get32(bytes, at + 4)) << 32
 }
 

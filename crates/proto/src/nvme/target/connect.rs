@@ -74,14 +74,23 @@ impl NvmeTarget {
             Stage::Admin => self.admin_command(command, out),
             Stage::Unconnected | Stage::Io => self.first_command(command, out),
         };
+        self.taken_up(result, command, capsule, out)
+    }
+
+    /// Answers a command that is refused, or ends the connection with a host that overran a queue.
+    pub(super) fn taken_up(
+        &mut self,
+        result: Result<(), Refused>,
+        command: Command<'_>,
+        capsule: &[u8; CAPSULE_BYTES],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
         match result {
-            Ok(()) => Ok(()),
-            Err(Refused::Status(status)) => {
-                self.answer(command.id(), status, out);
-                Ok(())
-            }
-            Err(Refused::Overrun) => Err(self.overrun(capsule, out)),
+            Ok(()) => {}
+            Err(Refused::Status(status)) => self.answer(command.id(), status, out),
+            Err(Refused::Overrun) => return Err(self.overrun(capsule, out)),
         }
+        Ok(())
     }
 
     fn first_command(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {

@@ -36,7 +36,7 @@ impl NvmeTarget {
         capsule: &[u8; CAPSULE_BYTES],
         out: &mut Outbox,
     ) -> Result<(), Ending> {
-        let status = match command.opcode() {
+        let result = match command.opcode() {
             admin::FABRICS => self.io_fabrics(command, out),
             //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
             _ if !command.is_plain() => Err(Refused::Status(Status::INVALID_FIELD)),
@@ -46,14 +46,7 @@ impl NvmeTarget {
             io::COMPARE => self.compare(command, out),
             _ => Err(Refused::Status(Status::INVALID_OPCODE)),
         };
-        match status {
-            Ok(()) => Ok(()),
-            Err(Refused::Status(status)) => {
-                self.answer(command.id(), status, out);
-                Ok(())
-            }
-            Err(Refused::Overrun) => Err(self.overrun(capsule, out)),
-        }
+        self.taken_up(result, command, capsule, out)
     }
 
     fn flush(&mut self, command: Command<'_>) -> Result<(), Refused> {
