@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::axis::{Axis, Span};
 use super::draw::{Frame, ticks};
-use super::plot::{WIDTHS, around, framed};
+use super::plot::figure;
 
 /// Shades; each is some five times as many as the one before.
 const SHADES: usize = 5;
@@ -38,13 +38,9 @@ pub struct Field {
 impl Heat {
     /// The figure: a drawing for each width, and a table of rows by the place across.
     pub fn figure(&self, number: usize) -> String {
-        let said = self.description();
-        let drawings: String = WIDTHS
-            .iter()
-            .map(|width| framed(number, *width, &self.title, &said, &self.draw(*width)))
-            .collect();
         let (head, rows) = self.table();
-        around(&self.title, &self.about, &drawings, &head, &rows, 0)
+        let words = [&self.title[..], &self.about, &self.description()];
+        figure(number, words, |width| self.draw(width), (head, rows, 0))
     }
 
     /// What it shows, for those who cannot see it.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::plot::{WIDTHS, around, framed};
+use super::plot::figure;
 use crate::page::escape;
 
 /// Rows that share a scale.
@@ -54,12 +54,9 @@ impl Parts {
         let said = |row: &Row| format!("{}: {}", row.label, row.text);
         let all: Vec<String> = self.rows.iter().map(said).collect();
         let description = format!("{} {}.", self.about, all.join("; "));
-        let drawings: String = WIDTHS
-            .iter()
-            .map(|width| framed(number, *width, &self.title, &description, &self.draw(*width)))
-            .collect();
         let (head, rows) = self.table();
-        around(&self.title, &self.about, &drawings, &head, &rows, 0)
+        let words = [&self.title[..], &self.about, &description];
+        figure(number, words, |width| self.draw(width), (head, rows, 0))
     }
 
     /// Head and rows of the table.

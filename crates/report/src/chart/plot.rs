@@ -86,15 +86,8 @@ impl Plot {
     /// The figure: a drawing for each width, and a table of the same points. `number` tells the
     /// figures of a page apart.
     pub fn figure(&self, number: usize) -> String {
-        let description = self.description();
-        let drawings: String = WIDTHS
-            .iter()
-            .map(|width| {
-                framed(number, *width, &self.title, &description, &draw::plot(self, *width))
-            })
-            .collect();
-        let (head, rows, more) = self.table();
-        around(&self.title, &self.about, &drawings, &head, &rows, more)
+        let words = [&self.title[..], &self.about, &self.description()];
+        figure(number, words, |width| draw::plot(self, width), self.table())
     }
 
     /// What it shows, for those who cannot see it.
@@ -187,12 +180,12 @@ impl Series {
 }
 
 /// A drawing of a width, as one image with its title and description.
-pub(super) fn framed(
+fn framed(
     number: usize,
     width: usize,
     title: &str,
     description: &str,
-    (height, inside): &(f64, String),
+    (height, inside): (f64, String),
 ) -> String {
     let id = format!("{number}w{width}");
     format!(
@@ -204,15 +197,16 @@ pub(super) fn framed(
     )
 }
 
-/// The figure around drawings, with a table of what they show.
-pub(super) fn around(
-    title: &str,
-    about: &str,
-    drawings: &str,
-    head: &[String],
-    rows: &[Vec<String>],
-    left_out: usize,
+/// A figure by its title, its purpose and its description: a drawing for each width, and the table
+/// of what they show, with head, rows and the number of rows that are left out.
+pub(super) fn figure(
+    number: usize,
+    [title, about, description]: [&str; 3],
+    draw: impl Fn(usize) -> (f64, String),
+    (head, rows, left_out): (Vec<String>, Vec<Vec<String>>, usize),
 ) -> String {
+    let drawing = |width| framed(number, width, title, description, draw(width));
+    let drawings: String = WIDTHS.into_iter().map(drawing).collect();
     let mut out = format!(
         "<figure>\n<div class=\"drawn\">{drawings}</div>\n<figcaption><b>{}</b> {}</figcaption>\n\
          <details><summary>The same as a table</summary>\n\
@@ -224,10 +218,10 @@ pub(super) fn around(
     );
     for cell in head {
         // Writing to a string cannot fail.
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(cell));
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&cell));
     }
     out += "</tr>\n";
-    for row in rows {
+    for row in &rows {
         let cells: String = row.iter().map(|cell| format!("<td>{}</td>", whole(cell))).collect();
         let _ = writeln!(out, "<tr>{cells}</tr>");
     }

@@ -47,19 +47,11 @@ pub struct Said {
     pub trust: bool,
 }
 
-/// Writes the document of a run, a result for each of its steps. A step is a group of fio's, or several: what waited for all before it.
+/// Writes the document of a run, a result for each of its steps. A step is a group of fio's, or
+/// several: what waited for all before it.
 pub fn write(steps: &[RunResult], said: Said, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
-    let mut jobs: Vec<Job> = Vec::new();
-    let mut id = 0;
-    for result in steps {
-        let entries = group::entries(result);
-        let alone = entries.len() == 1;
-        for (index, group) in entries.iter().enumerate() {
-            id += u32::from(!jobs.is_empty() && (index == 0 || group.begins));
-            jobs.push(job(result, group, id, alone, said));
-        }
-    }
+    let jobs = each_job(steps, said, |job, _| job);
     let (timestamp_ms, time) = ended(last);
     let document = Document {
         version: format!("{VERSION} ({} {})", last.tool.name, last.tool.version),
@@ -72,6 +64,21 @@ pub fn write(steps: &[RunResult], said: Said, out: &mut impl Write) -> io::Resul
     };
     document.serialize(&mut Serializer::with_formatter(&mut *out, AsFio::default()))?;
     writeln!(out)
+}
+
+/// What `of` makes of each job of a run, a result for each of its steps, and of the job's group.
+fn each_job<T>(steps: &[RunResult], said: Said, of: impl Fn(Job, &Group<'_>) -> T) -> Vec<T> {
+    let mut made = Vec::new();
+    let mut id = 0;
+    for result in steps {
+        let entries = group::entries(result);
+        let alone = entries.len() == 1;
+        for (index, group) in entries.iter().enumerate() {
+            id += u32::from(!made.is_empty() && (index == 0 || group.begins));
+            made.push(of(job(result, group, id, alone, said), group));
+        }
+    }
+    made
 }
 
 /// How many of fio's jobs, each clone counted, ended with an error.

@@ -6,8 +6,7 @@ use stats::RunResult;
 
 use super::document::{Direction, Disk, Job, Object, Spread};
 use super::number::short;
-use super::{Said, VERSION, disks, ended, job, options};
-use crate::group;
+use super::{Said, VERSION, disks, each_job, ended, options};
 
 /// A job, and how many of fio's jobs it joins.
 struct Shown {
@@ -20,18 +19,10 @@ struct Shown {
 /// with what speaks against it.
 pub fn write_normal(steps: &[RunResult], out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
-    let mut shown: Vec<Shown> = Vec::new();
-    let mut id = 0;
-    for result in steps {
-        let entries = group::entries(result);
-        let alone = entries.len() == 1;
-        for (index, group) in entries.iter().enumerate() {
-            id += u32::from(!shown.is_empty() && (index == 0 || group.begins));
-            let job = job(result, group, id, alone, Said::default());
-            let options = options::made_of(group);
-            shown.push(Shown { job, jobs: group.workers.len(), options });
-        }
-    }
+    let shown = each_job(steps, Said::default(), |job, group| {
+        let options = options::made_of(group);
+        Shown { job, jobs: group.workers.len(), options }
+    });
     shown.iter().try_for_each(|shown| head(shown, out))?;
     let started: usize = shown.iter().map(|shown| shown.jobs).sum();
     let plural = if started == 1 { "" } else { "es" };
@@ -41,7 +32,7 @@ pub fn write_normal(steps: &[RunResult], out: &mut impl Write) -> io::Result<()>
     for Shown { job, jobs, .. } in &shown {
         one(job, *jobs, &time, out)?;
     }
-    for id in 0..=id {
+    for id in 0..=shown.last().map_or(0, |last| last.job.groupid) {
         let jobs = shown.iter().map(|shown| &shown.job).filter(|job| job.groupid == id);
         together(id, &jobs.collect::<Vec<_>>(), out)?;
     }

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use stats::RunResult;
 
 use super::document::{Direction, Disk, Job, Object, Spread};
-use super::{Said, VERSION, disks, job};
-use crate::group;
+use super::{Said, VERSION, disks, each_job};
 
 /// Percentiles of a line, whether there are as many or not.
 const PERCENTILES: usize = 20;
@@ -14,19 +13,8 @@ const PERCENTILES: usize = 20;
 /// Writes a line for each job of a run, a result for each of its steps. `version` is 3, 4 or 5.
 pub fn write_terse(steps: &[RunResult], version: u32, out: &mut impl Write) -> io::Result<()> {
     let disks = disks::disks(steps);
-    let mut id = 0;
-    let mut first = true;
-    for result in steps {
-        let entries = group::entries(result);
-        let alone = entries.len() == 1;
-        for (index, group) in entries.iter().enumerate() {
-            id += u32::from(!first && (index == 0 || group.begins));
-            first = false;
-            let job = job(result, group, id, alone, Said::default());
-            writeln!(out, "{}", line(&job, &disks, version).join(";"))?;
-        }
-    }
-    Ok(())
+    let lines = each_job(steps, Said::default(), |job, _| line(&job, &disks, version).join(";"));
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 fn line(job: &Job, disks: &[Disk], version: u32) -> Vec<String> {
