@@ -133,7 +133,7 @@ impl Observer {
         self.count_at = at + self.count_every;
         if self.counts.len() < self.counts.capacity() {
             let ios = workers.iter().map(Worker::sampled).sum();
-            let outstanding = workers.iter().map(Worker::under_way).sum();
+            let outstanding = workers.iter().map(Worker::in_flight).sum();
             self.counts.push(Counted { at, ios, outstanding });
         }
     }

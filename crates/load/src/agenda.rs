@@ -109,9 +109,9 @@ fn recorded_step(core: &Core, index: usize, worker: &mut Worker, order: Order) -
     worker.finish(start);
     let ended = worker.sampled() > before;
     let middle = if ended { core.note(Doing::Poll, index as u32, start) } else { start };
-    let before = worker.under_way();
+    let before = worker.in_flight();
     let wake = worker.begin_next(middle, order);
-    if worker.under_way() > before {
+    if worker.in_flight() > before {
         core.note(Doing::Submit, index as u32, middle);
     }
     wake

@@ -48,9 +48,9 @@ pub fn stand_ins(run: &Prepared) -> Vec<StandIn> {
             false => real.bytes(),
             // Overlapping writes wait for each other: leave room for twice the I/Os in flight.
             true => {
-                let under_way: u64 = workloads().map(under_way_bytes).sum();
+                let in_flight: u64 = workloads().map(in_flight_bytes).sum();
                 let used = workloads().map(|workload| workload.range.on(real).1).max();
-                used.unwrap_or(0).min(KEPT_BYTES.0.min(share).max(2 * under_way))
+                used.unwrap_or(0).min(KEPT_BYTES.0.min(share).max(2 * in_flight))
             }
         };
         let geometry = Geometry::new(bytes, real.block_bytes);
@@ -59,7 +59,7 @@ pub fn stand_ins(run: &Prepared) -> Vec<StandIn> {
     volumes.iter().map(one).collect()
 }
 
-fn under_way_bytes(workload: &Workload) -> u64 {
+fn in_flight_bytes(workload: &Workload) -> u64 {
     u64::from(workload.outstanding) * u64::from(workload.access.longest_bytes())
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Worker {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Which slots are in flight, when that is needed.
-    under_way: Vec<bool>,
+    in_flight: Vec<bool>,
     batch: VecDeque<Io>,
     done: Vec<Done>,
     interval: Box<Interval>,
@@ -230,7 +230,7 @@ impl Worker {
             lane,
             pattern,
             free: (0..outstanding).rev().collect(),
-            under_way: vec![true; slots.len()],
+            in_flight: vec![true; slots.len()],
             batch: VecDeque::with_capacity(slots.len()),
             done: Vec::with_capacity(slots.len()),
             interval: Box::new(Interval::new()),
@@ -449,12 +449,12 @@ impl Worker {
 
     /// Whether it has no I/Os in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        self.under_way() == 0
+        self.in_flight() == 0
     }
 
     /// Number of I/Os in flight.
     #[inline]
-    pub(crate) fn under_way(&self) -> u64 {
+    pub(crate) fn in_flight(&self) -> u64 {
         (self.slots.len() - self.free.len()) as u64
     }
 
@@ -465,7 +465,7 @@ impl Worker {
 
     #[inline]
     fn count_outstanding(&mut self, now: Nanos) {
-        self.interval.record_outstanding(self.under_way(), now.since(self.counted));
+        self.interval.record_outstanding(self.in_flight(), now.since(self.counted));
         self.counted = now;
     }
 

@@ -30,7 +30,7 @@ const LONG_LEAD: Nanos = Nanos(200_000);
 /// runs out of work while we sleep. Thousands of 4 KiB reads a second of a core that switched every
 /// 30 ms, medians of 90 such spans and more, spinning and asleep: 172 and 146 with 16 in flight,
 /// 174 and 170 with 32, 189 and 253 with 64 (2 vCPUs, AMD EPYC, Linux 6.18).
-const UNDER_WAY: usize = 40;
+const SLEEPS_FROM_IN_FLIGHT: usize = 40;
 /// With at most this many connections a long yield was not a peer's turn.
 const FEW_SOCKETS: usize = 4;
 
@@ -246,7 +246,7 @@ impl CoreState {
     /// Whether to sleep without spinning: nothing else on this core would have to wait.
     fn sleeps_at_once(&self) -> bool {
         let alone = self.live_sockets == 0 && self.company.is_none() && !self.must_poll();
-        alone && self.behind_threads >= UNDER_WAY
+        alone && self.behind_threads >= SLEEPS_FROM_IN_FLIGHT
     }
 }
 

@@ -118,7 +118,7 @@ fn writes_of_a_block_exclude_each_other() {
 }
 
 #[test]
-fn a_read_may_find_what_was_written_while_it_was_under_way() {
+fn a_read_may_find_what_was_written_while_it_was_in_flight() {
     let ledger = ledger();
     let mut notes = Vec::with_capacity(2);
     let old = write(&ledger, 0, 8192);
@@ -175,7 +175,7 @@ fn what_was_erased_is_empty_or_what_the_volume_may_keep() {
 }
 
 #[test]
-fn an_erasure_under_way_may_be_there_or_not() {
+fn an_erasure_in_flight_may_be_there_or_not() {
     let ledger = erasing(true);
     let mut notes = Vec::new();
     let old = write(&ledger, 0, 4096);

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use block::Nanos;
 use os::{Clock, SharedTime, Waker};
 
-use super::under_way::POLL;
+use super::progress::POLL;
 use super::{RunError, ledger_path};
 use crate::activity::Recording;
 use crate::engine::{self, News, Running, Seat, Stop};

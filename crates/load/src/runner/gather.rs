@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::crew::Crew;
-use super::under_way::Run;
+use super::progress::Run;
 use crate::handover::{Directive, Rest};
 use crate::patience::Patience;
 use crate::worker::Trouble;

@@ -11,7 +11,7 @@ use super::crew::seats;
 use super::notes::{
     displaced, earlier, emulated, incidents, not_waited_for, origin, steadiness, unanswered_ios,
 };
-use super::under_way::{Opening, Run};
+use super::progress::{Opening, Run};
 use crate::judge::{self, Facts};
 use crate::meter::Reading;
 use crate::outcome;

@@ -88,7 +88,7 @@ impl Seen {
         let workloads = || all().map(|worker| &*worker.workload);
         let reads = workloads().any(|workload| workload.access.read_percent() > 0.0);
         let longest = workloads().map(|workload| u64::from(workload.access.longest_bytes()));
-        let under_way = |workload: &Workload| {
+        let in_flight = |workload: &Workload| {
             u64::from(workload.outstanding) * u64::from(workload.access.longest_bytes())
         };
         let (existence, kept) =
@@ -113,7 +113,7 @@ impl Seen {
                 most_bytes: longest.max().unwrap_or(0),
                 flushes: workloads().filter(|it| it.access.writes()).all(flushes),
             },
-            slack: workloads().map(under_way).sum(),
+            slack: workloads().map(in_flight).sum(),
             bytes,
             used_bytes,
             hot_bytes: (used_bytes as f64 * hot_part) as u64,

@@ -109,16 +109,16 @@ impl Worker {
     /// Start or due time of the oldest I/O without a completion at `now`.
     #[cold]
     pub(super) fn oldest(&mut self, now: Nanos) -> Option<Nanos> {
-        self.mark_under_way();
-        let slots = self.slots.iter().zip(&self.under_way);
-        let starts = slots.filter(|(_, under_way)| **under_way).map(|(slot, _)| slot.start);
+        self.mark_in_flight();
+        let slots = self.slots.iter().zip(&self.in_flight);
+        let starts = slots.filter(|(_, in_flight)| **in_flight).map(|(slot, _)| slot.start);
         sooner(starts.min(), self.due(now))
     }
 
     /// Marks the slots in flight.
-    fn mark_under_way(&mut self) {
-        self.under_way.fill(true);
-        self.free.iter().for_each(|index| self.under_way[*index as usize] = false);
+    fn mark_in_flight(&mut self) {
+        self.in_flight.fill(true);
+        self.free.iter().for_each(|index| self.in_flight[*index as usize] = false);
     }
 
     /// Due time of an I/O that waits for a free slot.
@@ -181,8 +181,8 @@ impl Worker {
             self.count_backlog(now, until);
         }
         let (mut late, mut failed) = (std::mem::take(&mut self.interval), Interval::new());
-        self.mark_under_way();
-        for (slot, _) in self.slots.iter().zip(&self.under_way).filter(|(_, under_way)| **under_way)
+        self.mark_in_flight();
+        for (slot, _) in self.slots.iter().zip(&self.in_flight).filter(|(_, in_flight)| **in_flight)
         {
             late.record_waiting(slot.op, now.since(slot.start), 1, true);
             if let Some(paced) = &mut late.paced {

@@ -194,16 +194,16 @@ impl Control {
     pub(super) fn gate(
         &mut self,
         now: Nanos,
-        under_way: usize,
+        in_flight: usize,
         schedule: Option<&mut Schedule>,
     ) -> Gate {
         if !self.began {
             return Gate::Open;
         }
-        if self.depth.as_ref().is_some_and(|depth| !depth.admits(under_way)) {
+        if self.depth.as_ref().is_some_and(|depth| !depth.admits(in_flight)) {
             return Gate::Shut(None);
         }
-        let idle = under_way == 0;
+        let idle = in_flight == 0;
         if let Some(think) = &mut self.think
             && let shut @ Gate::Shut(_) = think.gate(now, idle, schedule)
         {

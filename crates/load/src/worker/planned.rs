@@ -101,8 +101,8 @@ impl Worker {
         }
         while !self.free.is_empty() {
             if let Some(control) = &mut self.control {
-                let under_way = self.slots.len() - self.free.len();
-                let gate = control.gate(now, under_way, self.plan.schedule.as_mut());
+                let in_flight = self.slots.len() - self.free.len();
+                let gate = control.gate(now, in_flight, self.plan.schedule.as_mut());
                 if let Gate::Shut(wake) = gate {
                     return wake;
                 }

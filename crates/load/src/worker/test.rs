@@ -40,7 +40,7 @@ pub(super) struct Lane {
     spread: Nanos,
     /// Nothing completes between these.
     pub(super) stall: (Nanos, Nanos),
-    under_way: Vec<(Nanos, Io)>,
+    in_flight: Vec<(Nanos, Io)>,
     memory: Vec<u8>,
     rng: Rng,
     wrong: Rc<Cell<Wrong>>,
@@ -59,7 +59,7 @@ impl Lane {
             spread: Nanos(spread_ns),
             stall: (Nanos(0), Nanos(0)),
             room: u64::MAX,
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
             memory: vec![0; BYTES as usize],
             rng: Rng::new(99, 0),
             wrong: Rc::new(Cell::new(Wrong::Nothing)),
@@ -121,14 +121,14 @@ impl block::Lane for Lane {
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
         for io in ios.drain(..) {
             let end = self.end_of(now);
-            self.under_way.push((end, io));
+            self.in_flight.push((end, io));
         }
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
-        while let Some(index) = self.under_way.iter().position(|(end, _)| *end <= now) {
+        while let Some(index) = self.in_flight.iter().position(|(end, _)| *end <= now) {
             // Any order: overlapping I/Os pass each other.
-            let (_, mut io) = self.under_way.swap_remove(index);
+            let (_, mut io) = self.in_flight.swap_remove(index);
             let range = io.offset as usize..io.offset as usize + io.len as usize;
             let full = io.op == Op::Write && range.end as u64 > self.room;
             match (io.op, &mut io.buf) {
@@ -147,7 +147,7 @@ impl block::Lane for Lane {
     }
 
     fn wake(&self) -> Option<Nanos> {
-        self.under_way.iter().map(|(end, _)| *end).min()
+        self.in_flight.iter().map(|(end, _)| *end).min()
     }
 }
 
@@ -222,13 +222,13 @@ fn a_queue_that_drains_is_filled_at_its_mark_and_not_before() {
     let (mut now, mut before, mut refills) = (Nanos(0), 0, 0);
     while now < Nanos(100 * MS) {
         let wake = worker.step(now, Order::Run);
-        let under_way = worker.slots.len() - worker.free.len();
-        if under_way > before {
-            assert_eq!(under_way, 8, "filled to the brim");
+        let in_flight = worker.slots.len() - worker.free.len();
+        if in_flight > before {
+            assert_eq!(in_flight, 8, "filled to the brim");
             refills += 1;
         }
-        before = under_way;
-        assert!(under_way > 2, "{under_way} in flight, and nothing begun");
+        before = in_flight;
+        assert!(in_flight > 2, "{in_flight} in flight, and nothing begun");
         now = wake.unwrap().max(now + Nanos(1));
     }
     // One refill takes as long as the slowest but two, 100 to 150 µs.

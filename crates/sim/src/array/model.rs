@@ -130,7 +130,7 @@ mod test {
     }
 
     #[test]
-    fn what_was_under_way_when_the_last_cache_was_lost_may_be_gone_unless_it_has_fua() {
+    fn what_was_in_flight_when_the_last_cache_was_lost_may_be_gone_unless_it_has_fua() {
         for fua in [false, true] {
             let mut block = Block::new();
             block.begin(1, 10, 1);

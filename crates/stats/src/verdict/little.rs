@@ -143,9 +143,9 @@ pub fn littles_law(flows: &Flows) -> Check {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let under_way = flow.mean(flow.outstanding_ns as f64);
+            let outstanding = flow.mean(flow.outstanding_ns as f64);
             let words = format!(
-                "{name}{others}: {under_way:.2} outstanding, and not one latency to hold it \
+                "{name}{others}: {outstanding:.2} outstanding, and not one latency to hold it \
                  against; {worst}{silent}"
             );
             check(Verdict::Warn, words).mend("--seconds 60 (who has no latency by then is stuck)")

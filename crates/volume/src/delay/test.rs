@@ -380,7 +380,7 @@ fn a_stream_is_as_fast_as_the_medium() {
 }
 
 #[test]
-fn a_drive_may_change_under_way_and_what_began_ends_as_it_began() {
+fn a_drive_may_change_in_use_and_what_began_ends_as_it_began() {
     let mut lane = lane(FIXED);
     submit(&mut lane, 0, (0..4).map(|tag| io(tag, Op::Read, 0)));
     let quick = Profile::parse(&FIXED.replace("10e-6", "1e-6")).unwrap();

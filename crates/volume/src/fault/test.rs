@@ -250,7 +250,7 @@ fn a_stale_read_returns_what_was_there_before() {
 }
 
 #[test]
-fn a_cut_of_the_power_ends_what_is_under_way_and_the_power_comes_back() {
+fn a_cut_of_the_power_ends_what_is_in_flight_and_the_power_comes_back() {
     let (mut lane, referee) = lane(
         "[cache]\n[[fault]]\nverb = 'drop'\nop = 'trim'\n[[fault]]\nverb = 'hang'\n\
          op = 'flush'\n[[fault]]\nverb = 'power-cut'\nafter_s = 1\nfor_s = 2\nevery_s = 10\n\

@@ -339,7 +339,7 @@ impl Converter<'_> {
             access
         });
         let writes = if free { settings.mix.writes } else { access.writes() };
-        let outstanding = (settings.under_way() / place.files).max(1);
+        let outstanding = (settings.in_flight() / place.files).max(1);
         let low = (settings.depth_low / place.files).max(1);
         let drains = settings.depth_low > 0 && low < outstanding;
         let mut workload = Workload {

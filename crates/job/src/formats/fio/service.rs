@@ -22,7 +22,7 @@ pub(super) fn together(settings: &Settings, files: u32) -> bool {
         Service::ByLaw(_) => true,
         Service::OneByOne => false,
     };
-    let few = settings.files.is_empty() || settings.under_way() < files;
+    let few = settings.files.is_empty() || settings.in_flight() < files;
     files > 1 && (few || said || is_uneven(settings, files))
 }
 

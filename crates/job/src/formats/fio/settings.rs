@@ -148,7 +148,7 @@ pub struct Settings {
 
 impl Settings {
     /// I/Os that one clone keeps in flight: one with an engine that can do no more.
-    pub fn under_way(&self) -> u32 {
+    pub fn in_flight(&self) -> u32 {
         if self.engine == Engine::Synchronous { 1 } else { self.depth }
     }
 

@@ -342,7 +342,7 @@ fn only_what_writes_ends_with_a_flush() {
 }
 
 #[test]
-fn a_synchronous_engine_has_one_under_way_and_says_so() {
+fn a_synchronous_engine_has_one_in_flight_and_says_so() {
     let reading = of("[a]\nfilename=/dev/a\nioengine=psync\niodepth=16\n");
     assert_eq!(reading.job.unwrap().steps[0].groups[0].workload.outstanding, 1);
     let said = reading.notes[0].to_string();

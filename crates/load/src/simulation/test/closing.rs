@@ -13,7 +13,7 @@ type Law = Box<dyn FnMut(usize, Nanos) -> Option<Nanos>>;
 struct Truth {
     law: Law,
     /// When each completes, on which lane; those that never do are not here.
-    under_way: Vec<(Nanos, usize, Io)>,
+    in_flight: Vec<(Nanos, usize, Io)>,
     /// When each began and completed.
     all: Vec<(Nanos, Option<Nanos>)>,
     ready: Vec<Vec<Done>>,
@@ -33,7 +33,7 @@ impl Lane for Lawful {
         for io in ios.drain(..) {
             let end = (truth.law)(self.0, now);
             truth.all.push((now, end));
-            truth.under_way.extend(end.map(|end| (end, self.0, io)));
+            truth.in_flight.extend(end.map(|end| (end, self.0, io)));
         }
     }
     fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
@@ -46,12 +46,12 @@ impl Lane for Lawful {
 
 impl Storage for Known {
     fn next(&mut self) -> Option<Nanos> {
-        self.borrow().under_way.iter().map(|(end, ..)| *end).min()
+        self.borrow().in_flight.iter().map(|(end, ..)| *end).min()
     }
     fn advance(&mut self, now: Nanos, workers: &mut Vec<usize>) {
         let truth = &mut *self.borrow_mut();
-        while let Some(index) = truth.under_way.iter().position(|(end, ..)| *end <= now) {
-            let (_, lane, io) = truth.under_way.swap_remove(index);
+        while let Some(index) = truth.in_flight.iter().position(|(end, ..)| *end <= now) {
+            let (_, lane, io) = truth.in_flight.swap_remove(index);
             let (tag, result, cause, buf) = (io.tag, truth.fault, Cause::NONE, io.buf);
             truth.ready[lane].push(Done { tag, result, cause, buf });
             workers.push(lane);
@@ -62,8 +62,8 @@ impl Storage for Known {
 fn lanes(spec: &RunSpec, law: Law) -> (Vec<Box<dyn Lane>>, Known) {
     let count = spec.workers.len();
     let ready = (0..count).map(|_| Vec::new()).collect();
-    let (under_way, all, fault) = (Vec::new(), Vec::new(), Ok(()));
-    let truth = Rc::new(RefCell::new(Truth { law, under_way, all, ready, fault }));
+    let (in_flight, all, fault) = (Vec::new(), Vec::new(), Ok(()));
+    let truth = Rc::new(RefCell::new(Truth { law, in_flight, all, ready, fault }));
     let lane = |number| -> Box<dyn Lane> { Box::new(Lawful(number, truth.clone())) };
     ((0..count).map(lane).collect(), truth)
 }

@@ -22,7 +22,7 @@ pub(super) struct Guard {
     /// Bytes and I/Os of each direction.
     done: [(u64, u64); 3],
     /// Bytes and I/Os in flight, failed ones included.
-    under_way: [(u64, u64); 3],
+    in_flight: [(u64, u64); 3],
     /// Their values at the last check, and its time.
     last: [Option<(Nanos, u64, u64)>; 3],
 }
@@ -31,7 +31,7 @@ impl Guard {
     pub(super) fn new(demands: Demands) -> Guard {
         let every = Nanos(demands.every_ms * 1_000_000);
         let (from, done, last) = (Nanos(u64::MAX), [(0, 0); 3], [None; 3]);
-        Guard { each: demands.each(), every, from, done, under_way: [(0, 0); 3], last }
+        Guard { each: demands.each(), every, from, done, in_flight: [(0, 0); 3], last }
     }
 
     pub(super) fn begin(&mut self, now: Nanos, ramp: Nanos) {
@@ -40,7 +40,7 @@ impl Guard {
 
     /// Counts an I/O that starts.
     pub(super) fn begun(&mut self, way: usize, len: u32) {
-        let (bytes, ios) = &mut self.under_way[way];
+        let (bytes, ios) = &mut self.in_flight[way];
         (*bytes, *ios) = (*bytes + u64::from(len), *ios + 1);
     }
 
@@ -49,7 +49,7 @@ impl Guard {
         let (bytes, ios) = &mut self.done[way];
         *bytes += u64::from(back.len);
         *ios += 1;
-        let (bytes, ios) = &mut self.under_way[way];
+        let (bytes, ios) = &mut self.in_flight[way];
         (*bytes, *ios) = (bytes.saturating_sub(back.len.into()), ios.saturating_sub(1));
         let most = self.each[way].1.latency_us * 1000;
         (most > 0 && back.latency.0 > most).then(|| too_long(back, most, "the most that may be"))
@@ -101,14 +101,14 @@ impl Guard {
 
     /// When a direction is too slow without a completion before.
     fn hopeless(&self, way: usize) -> Option<Nanos> {
-        let (at, bytes, ios) = self.last[way].filter(|_| self.under_way[way].1 > 0)?;
-        let (done, under_way, demand) = (self.done[way], self.under_way[way], self.each[way].1);
+        let (at, bytes, ios) = self.last[way].filter(|_| self.in_flight[way].1 > 0)?;
+        let (done, in_flight, demand) = (self.done[way], self.in_flight[way], self.each[way].1);
         let lasts = |count: u64, rate: u64| {
             let nanos = u128::from(count) * 1_000_000_000 / u128::from(rate.max(1)) + 1;
             (rate > 0).then(|| Nanos(u64::try_from(nanos).unwrap_or(u64::MAX >> 1)))
         };
-        let bytes = lasts(done.0 - bytes + under_way.0, demand.bytes_per_second);
-        let ios = lasts(done.1 - ios + under_way.1, demand.ios_per_second);
+        let bytes = lasts(done.0 - bytes + in_flight.0, demand.bytes_per_second);
+        let ios = lasts(done.1 - ios + in_flight.1, demand.ios_per_second);
         let sooner = bytes.into_iter().chain(ios).min()?;
         Some(at + sooner.max(self.every))
     }

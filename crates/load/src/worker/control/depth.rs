@@ -151,8 +151,8 @@ impl Depth {
     }
 
     /// Whether one more may be in flight.
-    pub(super) fn admits(&self, under_way: usize) -> bool {
-        !self.drains && under_way < self.now
+    pub(super) fn admits(&self, in_flight: usize) -> bool {
+        !self.drains && in_flight < self.now
     }
 
     pub(super) fn wake(&self) -> Option<Nanos> {

@@ -136,10 +136,10 @@ fn search(most: usize, latency_us: u64, percent: f64) -> (Result<usize, Missed>,
     depth.begin(Nanos(0), Nanos(0));
     let (mut now, mut windows) = (Nanos(0), 0);
     while !depth.searched().found {
-        let under_way = depth.searched().depth as u64;
+        let in_flight = depth.searched().depth as u64;
         for _ in 0..10 {
             let (op, offset, len) = (Op::Read, 0, 512);
-            let back = Back { op, offset, len, latency: Nanos(under_way * 100 * US), at: now };
+            let back = Back { op, offset, len, latency: Nanos(in_flight * 100 * US), at: now };
             if let Some(missed) = depth.done(back) {
                 return (Err(missed), windows);
             }
