@@ -25,11 +25,12 @@ usage: cargo xtask COMMAND
               --changed          only unit tests of what differs from main and of what needs that,
                                  and system tests that differ
               --fuzz-seconds N   time for each fuzz target (default 10)
-              --checked          system tests and guests drive the build of simulations, which
+              --checked          system tests and the guest drive the build of simulations, which
                                  asserts more and is made sooner than the release build
               --lint             clippy too
               --no-install       do not install missing programs, even as root
   kernel    let the Linux kernel of a virtual machine use our target over both protocols
+              --drumfire FILE    this program instead of the release build
               --no-install       as above
   miri      let Miri run what is unsafe and makes no system calls, where it is installed
   sim       whole servers in virtual time, from seeds

@@ -44,6 +44,9 @@ const MODULES: &[&str] = &[
     "null_blk",
 ];
 
+/// The driver that makes our volumes block devices.
+pub const UBLK: &str = "ublk_drv";
+
 /// Modules that newer kernels have made a part of something else.
 const PERHAPS: &[&str] = &["crc32c_generic", "crc32c_intel", "crct10dif_generic"];
 
@@ -54,12 +57,12 @@ const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
 /// Everything that this file chooses, to tell whether what was made from it is stale.
 pub fn recipe() -> String {
-    format!("{PROGRAMS:?} {SETTINGS:?} {MODULES:?}")
+    format!("{PROGRAMS:?} {SETTINGS:?} {MODULES:?} {UBLK}")
 }
 
-/// Packs the file system out of the packages below `root`. What differs from run to run is laid
-/// over it by another archive.
-pub fn pack(root: &Path) -> Result<Vec<u8>> {
+/// Packs the file system out of the programs' packages below `root` and the kernel's below another,
+/// with these modules more. What differs from run to run is laid over it by another archive.
+pub fn pack(root: &Path, kernel: &Path, more: &[&str]) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     for folder in ["proc", "sys", "dev", "run", "tmp", "var/lock", "mnt", "root"] {
         archive.folder(folder);
@@ -86,21 +89,12 @@ pub fn pack(root: &Path) -> Result<Vec<u8>> {
     for setting in SETTINGS {
         archive.file(setting, &read(root, setting)?);
     }
-    add_modules(&mut archive, root, "modules", MODULES)?;
-    Ok(archive.finish())
-}
-
-/// Adds the modules that are wanted of the kernel below `root`, numbered in their order.
-pub fn add_modules(
-    archive: &mut Archive,
-    root: &Path,
-    folder: &str,
-    wanted: &[&str],
-) -> Result<()> {
-    for (index, (name, content)) in modules(root, wanted)?.into_iter().enumerate() {
-        archive.file(&format!("{folder}/{index:02}-{name}.ko"), &content);
+    let modules = modules(kernel, &[MODULES, more].concat())?;
+    // Numbered in the order in which they are wanted.
+    for (index, (name, content)) in modules.into_iter().enumerate() {
+        archive.file(&format!("modules/{index:02}-{name}.ko"), &content);
     }
-    Ok(())
+    Ok(archive.finish())
 }
 
 /// The kernel below `root`, as a boot loader wants it.

@@ -3,9 +3,10 @@
 //! A Debian kernel is started in a virtual machine, finds our target on the host's loopback, and
 //! uses it with its own NVMe/TCP host and iSCSI initiator: discovers, connects, makes file systems,
 //! reads them over the other protocol, with digests and without. Before that our program drives
-//! devices of the guest that have poll queues. A second guest with a newer kernel makes our volumes
-//! block devices; see `ublk.rs`. What it is started from is made of Debian's packages
-//! and kept below the target folder. See `guest.sh` for what it does.
+//! devices of the guest that have poll queues, at last it makes our volumes block devices; see
+//! `ublk.rs`. The guest is started once: its start takes as long as a dozen checks. What it is
+//! started from is made of Debian's packages and kept below the target folder. See `guest.sh` for
+//! what it does.
 
 mod cpio;
 mod initramfs;
@@ -104,14 +105,21 @@ const TWICE: [&str; 17] = [
 
 /// `cargo xtask kernel`. True when nothing failed.
 pub fn main(args: &[String]) -> Result<bool> {
-    let install = match args {
-        [] => true,
-        [arg] if arg == "--no-install" => false,
-        _ => bail!("kernel knows --no-install, not `{}`", args.join(" ")),
+    let (mut install, mut drumfire) = (true, None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--no-install" => install = false,
+            "--drumfire" => drumfire = args.next().map(PathBuf::from),
+            arg => bail!("kernel knows --drumfire and --no-install, not `{arg}`"),
+        }
+    }
+    let (built, drumfire) = match drumfire {
+        Some(drumfire) => (Tally::default(), drumfire),
+        None => (crate::test::build(Build::Release)?, Build::Release.drumfire()),
     };
-    let release = Build::Release;
-    let built = crate::test::build(release)?;
-    let tally = if built.failed.is_empty() { test(install, &release.drumfire())? } else { built };
+    let ready = built.failed.is_empty();
+    let tally = if ready { test(provide(install), &drumfire)? } else { built };
     for (name, reason) in &tally.skipped {
         say!("skipped: {name}: {reason}");
     }
@@ -121,57 +129,56 @@ pub fn main(args: &[String]) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// Runs the guests against this build. What they cannot have is a skip of all their checks.
-pub fn test(install: bool, drumfire: &Path) -> Result<Tally> {
-    match provide(install, drumfire) {
-        Ok(guest) => {
-            let outcome = run(&guest)?;
-            let mut tally = judge(&outcome, names());
-            if guest.fio.is_none() {
-                tally.failed.retain(|name| !name.contains(BY_FIO));
-                let lacking = names().filter(|name| name.contains(BY_FIO));
-                lacking.for_each(|name| tally.skip(format!("kernel {name}"), "fio is missing"));
-            }
-            show_end(&tally, &outcome);
-            tally.add(ublk::test(&guest)?);
-            Ok(tally)
-        }
+/// Runs the guest against this build. What it cannot have is a skip of the checks that want it.
+pub fn test(guest: Result<Guest, Missing>, drumfire: &Path) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let mut skip = |names: &mut dyn Iterator<Item = String>, why: &str| {
+        say!("skipped: {why}");
+        names.for_each(|name| tally.skip(format!("kernel {name}"), why));
+    };
+    let guest = match guest {
+        Ok(guest) => guest,
         Err(Missing(why)) => {
-            say!("skipped: {why}");
-            let mut tally = Tally::default();
-            names()
-                .chain(ublk::names())
-                .for_each(|name| tally.skip(format!("kernel {name}"), why.as_str()));
-            Ok(tally)
+            skip(&mut names().chain(ublk::names()), &why);
+            return Ok(tally);
         }
+    };
+    let by_fio = |name: &String| name.contains(BY_FIO);
+    if guest.fio.is_none() {
+        skip(&mut names().filter(by_fio), "fio is missing");
     }
-}
-
-/// Shows what the guest said last, if a check failed.
-fn show_end(tally: &Tally, outcome: &Outcome) {
-    if !tally.failed.is_empty() {
+    if let Some(why) = &guest.without_ublk {
+        skip(&mut ublk::names(), why);
+    }
+    let of_ublk = ublk::names().filter(|_| guest.without_ublk.is_none());
+    let wanted = names().filter(|name| guest.fio.is_some() || !by_fio(name)).chain(of_ublk);
+    let outcome = run(&guest, drumfire)?;
+    let found = judge(&outcome, wanted);
+    if !found.failed.is_empty() {
         say!("the end of the guest's console:");
         tail(&outcome.stdout).for_each(|line| say!("    {line}"));
     }
+    tally.add(found);
+    Ok(tally)
 }
 
 /// What the guest is started from.
-struct Guest {
-    /// Our program, here and there.
-    drumfire: PathBuf,
+pub struct Guest {
     /// Of this machine, as our own program is.
     fio: Option<PathBuf>,
     qemu: PathBuf,
     kernel: PathBuf,
     initramfs: PathBuf,
+    /// Why its kernel lacks ublk, if it does.
+    without_ublk: Option<String>,
 }
 
 /// What this machine cannot have, and the remedy.
 #[derive(Debug)]
-struct Missing(String);
+pub struct Missing(String);
 
 /// Brings together what the guest is started from, from what an earlier run kept where it can.
-fn provide(install: bool, drumfire: &Path) -> Result<Guest, Missing> {
+pub fn provide(install: bool) -> Result<Guest, Missing> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Missing("the guest is made of packages for x86-64 only".to_owned()));
     }
@@ -179,7 +186,7 @@ fn provide(install: bool, drumfire: &Path) -> Result<Guest, Missing> {
     let folder = target_folder().join("kernel");
     let fio = program("fio", "fio", install).ok();
     let (kernel, initramfs) = (folder.join("vmlinuz"), folder.join("initramfs.cpio"));
-    let guest = Guest { drumfire: drumfire.to_owned(), fio, qemu, kernel, initramfs };
+    let mut guest = Guest { fio, qemu, kernel, initramfs, without_ublk: None };
     // Written last: what an interrupted run left behind is not taken for whole.
     let (stamp, recipe) = (folder.join("recipe"), initramfs::recipe());
     if fs::read_to_string(&stamp).is_ok_and(|kept| kept == recipe) {
@@ -189,22 +196,38 @@ fn provide(install: bool, drumfire: &Path) -> Result<Guest, Missing> {
         let why = "is missing: the guest is made of Debian's packages";
         process::find(program).ok_or_else(|| Missing(format!("{program} {why}")))?;
     }
-    let make = || -> Result<()> {
-        let unpacked = folder.join("packages");
-        let root = match packages::unpack(&unpacked) {
-            Ok(root) => root,
-            // The archive may have moved on from what this machine knows of it.
-            Err(_) if update(install)? => packages::unpack(&unpacked)?,
-            Err(error) => return Err(error),
-        };
-        fs::copy(initramfs::kernel(&root)?, &guest.kernel)?;
-        fs::write(&guest.initramfs, initramfs::pack(&root)?)?;
-        fs::write(&stamp, recipe)?;
-        // Half a gigabyte that nobody reads again.
-        Ok(fs::remove_dir_all(&unpacked)?)
-    };
-    make().map_err(|error| Missing(format!("the guest's packages cannot be had: {error:#}")))?;
+    let lacking = |error| Missing(format!("the guest's packages cannot be had: {error:#}"));
+    guest.without_ublk = make(install, &folder, &guest).map_err(lacking)?;
+    // A kernel with ublk is sought again by the next run.
+    if guest.without_ublk.is_none() {
+        fs::write(&stamp, recipe).map_err(|error| lacking(error.into()))?;
+    }
     Ok(guest)
+}
+
+/// Makes kernel and file system out of packages. Returns why there is no ublk, if there is none.
+fn make(install: bool, folder: &Path, guest: &Guest) -> Result<Option<String>> {
+    // The archive may have moved on from what this machine knows of it.
+    let twice = |unpack: fn(&Path) -> Result<PathBuf>, folder: &Path| match unpack(folder) {
+        Err(_) if update(install)? => unpack(folder),
+        outcome => outcome,
+    };
+    let unpacked = folder.join("packages");
+    let root = twice(packages::unpack_programs, &unpacked.join("programs"))?;
+    let newer = packages::unpack_backported_kernel(&unpacked.join("newer"));
+    let (image, without_ublk) = match newer {
+        Ok(image) => (image, None),
+        Err(error) => {
+            let image = twice(packages::unpack_kernel, &unpacked.join("kernel"))?;
+            (image, Some(format!("no kernel with ublk can be had: {error:#}")))
+        }
+    };
+    let more = if without_ublk.is_none() { &[initramfs::UBLK][..] } else { &[] };
+    fs::copy(initramfs::kernel(&image)?, &guest.kernel)?;
+    fs::write(&guest.initramfs, initramfs::pack(&root, &image, more)?)?;
+    // Half a gigabyte that nobody reads again.
+    fs::remove_dir_all(&unpacked)?;
+    Ok(without_ublk)
 }
 
 /// The guest's processor is emulated, all by one thread: with one for each processor, qemu 7.2
@@ -215,24 +238,16 @@ const PROCESSOR: [&str; 4] = ["-accel", "tcg,thread=single", "-cpu", "max"];
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Starts the target, then the guest, and waits for the guest's end.
-fn run(guest: &Guest) -> Result<Outcome> {
-    let target = Target::start(&guest.drumfire)?;
+fn run(guest: &Guest, drumfire: &Path) -> Result<Outcome> {
+    let target = Target::start(drumfire)?;
     let disk = polled::disk(&guest.initramfs.with_file_name("nvme.img"))?;
-    boot(guest, &target, fs::read(&guest.initramfs)?, SCRIPT, &disk)
-}
-
-/// Runs a guest with this file system, this first program and these devices more to its end.
-fn boot(
-    guest: &Guest,
-    target: &Target,
-    mut archive: Vec<u8>,
-    script: &str,
-    devices: &[String],
-) -> Result<Outcome> {
+    let mut archive = fs::read(&guest.initramfs)?;
     // Read behind the other archive, and so laid over it.
     let mut over = cpio::Archive::default();
-    over.file("init", script.as_bytes());
-    polled::add_programs(&mut over, std::iter::once(&guest.drumfire).chain(&guest.fio))?;
+    over.file("init", SCRIPT.as_bytes());
+    over.file("ublk.sh", ublk::CHECKS.as_bytes());
+    let programs = std::iter::once(drumfire).chain(guest.fio.as_deref());
+    polled::add_programs(&mut over, programs)?;
     archive.extend(over.finish());
     let initramfs = guest.initramfs.with_file_name("initramfs-run.cpio");
     fs::write(&initramfs, archive)?;
@@ -250,7 +265,7 @@ fn boot(
     command.args(["-serial", "stdio", "-netdev", "user,id=net"]);
     // Without a file to boot from: that is in a package of its own.
     command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
-    command.args(devices);
+    command.args(disk);
     command.arg("-kernel").arg(&guest.kernel).arg("-initrd").arg(&initramfs);
     command.args(["-append", &settings]);
     let outcome = process::run(&mut command, LIMIT, Show::Nothing)?;

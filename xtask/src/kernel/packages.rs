@@ -23,7 +23,7 @@ pub const PROGRAMS: &[&str] =
 /// Downloads the newest kernel of the backports to this machine's Debian into `folder`, and unpacks
 /// it below its `root`, which is returned. What apt knows of them is kept in the folder: this
 /// machine's own settings and lists stay as they are.
-pub fn unpack_backport(folder: &Path) -> Result<PathBuf> {
+pub fn unpack_backported_kernel(folder: &Path) -> Result<PathBuf> {
     let about = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let release = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     let release = release.context("/etc/os-release names no release")?.trim_matches('"');
@@ -66,16 +66,24 @@ pub fn unpack_backport(folder: &Path) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Downloads the packages into `folder` and unpacks them below its `root`, which is returned.
-pub fn unpack(folder: &Path) -> Result<PathBuf> {
+/// Downloads this machine's newest kernel into `folder`, likewise.
+pub fn unpack_kernel(folder: &Path) -> Result<PathBuf> {
+    unpack(folder, &[kernel(Command::new("apt-cache"))?])
+}
+
+/// Downloads the programs, and their libraries, into `folder`, likewise.
+pub fn unpack_programs(folder: &Path) -> Result<PathBuf> {
     let mut names = libraries()?;
-    names.push(kernel(Command::new("apt-cache"))?);
     names.extend(PROGRAMS.iter().map(ToString::to_string));
+    unpack(folder, &names)
+}
+
+fn unpack(folder: &Path, names: &[String]) -> Result<PathBuf> {
     let _ = fs::remove_dir_all(folder);
     let root = folder.join("root");
     fs::create_dir_all(&root).with_context(|| folder.display().to_string())?;
     say!("downloading {} packages", names.len());
-    run(Command::new("apt-get").arg("download").args(&names).current_dir(folder))?;
+    run(Command::new("apt-get").arg("download").args(names).current_dir(folder))?;
     unpack_all(folder, &root)?;
     Ok(root)
 }

@@ -19,7 +19,7 @@ const DISK_BYTES: u64 = 8 << 20;
 /// of this machine, which may be newer than the guest's.
 pub fn add_programs<'a>(
     archive: &mut Archive,
-    programs: impl Iterator<Item = &'a PathBuf>,
+    programs: impl Iterator<Item = &'a Path>,
 ) -> Result<()> {
     let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
     let name_of = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -36,7 +36,7 @@ const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// How much what computes stands back behind what waits: a tenth of a processor that both want.
 const STAND_BACK: i32 = 10;
 
-/// Which build of the binary system tests and guests drive.
+/// Which build of the binary system tests and the guest drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Build {
     /// The one that users get. Its link takes minutes, on one processor.
@@ -89,16 +89,16 @@ fn changed() -> Result<Vec<Step>> {
     Ok(vec![step("unit", || changed.unit()), step("system", || changed.system())])
 }
 
-/// The binary, and then the system tests; beside them what computes, and the guests.
+/// The binary, and then the system tests; beside them what computes, and the guest.
 fn all(options: &Options) -> Vec<Step> {
     let mut steps = vec![step("programs", || packages::provide(options.install))];
     let (tests, made) = mpsc::channel();
-    let (binary, for_guests) = mpsc::channel();
+    let (binary, for_guest) = mpsc::channel();
     let (worlds, for_worlds) = mpsc::channel();
     let drumfire = &options.build.drumfire();
-    let (waiting, beside, guests, tests) = std::thread::scope(|scope| {
+    let (waiting, beside, guest, tests) = std::thread::scope(|scope| {
         let beside = scope.spawn(move || beside(options, &tests, &for_worlds));
-        let guests = scope.spawn(move || guests(options, drumfire, &for_guests));
+        let guest = scope.spawn(move || guest(options, drumfire, &for_guest));
         let build = step("build", || build(options.build));
         let built = build.tally.failed.is_empty();
         // Who waits for it may have panicked.
@@ -107,24 +107,24 @@ fn all(options: &Options) -> Vec<Step> {
         let test = || if built { system::beside(&all, drumfire) } else { no_binary() };
         let system = step("system", || Ok(test()));
         let ended = "a step reports its errors";
-        (vec![build, system], beside.join().expect(ended), guests.join().expect(ended), all)
+        (vec![build, system], beside.join().expect(ended), guest.join().expect(ended), all)
     });
     let built = waiting[0].tally.failed.is_empty();
     steps.extend(waiting);
     steps.extend(beside);
-    steps.push(guests);
+    steps.push(guest);
     let test = || if built { system::quiet(&tests, drumfire) } else { no_binary() };
     steps.push(step("quiet", || Ok(test())));
     steps
 }
 
-/// The guests, once there is what they use.
-fn guests(options: &Options, drumfire: &Path, built: &mpsc::Receiver<bool>) -> Step {
+/// The guest, once there is what it uses. Its packages are downloaded before.
+fn guest(options: &Options, drumfire: &Path, built: &mpsc::Receiver<bool>) -> Step {
     stand_back();
+    let guest = say::within("kernel", || kernel::provide(options.install));
     // Nobody tells when the build panicked.
     let built = built.recv().unwrap_or(false);
-    let test = || if built { kernel::test(options.install, drumfire) } else { Ok(no_binary()) };
-    step("kernel", test)
+    step("kernel", || if built { kernel::test(guest, drumfire) } else { Ok(no_binary()) })
 }
 
 /// What computes, one step after the other. Hands over the programs of tests when they are built.
