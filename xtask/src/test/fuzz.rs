@@ -3,7 +3,7 @@
 //! Needs no cargo-fuzz and no nightly compiler: the flags that libFuzzer wants are given to plain
 //! cargo. Inputs that taught something are kept in `fuzz/corpus`, and are all run again here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -26,14 +26,19 @@ const SLACK: Duration = Duration::from_secs(5 * 60);
 /// How long one input may take, in seconds, by the clock.
 const INPUT_LIMIT_S: u64 = 120;
 
-/// Builds all targets and runs each for `seconds`.
-pub fn smoke(seconds: u64) -> Result<Tally> {
-    let package = crate::root().join("fuzz");
+/// The targets, as they were built.
+pub struct Built {
+    package: PathBuf,
+    host: String,
+    outcome: Outcome,
+}
+
+/// Runs each target for `seconds`.
+pub fn smoke(built: Built, seconds: u64) -> Result<Tally> {
+    let Built { package, host, outcome: built } = built;
     let manifest =
         std::fs::read_to_string(package.join("Cargo.toml")).context("fuzz/Cargo.toml")?;
     let mut tally = Tally::default();
-    let host = host()?;
-    let built = build(&package, &host)?;
     if !built.success() {
         match why_not_possible(&built) {
             Some(reason) => targets(&manifest).for_each(|name| tally.skip(fuzz(name), reason)),
@@ -81,13 +86,16 @@ fn fuzz(name: &str) -> String {
     format!("fuzz {name}")
 }
 
-fn build(package: &Path, host: &str) -> Result<Outcome> {
+/// Builds all targets.
+pub fn build() -> Result<Built> {
+    let (package, host) = (crate::root().join("fuzz"), host()?);
     let mut command = Command::new("cargo");
     // With a target named, the flags are not given to build scripts and macros.
-    command.args(["build", "--release", "--target", host, "--target-dir"]);
-    command.arg(target_folder().join("fuzz")).current_dir(package);
+    command.args(["build", "--release", "--target", &host, "--target-dir"]);
+    command.arg(target_folder().join("fuzz")).current_dir(&package);
     command.env("RUSTFLAGS", FLAGS);
-    process::run(&mut command, BUILD_LIMIT, Show::Lines)
+    let outcome = process::run(&mut command, BUILD_LIMIT, Show::Lines)?;
+    Ok(Built { package, host, outcome })
 }
 
 /// Why this machine cannot build libFuzzer; `None` when the fault is ours.

@@ -141,12 +141,13 @@ fn beside(
     });
     // Who would run the system tests may have panicked.
     let _ = tests.send(Arc::clone(&all));
+    // Its last crates are built one by one: what idles meanwhile is for the steps beside it.
+    let fuzz = std::thread::spawn(|| say::within("fuzz", fuzz::build));
     let mut steps = vec![made, step("unit", || unit(&all))];
     if options.lint {
         steps.push(step("lint", lint));
     }
     steps.push(step("miri", miri::test));
-    steps.push(step("fuzz", || fuzz::smoke(options.fuzz_seconds)));
     let worlds = || match options.build {
         Build::Release => sim::test(None),
         Build::Checked if built.recv().unwrap_or(false) => {
@@ -155,6 +156,9 @@ fn beside(
         Build::Checked => Ok(no_binary()),
     };
     steps.push(step("sim", worlds));
+    let smoke =
+        || fuzz::smoke(fuzz.join().expect("a build reports its errors")?, options.fuzz_seconds);
+    steps.push(step("fuzz", smoke));
     steps
 }
 
