@@ -233,7 +233,7 @@ fn what_no_figure_tells_is_refused() {
 
 fn on(threads: usize, mut simulator: Simulator, workload: &Workload, seed: u64) -> RunResult {
     simulator.threads = Some(threads);
-    run_seed(simulator, workload, 1.6, seed)
+    run_seed(simulator, workload, 0.8, seed)
 }
 
 #[test]

@@ -216,7 +216,8 @@ fn what_was_read_while_there_was_plenty_is_sent_when_there_is_little() {
 
 #[test]
 fn long_reads_of_memory_work_however_little_memory_there_is() {
-    for (budget, digest) in (8..40).flat_map(|mib| [(mib, false), (mib, true)]) {
+    let budgets = (8..20).chain((20..40).step_by(4));
+    for (budget, digest) in budgets.flat_map(|mib| [(mib, false), (mib, true)]) {
         let pool = Pool::within(Budget::new(budget << 20));
         let setup = Setup { in_place: true, data_digest: digest, ..Setup::default() };
         let mut pair = good(&setup, &pool);

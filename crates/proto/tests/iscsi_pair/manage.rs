@@ -349,7 +349,7 @@ fn races_of_aborts_with_completions_leave_nothing_behind() {
             let room = max.wrapping_sub(raw.number) < 1 << 31;
             match rng.below(8) {
                 0..3 if room => {
-                    let blocks = 1 + rng.below(1200) as u16;
+                    let blocks = 1 + rng.below(600) as u16;
                     let (cdb, len) = (cdb::read10(0, blocks), u32::from(blocks) * 512);
                     commands.push(raw.command(1 + rng.below(2) as u16, cdb, Way::Read, len, &[]));
                 }

@@ -137,7 +137,8 @@ fn a_good_host_works_beside_those_that_hold_all_they_can() {
 
 #[test]
 fn long_reads_of_memory_work_however_little_memory_there_is() {
-    for (budget, digest) in (12..40).flat_map(|mib| [(mib, false), (mib, true)]) {
+    let budgets = (12..24).chain((24..40).step_by(4));
+    for (budget, digest) in budgets.flat_map(|mib| [(mib, false), (mib, true)]) {
         let pool = Pool::within(Budget::new(budget << 20));
         let mut server = Server::new(vec![Store::new(8 << 20, 512, true)]);
         server.pool = pool.clone();
