@@ -31,6 +31,9 @@ pub struct Figures {
     /// Flushes between its writes are shown: fio counts those of `fsync`, and none of `fdatasync`.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub flushes: bool,
+    /// What the block devices below its volumes did is shown.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub disks: bool,
     /// What a job file of fio sets for it alone, in its words: each a name and a value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<(String, String)>,
@@ -61,6 +64,7 @@ impl Default for Figures {
             directions: Directions::Apart,
             begins: false,
             flushes: true,
+            disks: true,
             options: Vec::new(),
             description: String::new(),
         }
@@ -99,7 +103,7 @@ mod test {
             let (of_completion, of_whole) = (false, true);
             let percentiles = vec![5.0, 99.9];
             let description = "two \"words\"".to_owned();
-            let (begins, flushes) = (true, false);
+            let (begins, flushes, disks) = (true, false, false);
             let options = vec![("rw".to_owned(), "read".to_owned())];
             let figures = Figures {
                 percentiles,
@@ -108,6 +112,7 @@ mod test {
                 directions,
                 begins,
                 flushes,
+                disks,
                 options,
                 description,
             };

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use stats::RunResult;
 
 use super::document::Disk;
+use crate::group;
 
-/// Each device once, by its name. Its share of busy time is that of all steps' windows.
+/// Each device once, by its name. Its share of busy time is that of all steps' windows. Steps all of
+/// whose jobs say `disk_util=0` show none.
 pub(super) fn disks(steps: &[RunResult]) -> Vec<Disk> {
     let whole_s: f64 = steps.iter().map(|step| step.totals.seconds).sum();
     let mut disks: BTreeMap<&str, Disk> = BTreeMap::new();
-    for step in steps {
+    for step in steps.iter().filter(|step| shows(step)) {
         let part = step.totals.seconds / whole_s.max(f64::MIN_POSITIVE);
         for device in &step.devices {
             let disk = disks.entry(&device.name).or_default();
@@ -28,11 +31,26 @@ pub(super) fn disks(steps: &[RunResult]) -> Vec<Disk> {
     disks.into_values().collect()
 }
 
+fn shows(step: &RunResult) -> bool {
+    let said = |figures: &Value| figures.get("disks").and_then(Value::as_bool).unwrap_or(true);
+    let groups = group::entries(step);
+    groups.is_empty() || groups.iter().any(|group| said(group.figures))
+}
+
 #[cfg(test)]
 mod test {
     use stats::{DeviceUse, Totals};
 
     use super::*;
+
+    #[test]
+    fn jobs_may_want_none() {
+        let mut step = crate::sample::counted();
+        step.devices = vec![DeviceUse { name: "vda".into(), ..DeviceUse::default() }];
+        assert_eq!(disks(std::slice::from_ref(&step)).len(), 1);
+        step.spec["steps"][0]["groups"][0]["figures"] = serde_json::json!({ "disks": false });
+        assert!(disks(&[step]).is_empty());
+    }
 
     #[test]
     fn steps_are_added_up() {

@@ -51,7 +51,10 @@ pub struct Said {
 /// several: what waited for all before it.
 pub fn write(steps: &[RunResult], said: Said, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
-    let jobs = each_job(steps, said, |job, _| job);
+    let mut jobs = each_job(steps, said, |job, _| job);
+    // As with fio, from the beginning of the whole run to its end, whichever job it is.
+    let took_s = steps.iter().map(|step| step.totals.seconds + step.job.ramp_seconds).sum::<f64>();
+    jobs.iter_mut().for_each(|job| job.elapsed = took_s.ceil() as u64);
     let (timestamp_ms, time) = ended(last);
     let document = Document {
         version: format!("{VERSION} ({} {})", last.tool.name, last.tool.version),
@@ -140,7 +143,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, said: Said) 
         groupid: id,
         error: error(result, group).unwrap_or(0),
         eta: 0,
-        elapsed: (result.totals.seconds + result.job.ramp_seconds).ceil() as u64,
+        elapsed: 0,
         options: options::options(result, group).map(Object),
         directions: directions::directions(group, &all, runtime_ms, seconds, said.plus),
         job_runtime: runtime_ms * group.workers.len() as u64,
@@ -318,6 +321,8 @@ mod test {
     use super::*;
     use crate::sample;
 
+    const PLUS: Said = Said { plus: true, trust: false };
+
     fn document(plus: bool) -> Value {
         let mut out = Vec::new();
         write(&[sample::counted()], Said { plus, trust: true }, &mut out).unwrap();
@@ -353,12 +358,23 @@ mod test {
     }
 
     #[test]
+    fn every_job_says_how_long_all_steps_took() {
+        let mut out = Vec::new();
+        write(&[sample::counted(), sample::counted()], Said::default(), &mut out).unwrap();
+        let document: Value = serde_json::from_slice(&out).unwrap();
+        let one = sample::counted();
+        let took = (2.0 * (one.totals.seconds + one.job.ramp_seconds)).ceil() as u64;
+        let elapsed = document["jobs"].as_array().unwrap().iter().map(|job| &job["elapsed"]);
+        assert!(took > 1 && elapsed.eq([&Value::from(took); 2]), "{document}");
+    }
+
+    #[test]
     fn figures_are_those_that_the_job_asks_for() {
         let of = |figures: Value| {
             let mut result = sample::counted();
             result.spec["steps"][0]["groups"][0]["figures"] = figures;
             let mut out = Vec::new();
-            write(&[result], true, &mut out).unwrap();
+            write(&[result], PLUS, &mut out).unwrap();
             serde_json::from_slice::<Value>(&out).unwrap()["jobs"][0].clone()
         };
         let has = |spread: &Value| ["percentile", "bins"].map(|key| spread.get(key).is_some());
@@ -391,7 +407,7 @@ mod test {
             result.spec["options"] = serde_json::json!([["bs", "4k"]]);
             result.spec["steps"][0]["groups"][0]["figures"] = own;
             let mut out = Vec::new();
-            write(&[result], false, &mut out).unwrap();
+            write(&[result], Said::default(), &mut out).unwrap();
             serde_json::from_slice::<Value>(&out).unwrap()["jobs"][0].get("job options").cloned()
         };
         assert_eq!(of(Value::Null), None);
@@ -405,7 +421,7 @@ mod test {
     fn buckets_come_with_plus_only_and_the_text_looks_like_fios() {
         assert_eq!(document(false)["jobs"][0]["read"]["clat_ns"].get("bins"), None);
         let mut out = Vec::new();
-        write(&[sample::counted()], false, &mut out).unwrap();
+        write(&[sample::counted()], Said::default(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("{\n  \"fio version\" : \"fio-3.33 ("), "{text}");
         assert!(text.contains("\n        \"iops\" : 1000.000000,\n"), "{text}");
@@ -418,7 +434,7 @@ mod test {
         let keys = ["latency_depth", "latency_target", "latency_window", "error"];
         let says = |result: &RunResult| {
             let mut out = Vec::new();
-            write(std::slice::from_ref(result), false, &mut out).unwrap();
+            write(std::slice::from_ref(result), Said::default(), &mut out).unwrap();
             let document: Value = serde_json::from_slice(&out).unwrap();
             let job = &document["jobs"][0];
             (keys.map(|key| job[key].as_u64().unwrap()), job["latency_percentile"].as_f64())
@@ -438,7 +454,7 @@ mod test {
         let mut result = sample::counted();
         let errors = |result: &RunResult| {
             let mut out = Vec::new();
-            write(std::slice::from_ref(result), false, &mut out).unwrap();
+            write(std::slice::from_ref(result), Said::default(), &mut out).unwrap();
             let document: Value = serde_json::from_slice(&out).unwrap();
             let job = &document["jobs"][0];
             ["error", "first_error", "total_err"].map(|key| job.get(key).and_then(Value::as_u64))
@@ -462,7 +478,7 @@ mod test {
     #[test]
     fn a_result_without_histograms_has_no_percentiles() {
         let mut out = Vec::new();
-        write(&[sample::race()], true, &mut out).unwrap();
+        write(&[sample::race()], PLUS, &mut out).unwrap();
         let document: Value = serde_json::from_slice(&out).unwrap();
         let read = &document["jobs"][0]["read"];
         assert_eq!(read["total_ios"], 34_123_456);

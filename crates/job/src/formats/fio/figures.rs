@@ -22,6 +22,20 @@ pub(super) const ROWS: &[Row] = &[
     switch!("lat_percentiles", figures.of_whole)
         .writes(|w| word_if(w.group.figures.of_whole, 1))
         .tells(Shown, |group| group.figures.of_whole.then(|| "those of lat too".to_owned())),
+    // Every latency is measured all the same; as with fio, percentiles are not shown.
+    Row::new(&["gtod_reduce"], false, |settings, given| {
+        if given.switch()? {
+            (settings.figures.of_completion, settings.figures.of_whole) = (false, false);
+        }
+        Ok(None)
+    }),
+    Row::new(&["disable_clat"], false, |settings, given| {
+        settings.figures.of_completion &= !given.switch()?;
+        Ok(None)
+    }),
+    switch!("disk_util", figures.disks)
+        .writes(|w| word_if(!w.group.figures.disks, 0))
+        .tells(Shown, |group| (!group.figures.disks).then(|| "no use of disks".to_owned())),
     sets!("unified_rw_reporting", figures.directions, |v| v.one_of(&DIRECTIONS)?)
         .writes(|w| {
             let said = DIRECTIONS.iter().find(|(_, said)| *said == w.group.figures.directions);
@@ -89,6 +103,17 @@ mod test {
             take(name, Some(text), &mut settings).map_err(|why| why.to_string())?;
         }
         Ok(settings.figures)
+    }
+
+    #[test]
+    fn clocks_that_are_off_show_no_percentiles() {
+        let shown = |words: &[(&str, &str)]| {
+            figures(words).map(|all| (all.of_completion, all.of_whole, all.disks)).unwrap()
+        };
+        assert_eq!(shown(&[("gtod_reduce", "0"), ("disable_clat", "0")]), (true, false, true));
+        let off = [("lat_percentiles", "1"), ("gtod_reduce", "1"), ("disk_util", "0")];
+        assert_eq!(shown(&off), (false, false, false));
+        assert_eq!(shown(&[("lat_percentiles", "1"), ("disable_clat", "1")]), (false, true, true));
     }
 
     #[test]

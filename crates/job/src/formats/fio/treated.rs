@@ -62,11 +62,10 @@ fn is_off(value: Option<&str>) -> bool {
 /// The options.
 pub(super) const ROWS: &[Row] = &[
     ignored!(
-        ["disable_lat", "disable_clat", "disable_slat", "disable_bw_measurement|disable_bw"],
+        ["disable_lat", "disable_slat", "disable_bw_measurement|disable_bw"],
         Switch,
         ONE_CLOCK
     ),
-    ignored!(["gtod_reduce"], Switch, ONE_CLOCK),
     ignored!(["clocksource", "gtod_cpu", "job_start_clock_id"], ONE_CLOCK),
     ignored!(["clocksource_check"], alone, ONE_CLOCK),
     ignored!(["significant_figures"], SHOWN),
@@ -77,7 +76,6 @@ pub(super) const ROWS: &[Row] = &[
         false => (Ignored, "on, as by default"),
     }),
     ignored!(["unit_base"], OneOf(&["0", "1", "8"]), SHOWN),
-    ignored!(["disk_util"], Switch, SHOWN),
     ignored!(
         ["log_entries", "log_compression", "log_compression_cpus"],
         "logs are written as they come; little of them is kept in memory"
@@ -274,7 +272,7 @@ mod test {
     #[test]
     fn knows_what_is_harmless_and_what_is_not() {
         for (line, treatment) in [
-            ("gtod_reduce=1", Ignored),
+            ("disable_lat=1", Ignored),
             ("atomic=1", Refused),
             ("atomic=0", Ignored),
             ("force_async=4", Differs),
