@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ pub use stats::Kind;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Catalogue {
     /// By their ids.
-    pub parts: BTreeMap<String, Part>,
+    pub parts: BTreeMap<String, Arc<Part>>,
     /// By their keys.
     pub sources: BTreeMap<String, Source>,
 }
@@ -115,7 +115,9 @@ impl Catalogue {
         let lower = name.trim().to_lowercase();
         let same = |other: &String| other.to_lowercase() == lower;
         let found = self.parts.values().find(|p| same(&p.id) || p.aliases.iter().any(same));
-        found.ok_or_else(|| UnknownPart { name: name.to_owned(), near: self.near(&lower) })
+        found
+            .map(|part| &**part)
+            .ok_or_else(|| UnknownPart { name: name.to_owned(), near: self.near(&lower) })
     }
 
     /// Ids that resemble a name: those a slip of the keyboard away, then those that hold a word of

@@ -1,6 +1,7 @@
 //! Prices of the day: a file of them with its date, and single ones.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -82,7 +83,7 @@ fn put(
     to.sources.entry(source.to_owned()).or_insert(known);
     if let Some(part) = to.parts.get_mut(&id) {
         // Older prices do not count.
-        part.figures.insert("price".to_owned(), vec![figure]);
+        Arc::make_mut(part).figures.insert("price".to_owned(), vec![figure]);
     }
     Ok(())
 }

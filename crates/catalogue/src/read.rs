@@ -1,6 +1,7 @@
 //! Parses and checks catalogue files; errors have file, line and reason.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -141,25 +142,31 @@ impl RawParts<'_> {
             let RawSource { title, date, weak } = source;
             sources.insert(key, Source { title, date, weak });
         }
-        let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+        let mut parts: BTreeMap<String, Arc<Part>> = BTreeMap::new();
         for raw in std::mem::take(&mut self.parts) {
             let start = raw.id.span().start;
             let part = self.part(raw, &sources)?;
             if parts.contains_key(&part.id) {
                 return Err(self.refuse(start, format!("the part '{}' is defined twice", part.id)));
             }
-            parts.insert(part.id.clone(), part);
+            parts.insert(part.id.clone(), Arc::new(part));
         }
         for raw in std::mem::take(&mut self.figures) {
             let start = raw.span().start;
             let named = raw.get_ref().part.clone();
             let named = named
                 .ok_or_else(|| self.refuse(start, "part: missing: name the part".to_owned()))?;
-            let known = parts.get(&named).map(Ok).unwrap_or_else(|| to.part(&named));
-            let mut part = known.map_err(|e| self.refuse(start, e.to_string()))?.clone();
-            let (name, figure) = self.figure(raw, &part.id, &sources)?;
-            part.figures.entry(name).or_default().insert(0, figure);
-            parts.insert(part.id.clone(), part);
+            let part = match parts.contains_key(&named) {
+                true => parts.entry(named),
+                false => {
+                    let known = to.part(&named).map_err(|e| self.refuse(start, e.to_string()))?;
+                    parts.entry(known.id.clone())
+                }
+            };
+            let (name, figure) = self.figure(raw, part.key(), &sources)?;
+            let known = part.key().clone();
+            let part = part.or_insert_with(|| to.parts[&known].clone());
+            Arc::make_mut(part).figures.entry(name).or_default().insert(0, figure);
         }
         to.sources = sources;
         to.parts.extend(parts);

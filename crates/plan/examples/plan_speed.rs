@@ -30,8 +30,9 @@ fn main() {
 fn doubled(catalogue: &Catalogue) -> Catalogue {
     let mut twice = catalogue.clone();
     for part in catalogue.parts.values().filter(|part| part.class == Class::Drive) {
-        let again = Part { id: format!("{}-again", part.id), aliases: Vec::new(), ..part.clone() };
-        twice.parts.insert(again.id.clone(), again);
+        let again =
+            Part { id: format!("{}-again", part.id), aliases: Vec::new(), ..Part::clone(part) };
+        twice.parts.insert(again.id.clone(), again.into());
     }
     twice
 }

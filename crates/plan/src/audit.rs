@@ -281,7 +281,8 @@ fn processor(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     }
     let (iops, cores) = (claim.value("iops")?, claim.count("cores")?);
     let each = share * cores / iops;
-    let stacks = catalogue.parts.values().filter_map(|part| Some((part, part.known("core_time")?)));
+    let stacks =
+        catalogue.parts.values().filter_map(|part| Some((&**part, part.known("core_time")?)));
     let mut stacks: Vec<(&Part, Known)> = stacks.collect();
     stacks.sort_by(|(_, a), (_, b)| a.low.total_cmp(&b.low));
     let least = stacks.first()?;

@@ -118,7 +118,7 @@ pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
     let (mut candidates, mut refused, mut not_sold) = (Vec::new(), Vec::new(), Vec::new());
     let wanted = |part: &&Part| goal.interface.as_ref().is_none_or(|i| *i == part.interface);
-    for drive in drives.filter(wanted) {
+    for drive in drives.map(|part| &**part).filter(wanted) {
         if goal.year.is_some_and(|year| !drive.sold_in(year)) {
             not_sold.push(drive.id.clone());
             continue;

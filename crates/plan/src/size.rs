@@ -173,7 +173,7 @@ pub fn size(need: &Need, catalogue: &Catalogue) -> Sizing {
     let wanted = |part: &&Part| need.interface.as_ref().is_none_or(|i| *i == part.interface);
     let (iops, capacity) = (need.iops * need.grown(), need.capacity.map(|c| c * need.grown()));
     let (mut found, mut short, mut not_sold) = (Vec::new(), Vec::new(), Vec::new());
-    for drive in drives.filter(wanted) {
+    for drive in drives.map(|part| &**part).filter(wanted) {
         if need.year.is_some_and(|year| !drive.sold_in(year)) {
             not_sold.push(drive.id.clone());
             continue;
@@ -278,7 +278,7 @@ impl Kit<'_> {
 
     fn adapter(&self) -> Option<&Part> {
         let named = self.need.adapter.as_ref().filter(|_| self.drive.interface != "pcie");
-        named.map(|id| &self.catalogue.parts[id])
+        named.map(|id| &*self.catalogue.parts[id])
     }
 
     fn bill(&self, hosts: u32, drives: u32, cards: u32) -> Bill {

@@ -12,7 +12,7 @@ pub fn closed(profile: &Profile, op: Op, depth: u32, len_bytes: u32) -> (f64, f6
 }
 
 /// Drives of which a profile can be made, those with an arm or those without.
-pub fn drives(arm: bool) -> Vec<(Part, Profile)> {
+pub fn drives(arm: bool) -> Vec<(std::sync::Arc<Part>, Profile)> {
     let catalogue = Catalogue::shipped();
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
     let mut all: Vec<_> =

@@ -1,6 +1,7 @@
 //! Reads bills of material from TOML.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -270,8 +271,11 @@ impl Bill {
 
 /// One bandwidth of a drive, without a word of reads and writes, is that of both.
 fn both_ways(catalogue: &mut Catalogue) {
-    let drives = catalogue.parts.values_mut().filter(|part| part.class == Class::Drive);
-    for figures in drives.map(|drive| &mut drive.figures) {
+    let both = |part: &&mut Arc<Part>| {
+        part.class == Class::Drive && part.figures.contains_key("bandwidth")
+    };
+    for drive in catalogue.parts.values_mut().filter(both) {
+        let figures = &mut Arc::make_mut(drive).figures;
         let Some(both) = figures.get("bandwidth").cloned() else { continue };
         for way in ["read_bandwidth", "write_bandwidth"] {
             figures.entry(way.to_owned()).or_default().splice(0..0, both.iter().cloned());
@@ -333,7 +337,7 @@ impl Bill {
             return Ok(false);
         }
         for group in self.groups.iter_mut().filter(|group| group.drive.is_some()) {
-            let drive = group.drive.as_ref().map(|id| &self.catalogue.parts[id]);
+            let drive = group.drive.as_ref().map(|id| &*self.catalogue.parts[id]);
             hangs(drive, link, false)?;
             group.bus = Some(link.to_owned());
         }
@@ -373,7 +377,7 @@ impl RawGroup {
         let link = self.link.as_ref().map(|name| id(name, Class::Link)).transpose()?;
         let (bus, link) = match link {
             Some(link) if family(&link).is_some() => {
-                let drive = drive.as_ref().map(|id| &catalogue.parts[id]);
+                let drive = drive.as_ref().map(|id| &*catalogue.parts[id]);
                 let networked = self.protocol.is_some() || self.ports.is_some();
                 hangs(drive, &link, networked)?;
                 (Some(link), None)

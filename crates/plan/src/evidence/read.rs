@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bill::Bill;
-use catalogue::Catalogue;
+use catalogue::{Catalogue, Part};
 
 /// The table that comes along.
 const SHIPPED: &str = include_str!("../../data/evidence.toml");
@@ -337,8 +338,9 @@ impl Row {
 /// A catalogue without the figures of a source.
 fn without(catalogue: &Catalogue, source: &str) -> Catalogue {
     let mut others = catalogue.clone();
-    for part in others.parts.values_mut() {
-        part.figures.retain(|_, figures| {
+    let has = |part: &Part| part.figures.values().flatten().any(|figure| figure.source == source);
+    for part in others.parts.values_mut().filter(|part| has(part)) {
+        Arc::make_mut(part).figures.retain(|_, figures| {
             figures.retain(|figure| figure.source != source);
             !figures.is_empty()
         });

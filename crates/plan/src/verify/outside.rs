@@ -1,5 +1,7 @@
 //! Published figures of other systems, with no parameter fitted to them.
 
+use std::sync::Arc;
+
 use model::{Run, Service, Step, simulate};
 
 use super::{PlanError, Set, Table, Tag, plain, root, simulated, solved};
@@ -94,7 +96,8 @@ fn mixes(table: &mut Table) -> Result<(), PlanError> {
         // A figure that stands in the bill wins over the rated mix, which is what is predicted.
         let known = bill.catalogue.parts[part].figures["write_iops"][0].clone();
         let figure = catalogue::Figure { value: weight, low: weight, high: weight, ..known };
-        let figures = &mut bill.catalogue.parts.get_mut(part).expect("checked").figures;
+        let part = bill.catalogue.parts.get_mut(part).expect("checked");
+        let figures = &mut Arc::make_mut(part).figures;
         figures.insert("mix_factor".to_owned(), vec![figure]);
         Ok::<f64, PlanError>(solved(&bill, &[])?.iops)
     };
@@ -170,7 +173,8 @@ fn fibre(table: &mut Table) -> Result<(), PlanError> {
         bill.groups[0].link = Some(link.to_owned());
         let known = bill.catalogue.parts[link].figures["coding"][0].clone();
         let figure = catalogue::Figure { value: framing, ..known };
-        let figures = &mut bill.catalogue.parts.get_mut(link).expect("checked").figures;
+        let link = bill.catalogue.parts.get_mut(link).expect("checked");
+        let figures = &mut Arc::make_mut(link).figures;
         figures.insert("framing".to_owned(), vec![figure]);
         Ok::<f64, PlanError>(solved(&bill, &[])?.bytes_per_s)
     };
