@@ -1,10 +1,10 @@
-//! Whether a claim can be true, by laws that need no model: Little's law, what wires and parts can
-//! carry, units, sums.
+//! Checks claims by laws that need no model: Little's law, the limits of links and parts, units,
+//! sums.
 //!
-//! Every rule that has what it needs says one line with its arithmetic. A rule that breaks makes
-//! the claim impossible; one that lacks a unit, or touches on what nobody measured, leaves it
-//! unclear; so does a claim to which no rule applies. A claim is possible when a rule applies and
-//! all hold, which does not make it true.
+//! A rule with all of its inputs reports one line with its arithmetic. A broken rule makes the
+//! claim impossible; a missing unit, or a figure that nobody measured, leaves it unclear, as does
+//! the lack of any rule that applies. A claim is possible when a rule applies and all hold, which
+//! does not make it true.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ mod parts;
 mod units;
 pub mod verify;
 
-/// How a rule came out.
+/// Outcome of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -39,17 +39,17 @@ impl Outcome {
     }
 }
 
-/// What one rule says about a claim.
+/// The finding of one rule on a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Name of the rule.
     pub rule: &'static str,
-    /// How it came out.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The arithmetic, and what it means.
     pub line: String,
-    /// How the figures in it are known that are not the claim's: the least sure kind of them;
-    /// `derived` where it is arithmetic with what the claim says alone.
+    /// The least certain kind of the figures in it beside the claim's own; `derived` for arithmetic
+    /// on the claim alone.
     pub kind: Kind,
 }
 
@@ -59,7 +59,7 @@ impl Finding {
     }
 }
 
-/// What a claim comes to.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -81,7 +81,7 @@ impl Verdict {
         }
     }
 
-    /// What these findings come to.
+    /// The verdict of these findings.
     pub fn of(findings: &[Finding]) -> Verdict {
         let any = |outcome| findings.iter().any(|finding| finding.outcome == outcome);
         match () {
@@ -92,14 +92,14 @@ impl Verdict {
     }
 }
 
-/// Holds one claim against every rule.
+/// Checks a claim against every rule.
 pub fn audit(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
     let rules: [fn(&Claim, &Catalogue) -> Vec<Finding>; 4] =
         [units::rules, laws, parts::rules, arithmetic];
     rules.iter().flat_map(|rule| rule(claim, catalogue)).collect()
 }
 
-/// Holds documents against every rule, and their claims against each other: findings by document
+/// Checks documents against every rule, and their claims against each other: findings by document
 /// and claim, in their order.
 pub fn audit_all(documents: &[Document], catalogue: &Catalogue) -> Vec<Vec<Vec<Finding>>> {
     let alone = |document: &Document| {
@@ -127,19 +127,19 @@ fn holds_if(holds: bool) -> Outcome {
 
 /// Laws that hold for every system.
 fn laws(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
-    [little(claim), queue(claim), one_by_one(claim), bandwidth(claim), processor(claim, catalogue)]
+    [little(claim), queue(claim), depth_one(claim), bandwidth(claim), processor(claim, catalogue)]
         .into_iter()
         .flatten()
         .collect()
 }
 
-/// A mean, a rate and a depth of one published run are of windows that are not quite the same.
+/// Tolerance: mean latency, rate and depth of a published run are seldom of the same window.
 const WINDOWS: f64 = 0.02;
-/// Below this share of a queue depth, somebody did not keep the queue full.
+/// Below this share of the queue depth the queue was not kept full.
 const KEPT_FULL: f64 = 0.75;
 
-/// Little's law: IOPS × latency are in flight. A queue depth is the most that can be: more breaks
-/// the law, less is what a submitter does that is not always quick enough.
+/// Little's law: IOPS × latency = I/Os in flight. The queue depth is their maximum: more breaks the
+/// law, fewer mean a submitter too slow to keep the queue full.
 fn little(claim: &Claim) -> Option<Finding> {
     let (iops, latency) = (claim.amount("iops")?, claim.amount("latency")?);
     let outstanding = claim.amount("outstanding")?;
@@ -167,7 +167,7 @@ fn little(claim: &Claim) -> Option<Finding> {
     Some(finding("little", outcome, line))
 }
 
-/// What is in flight has to fit into the drives' queues.
+/// The I/Os in flight must fit into the drives' queues.
 fn queue(claim: &Claim) -> Option<Finding> {
     let (drive, drives) = (claim.drive?, claim.count("drives")?);
     let known = drive.known("queue_depth")?;
@@ -189,20 +189,20 @@ fn queue(claim: &Claim) -> Option<Finding> {
         known.kind.word(),
         round(slots)
     );
-    // What does not fit waits in the host, which is counted where the host counts it.
+    // The rest waits in the host, whose latencies may include that wait.
     let outcome = if low <= slots { Outcome::Holds } else { Outcome::Unclear };
     Some(finding("queue", outcome, line).by(known.kind))
 }
 
-/// One I/O at a time gives one over the latency, which cannot exceed what the device does at most;
-/// and no busy drive is quicker than an idle one.
-fn one_by_one(claim: &Claim) -> Option<Finding> {
+/// At queue depth 1 the rate is 1 / latency, which cannot exceed the rating; and no busy drive is
+/// faster than an idle one.
+fn depth_one(claim: &Claim) -> Option<Finding> {
     let latency = claim.amount("latency")?;
     let alone = claim.value("outstanding") == Some(1.0);
     if alone && let Some(rating) = claim.amount("rating") {
         let slowest = model::laws::throughput_per_s(1.0, latency.interval().1);
         let line = format!(
-            "one at a time in {} is {} IOPS; at most {} are claimed",
+            "depth 1 at {} is {} IOPS; at most {} are claimed",
             seconds(latency.value),
             block::Rate(model::laws::throughput_per_s(1.0, latency.value)),
             block::Rate(rating.value)
@@ -210,8 +210,7 @@ fn one_by_one(claim: &Claim) -> Option<Finding> {
         let most = rating.interval().1 * (1.0 + WINDOWS);
         return Some(finding("depth-1", holds_if(slowest <= most), line));
     }
-    // The mean of a mix lies between reads and writes; a write whose time is not known may take
-    // none.
+    // The mean of a mix lies between the latencies of reads and writes; an unknown one counts as 0.
     let drive = claim.drive?;
     let read = claim.read_share();
     let (reads, writes) = (drive.known("read_latency"), drive.known("write_latency"));
@@ -228,7 +227,7 @@ fn one_by_one(claim: &Claim) -> Option<Finding> {
     }
     let (outcome, note) = parts::beyond(low, latency.interval().1, kind);
     let line = format!(
-        "{} claimed; {} takes {} for one alone ({}){note}",
+        "{} claimed; {} takes {} at depth 1 ({}){note}",
         seconds(latency.value),
         drive.id,
         seconds(value),
@@ -271,12 +270,12 @@ fn bandwidth(claim: &Claim) -> Option<Finding> {
     Some(finding("bandwidth", outcome, line))
 }
 
-/// Processor time per I/O, beside what stacks are known to need.
+/// CPU time per I/O, against that of known stacks.
 fn processor(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     let used = claim.amount("cpu_percent")?;
     let share = if used.unit == "%" || used.value <= 1.0 { used.value } else { used.value / 100.0 };
     if share > 1.0 {
-        let line = format!("{:.0} % of all cores is more than there is", share * 100.0);
+        let line = format!("{:.0} % of all cores: 100 % is all there is", share * 100.0);
         return Some(finding("processor", Outcome::Breaks, line));
     }
     let (iops, cores) = (claim.value("iops")?, claim.count("cores")?);
@@ -304,7 +303,7 @@ fn processor(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     Some(finding("processor", outcome, line).by(least.1.kind.max(most.1.kind)))
 }
 
-/// The arithmetic that the claim does itself.
+/// The claim's own arithmetic.
 fn arithmetic(claim: &Claim, _: &Catalogue) -> Vec<Finding> {
     use crate::expression::Standing;
     let check = |(text, equation): &(String, crate::expression::Equation)| {
@@ -315,7 +314,9 @@ fn arithmetic(claim: &Claim, _: &Catalogue) -> Vec<Finding> {
                 (Outcome::Breaks, "; its unit is neither decimal nor binary: thousands of 1024")
             }
             Standing::Breaks => (Outcome::Breaks, ""),
-            Standing::Units => (Outcome::Unclear, "; the sides are of different kinds: say units"),
+            Standing::Units => {
+                (Outcome::Unclear, "; the sides have different dimensions: state the units")
+            }
         };
         let left = equation.left;
         let value = show(left.value, left.dimension);
@@ -337,7 +338,7 @@ fn show(value: f64, dimension: catalogue::unit::Dimension) -> String {
     }
 }
 
-/// A number without decimals that say nothing.
+/// A number without insignificant decimals.
 fn round(value: f64) -> String {
     match value.abs() {
         v if v >= 1e5 => block::Rate(value).to_string(),

@@ -1,7 +1,7 @@
-//! Claims: what somebody says a system does, as flags or as a file of many.
+//! Claims on the performance of a system, from flags or from a file.
 //!
-//! A claim is read loosely, because the texts are: an amount without its unit is a finding of the
-//! audit, not an error. Errors are for what nobody could have meant.
+//! Parsing is lenient, because published texts are: an amount without its unit is a finding of the
+//! audit, not an error. Errors are for values without any possible meaning.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +13,7 @@ use catalogue::line::shown;
 use catalogue::unit::{Amount, Dimension};
 use catalogue::{Catalogue, Part};
 
-/// A claim as it is written. Everything may be left out.
+/// The text of a claim. Every field is optional.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClaimText {
@@ -22,10 +22,10 @@ pub struct ClaimText {
     /// Page or section.
     #[serde(deserialize_with = "catalogue::line::read")]
     pub at: String,
-    /// What it says, in our own words.
+    /// Its statement, in our own words.
     #[serde(deserialize_with = "catalogue::line::read")]
     pub says: String,
-    /// What it is to its document: input, output, arithmetic or context.
+    /// Its role in the document: input, output, arithmetic or context.
     pub is: String,
     /// I/Os per second: `1M`, `over 2.2M`.
     #[serde(deserialize_with = "text")]
@@ -45,19 +45,19 @@ pub struct ClaimText {
     /// Payload per second: `4 GB/s`.
     #[serde(deserialize_with = "text")]
     pub bandwidth: Option<String>,
-    /// A link of the catalogue, with lanes if it has some: `10gbe`, `pcie-2 x8`.
+    /// A link of the catalogue, with its lanes, if any: `10gbe`, `pcie-2 x8`.
     #[serde(deserialize_with = "text")]
     pub link: Option<String>,
-    /// What the claim says that link carries.
+    /// Claimed bandwidth of the link.
     #[serde(deserialize_with = "text")]
     pub link_rate: Option<String>,
-    /// `iscsi` or `nvme-tcp`; without one the leanest is taken.
+    /// `iscsi` or `nvme-tcp`; by default the least overhead of any block protocol.
     #[serde(deserialize_with = "text")]
     pub protocol: Option<String>,
     /// MTU.
     #[serde(deserialize_with = "text")]
     pub mtu: Option<String>,
-    /// Number of links side by side.
+    /// Number of parallel links.
     #[serde(deserialize_with = "text")]
     pub ports: Option<String>,
     /// Number of drives.
@@ -72,10 +72,10 @@ pub struct ClaimText {
     /// An adapter of the catalogue.
     #[serde(deserialize_with = "text")]
     pub adapter: Option<String>,
-    /// What the claim says one device does at most, in IOPS.
+    /// Claimed rating of one device, in IOPS.
     #[serde(deserialize_with = "text")]
     pub rating: Option<String>,
-    /// Processor use, of all cores.
+    /// CPU usage, of all cores.
     #[serde(deserialize_with = "text")]
     pub cpu_percent: Option<String>,
     /// Cores of the host.
@@ -87,26 +87,26 @@ pub struct ClaimText {
     /// Price of all drives.
     #[serde(deserialize_with = "text")]
     pub price: Option<String>,
-    /// Arithmetic that the claim does: `6 * 423.72 MB/s over 3 GB/s`.
+    /// The claim's own arithmetic: `6 * 423.72 MB/s over 3 GB/s`.
     pub equations: Vec<String>,
-    /// Figures that stand elsewhere too, and must agree with what stands there.
+    /// Figures repeated in other claims, which must agree.
     pub same: Vec<Same>,
-    /// The share that this bandwidth, IOPS times size, is of the best of a series.
+    /// This bandwidth, IOPS × size, as a share of the best of a series.
     pub share: Option<ShareText>,
-    /// Day up to which something is said to be current, `2009-01-05`.
+    /// Date of which something is claimed to be current, `2009-01-05`.
     pub as_of: Option<String>,
-    /// Day of the test.
+    /// Date of the test.
     pub tested: Option<String>,
 }
 
-/// One figure under a name that other claims may use for the same figure.
+/// A named figure that other claims may repeat.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Same {
     /// Its name.
     #[serde(deserialize_with = "catalogue::line::read")]
     pub key: String,
-    /// What this claim says it is.
+    /// Its value in this claim.
     pub value: String,
 }
 
@@ -121,7 +121,7 @@ pub struct ShareText {
     pub share: String,
 }
 
-/// Numbers may go without quotes.
+/// A string, or a number without quotes.
 fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -137,12 +137,12 @@ fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
     }))
 }
 
-/// A claim that was read.
+/// A parsed claim.
 #[derive(Clone, Debug)]
 pub struct Claim<'a> {
-    /// As it was written.
+    /// Its text.
     pub text: ClaimText,
-    /// Amounts by the name of their field, with the dimension that belongs there.
+    /// Amounts by field, with the dimension of that field.
     pub amounts: Vec<(&'static str, Dimension, Amount)>,
     /// Bytes of each I/O.
     pub size_bytes: Option<f64>,
@@ -150,20 +150,20 @@ pub struct Claim<'a> {
     pub drive: Option<&'a Part>,
     /// The adapter.
     pub adapter: Option<&'a Part>,
-    /// The link, and how many lanes of it.
+    /// The link, and its number of lanes.
     pub link: Option<(&'a Part, u32)>,
     /// The arithmetic.
     pub equations: Vec<(String, Equation)>,
-    /// Figures that stand elsewhere too.
+    /// Figures repeated in other claims.
     pub same: Vec<(String, Amount)>,
     /// Series and share.
     pub share: Option<(String, Amount)>,
 }
 
-/// Why a claim cannot be read.
+/// Why a claim cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
-    /// One of its words.
+    /// An invalid field.
     #[error("{field}: {reason}")]
     Field {
         /// Its name.
@@ -171,7 +171,7 @@ pub enum ClaimError {
         /// What is wrong with it, and what would be right.
         reason: String,
     },
-    /// A file.
+    /// An invalid file.
     #[error("{file}:{line}: {reason}")]
     File {
         /// As the caller named it.
@@ -184,11 +184,11 @@ pub enum ClaimError {
 }
 
 impl<'a> Claim<'a> {
-    /// Reads a claim, with parts from `catalogue`.
+    /// Parses a claim, with parts from `catalogue`.
     ///
     /// # Errors
     ///
-    /// [`ClaimError`] for amounts, parts and sizes that do not exist.
+    /// [`ClaimError`] for invalid amounts and sizes, and unknown parts.
     pub fn read(text: ClaimText, catalogue: &'a Catalogue) -> Result<Claim<'a>, ClaimError> {
         let part = |field, name: &Option<String>| match name {
             None => Ok(None),
@@ -216,11 +216,11 @@ impl<'a> Claim<'a> {
             }
         };
         if size == Some(0) {
-            return Err(wrong("size", "an I/O has at least one byte"));
+            return Err(wrong("size", "an I/O has at least 1 byte"));
         }
         for (field, date) in [("as_of", &text.as_of), ("tested", &text.tested)] {
             if date.as_deref().is_some_and(|date| day(date).is_none()) {
-                return Err(wrong(field, "write a day as 2009-01-05"));
+                return Err(wrong(field, "not a date: write it as 2009-01-05"));
             }
         }
         Ok(Claim {
@@ -236,23 +236,23 @@ impl<'a> Claim<'a> {
         })
     }
 
-    /// The amount in a field, if it has the unit that belongs there.
+    /// The amount in a field, if its unit fits the field.
     pub fn amount(&self, field: &str) -> Option<&Amount> {
         let found = self.amounts.iter().find(|(name, ..)| *name == field);
         found.filter(|(_, wanted, amount)| suits(*wanted, amount)).map(|(.., amount)| amount)
     }
 
-    /// Its value in base units; bits are made bytes.
+    /// Its value in base units; bits as bytes.
     pub fn value(&self, field: &str) -> Option<f64> {
         self.amount(field).map(bytes_of)
     }
 
-    /// Number of things in a field, if it is said.
+    /// The number in a field, if given.
     pub fn count(&self, field: &str) -> Option<f64> {
         self.value(field)
     }
 
-    /// Share of reads, 0 to 1; reads alone unless said otherwise.
+    /// Share of reads, 0 to 1; 1 by default.
     pub fn read_share(&self) -> f64 {
         self.value("read").map_or(1.0, |read| if read > 1.0 { read / 100.0 } else { read })
     }
@@ -264,8 +264,8 @@ pub(crate) fn bytes_of(amount: &Amount) -> f64 {
     if bits { amount.value / 8.0 } else { amount.value }
 }
 
-/// Whether an amount has the unit that belongs to its field. IOPS and percentages may go without,
-/// and bandwidths may be in bits.
+/// Whether the unit of an amount fits its field. IOPS and percentages need none, and bandwidths may
+/// be in bits.
 pub(crate) fn suits(wanted: Dimension, amount: &Amount) -> bool {
     let bare = [Dimension::RATE, Dimension::NUMBER].contains(&wanted);
     amount.dimension == wanted
@@ -281,8 +281,7 @@ fn wrong(field: &'static str, reason: impl std::fmt::Display) -> ClaimError {
     ClaimError::Field { field, reason: reason.to_string() }
 }
 
-/// Least and largest MTU of a link that carries IP: every host takes the one, a length is at most
-/// the other.
+/// Smallest and largest MTU of IPv4: the datagram that every host accepts, and the longest.
 const MTU_BYTES: RangeInclusive<f64> = 576.0..=65535.0;
 
 fn amounts(text: &ClaimText) -> Result<Vec<(&'static str, Dimension, Amount)>, ClaimError> {
@@ -308,10 +307,10 @@ fn amounts(text: &ClaimText) -> Result<Vec<(&'static str, Dimension, Amount)>, C
         let Some(given) = given else { continue };
         let amount = Amount::parse(given).map_err(|error| wrong(field, error))?;
         if amount.value == 0.0 && field != "read" && field != "cpu_percent" {
-            return Err(wrong(field, "nought makes no claim"));
+            return Err(wrong(field, "0 claims nothing: leave the field out"));
         }
         if field == "mtu" && !MTU_BYTES.contains(&amount.value) {
-            return Err(wrong(field, "a link has one of 576 to 65535 bytes"));
+            return Err(wrong(field, "576 to 65535 bytes"));
         }
         amounts.push((field, dimension, amount));
     }
@@ -330,12 +329,13 @@ fn link<'a>(name: &str, catalogue: &'a Catalogue) -> Result<(&'a Part, u32), Cla
         }
         None => (name, Some(1)),
     };
-    let lanes = lanes.ok_or_else(|| wrong("link", "write lanes as in 'pcie-2 x8'"))?;
+    let lanes =
+        lanes.ok_or_else(|| wrong("link", "1 to 64 lanes: write them as in 'pcie-2 x8'"))?;
     let part = catalogue.part(id).map_err(|error| wrong("link", error))?;
     Ok((part, lanes))
 }
 
-/// Days since some day long ago; `None` for what is no date.
+/// Days since an arbitrary epoch; `None` if it is no date.
 pub(crate) fn day(date: &str) -> Option<i64> {
     let mut fields = date.split('-').map(|field| field.parse::<i64>().ok());
     let (year, month, day) = (fields.next()??, fields.next()??, fields.next()??);
@@ -368,7 +368,7 @@ struct RawDocument {
 const CLAIMS_MAX: usize = 10_000;
 
 impl<'a> Document<'a> {
-    /// Reads a file of claims, called `file` in messages.
+    /// Parses a file of claims, called `file` in messages.
     ///
     /// # Errors
     ///
@@ -396,7 +396,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The documents that the project was founded on, by short name.
+/// The founding documents, by short name.
 pub const FOUNDING: &[(&str, &str)] = &[
     ("intel-ssd", include_str!("../claims/intel-ssd.toml")),
     ("marvell-pcie", include_str!("../claims/marvell-pcie.toml")),
@@ -422,7 +422,7 @@ mod test {
             ("iops = 'many'", "c.toml:2: iops: 'many' is no amount"),
             ("size = 0", "c.toml:2: size"),
             ("colour = 1", "c.toml:3: unknown field"),
-            ("tested = '2010-13-01'", "write a day as"),
+            ("tested = '2010-13-01'", "tested: not a date"),
             ("equations = ['1 + 1']", "no comparison"),
             ("link = 'pcie-2 x99'", "lanes"),
         ] {

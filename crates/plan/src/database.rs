@@ -1,5 +1,5 @@
-//! A database on a drive: what its transactions take from the host and from the drive, and how many
-//! it commits a second on a drive that was never measured with it.
+//! A database on a drive: the demands of its transactions on host and drive, and its commits per
+//! second on a drive that it was never measured on.
 //!
 //! The description is taken from the database on any one drive, memory best of all, with the
 //! counters of the block device and of the database ([`Database`]). The drive is a
@@ -19,50 +19,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::simulate::SimulateError;
 
-/// A database, as a drive sees it.
+/// A database by its load on the drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Database {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Clients, each with one transaction at a time; 1 to 10,000.
     pub clients: u32,
     /// Cores of the host, 1 to 1024.
     pub cores: u32,
-    /// Bytes of the data files, where pages are read and written at random.
+    /// Bytes of the data files; their pages are read and written at random.
     pub data_bytes: f64,
     /// Bytes of the drive.
     pub drive_bytes: f64,
     /// Bytes of a page.
     #[serde(default = "page")]
     pub page_bytes: u32,
-    /// What a transaction does.
+    /// The transaction.
     pub transaction: Transaction,
-    /// What is written in the background.
+    /// Background writes.
     pub writeback: Writeback,
-    /// What a restart after a crash does; without it none is predicted.
+    /// Crash recovery; not predicted without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
 }
 
-/// What a transaction takes, on average.
+/// Mean demands of a transaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transaction {
-    /// Seconds of a core: of database, client, kernel and what stands between.
+    /// CPU seconds: of database, client, kernel and all between.
     pub cpu_s: f64,
-    /// Pages that are in no cache and read one after another.
+    /// Cache misses: pages read one after another.
     pub reads: f64,
     /// Bytes of log.
     pub log_bytes: f64,
-    /// Pages that it leaves dirty, written in the background.
+    /// Pages that it dirties, written in the background.
     pub writes: f64,
     /// Rows of which each transaction locks one until it is committed; 0 for none.
     #[serde(default)]
     pub hot_rows: u32,
 }
 
-/// How dirty pages reach the drive.
+/// Write-back of dirty pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writeback {
@@ -74,68 +74,68 @@ pub struct Writeback {
     pub burst: u32,
     /// Writes in flight when a checkpoint waits for them.
     pub sync_depth: u32,
-    /// Most dirty pages; beyond it clients wait.
+    /// Limit of dirty pages; beyond it clients wait.
     pub pages_max: u32,
-    /// Seconds from the beginning of a checkpoint to that of the next.
+    /// Seconds from the start of a checkpoint to that of the next.
     pub checkpoint_s: f64,
-    /// Bytes of log after which the next one begins earlier; without it, none do.
+    /// Bytes of log that start the next one earlier; never if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_log_bytes: Option<f64>,
     /// Flushes at its end, one after the other, one for each file.
     pub files: u32,
 }
 
-/// What a restart after a crash does, for each byte of log since the last checkpoint began.
+/// Crash recovery, per byte of log since the start of the last checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recovery {
-    /// Seconds of a core for a byte of log.
+    /// CPU seconds per byte of log.
     pub cpu_s_per_byte: f64,
-    /// Reads for a byte of log, of log and pages.
+    /// Reads of log and pages per byte of log.
     pub reads_per_byte: f64,
-    /// Bytes of such a read.
+    /// Bytes of a read.
     pub read_bytes: u32,
     /// Reads in flight.
     pub read_depth: u32,
-    /// Writes for a byte of log.
+    /// Writes per byte of log.
     pub writes_per_byte: f64,
-    /// Bytes of such a write.
+    /// Bytes of a write.
     pub write_bytes: u32,
-    /// Flushes, one after another, whatever the log.
+    /// Flushes, one after another, whatever the length of the log.
     pub flushes: u32,
-    /// Seconds that it takes besides, whatever the log and the drive.
+    /// Fixed seconds, whatever the log and the drive.
     pub fixed_s: f64,
 }
 
-/// How long it is watched, in seconds of virtual time.
+/// The simulated window, in seconds of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watch {
-    /// Before anything counts.
+    /// Ramp before it.
     pub warmup_s: f64,
-    /// That count.
+    /// Its length.
     pub seconds: f64,
-    /// Seed of all chance.
+    /// Seed of every random choice.
     pub seed: u64,
 }
 
-/// What the database does on the drive.
+/// Predicted performance of a database on a drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
-    /// Transactions committed a second.
+    /// Commits per second.
     pub tps: f64,
-    /// Time of a transaction.
+    /// Latency of a transaction.
     pub transaction: Times,
-    /// Time of its commit alone.
+    /// Latency of its commit.
     pub commit: Times,
-    /// Transactions that one flush commits.
+    /// Transactions per flush (group commit).
     pub group: f64,
-    /// Share of its cores that are busy.
+    /// CPU usage, as a share of all cores.
     pub cpu_share: f64,
-    /// Most dirty pages at a time.
+    /// Peak of dirty pages.
     pub backlog_pages: u32,
-    /// Bytes of log that a restart at the end reads.
+    /// Bytes of log that crash recovery at the end reads.
     pub redo_bytes: f64,
-    /// Seconds of a restart after a crash at the end, if that is described.
+    /// Seconds of crash recovery at the end, if described.
     pub recovery_s: Option<f64>,
 }
 
@@ -148,12 +148,12 @@ pub struct Times {
     pub p50_s: f64,
     /// 99th percentile.
     pub p99_s: f64,
-    /// The longest.
+    /// Maximum.
     pub max_s: f64,
 }
 
 impl Database {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl Database {
         of("recovery.fixed_s", after.fixed_s, 0.0, 1e5)
     }
 
-    /// What it does on a drive of this profile, event by event.
+    /// Simulates it on a drive of this profile, event by event.
     ///
     /// # Errors
     ///

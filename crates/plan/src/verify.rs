@@ -1,8 +1,8 @@
-//! The error table: every published figure that the model can be held against, with what it says.
+//! The error table: every published figure that the model predicts, and its errors.
 //!
-//! FIT means that the figure was used to choose a parameter, PRED that it was held out, ALT that
-//! another structure would say this, ARITH that the document's own arithmetic says it. A FIT is
-//! never counted as a prediction. Texts hedge: "nearly 1.3 million" is an end of a range, not its
+//! FIT: the figure was used to choose a parameter. PRED: it was held out. ALT: the value of another
+//! structure of the model. ARITH: the document's own arithmetic. A FIT is never counted as a
+//! prediction. Texts hedge: "nearly 1.3 million" is an end of a range, not its
 //! middle, and a model within 1.25 to 1.3 million contradicts it in nothing. So an error is how far
 //! the model is outside of what the words allow, half way to the next digit; against the bare
 //! number it stands beside. "About" and digits alone allow nothing. Every model value is solved
@@ -26,7 +26,7 @@ mod founding;
 mod outside;
 mod simulated;
 
-/// What a row is.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Tag {
     /// Used to choose a parameter.
@@ -35,7 +35,7 @@ pub enum Tag {
     /// Held out.
     #[serde(rename = "PRED")]
     Pred,
-    /// What another structure, or another reading, would say.
+    /// The value of another structure of the model, or of another reading of the text.
     #[serde(rename = "ALT")]
     Alt,
     /// The document's own arithmetic.
@@ -55,17 +55,17 @@ impl Tag {
     }
 }
 
-/// Which bar a held-out row is held to.
+/// The set of a held-out row, with an error limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Set {
     /// Rates and means of the founding documents.
     Founding,
-    /// Processor use of the founding documents.
+    /// CPU usage of the founding documents.
     Processor,
     /// Rates and means of others.
     Outside,
-    /// Percentiles without calibration: shown, so that nobody relies on them.
+    /// Percentiles without calibration: shown to warn of relying on them.
     Tails,
 }
 
@@ -83,7 +83,7 @@ impl Set {
         }
     }
 
-    /// Median and worst error that is tolerated.
+    /// Limits of the median and the worst error.
     pub fn bars(self) -> (f64, f64) {
         match self {
             Set::Founding => (0.015, 0.06),
@@ -94,7 +94,7 @@ impl Set {
     }
 }
 
-/// A published figure beside what the model says.
+/// A published figure and the value of the model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Which system.
@@ -103,73 +103,73 @@ pub struct Row {
     pub figure: String,
     /// What it is.
     pub tag: Tag,
-    /// What it is held to; `None` if to nothing.
+    /// Its set, whose limits apply; `None` if none do.
     pub set: Option<Set>,
-    /// The number as it was published, in base units.
+    /// The published number, in base units.
     pub published: f64,
-    /// What its words allow at least and at most: "nearly 1.3M" is 1.25M to 1.3M. Both are the
-    /// number where no word makes it an end.
+    /// The range of its wording: "nearly 1.3M" is 1.25M to 1.3M. Both are the number itself without
+    /// a hedge.
     pub allowed: (f64, f64),
-    /// What the model says.
+    /// The value of the model.
     pub model: f64,
-    /// What must be known to read it.
+    /// A note for the reader.
     pub note: String,
 }
 
 impl Row {
-    /// Relative error against what the words allow: beyond their nearest end, 0 within.
+    /// Relative error beyond the range of the wording; 0 within.
     pub fn error(&self) -> f64 {
         let (low, high) = self.allowed;
         self.model / self.model.clamp(low, high) - 1.0
     }
 
-    /// Relative error against the bare number, whatever words stand before it.
+    /// Relative error against the bare number, hedged or not.
     pub fn error_bare(&self) -> f64 {
         self.model / self.published - 1.0
     }
 
-    /// Whether a word makes the published number an end of a range.
+    /// Whether the published number is hedged, an end of a range.
     pub fn is_bound(&self) -> bool {
         self.allowed.0 < self.allowed.1
     }
 
-    /// Under which name its error is recorded.
+    /// The name of its recorded error.
     pub fn key(&self) -> String {
         format!("{}: {}", self.case, self.figure)
     }
 }
 
-/// A parameter that was chosen to meet published figures.
+/// A parameter fitted to published figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fitted {
     /// What it is.
     pub name: String,
     /// Its value, with unit.
     pub value: String,
-    /// What it was chosen to meet.
+    /// The figure that it was fitted to.
     pub to: String,
     /// Whether it belongs to the founding documents.
     pub founding: bool,
 }
 
-/// Median and worst of a set.
+/// Median and worst error of a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Which.
     pub set: Set,
-    /// Always `PRED`: nothing that was fitted is in it.
+    /// Always `PRED`: no fitted row is in it.
     pub tag: Tag,
-    /// Held-out rows in it.
+    /// Number of held-out rows.
     pub rows: usize,
-    /// Median of their absolute errors, each against what its words allow.
+    /// Median of their absolute errors beyond the range of the wording.
     pub median: f64,
-    /// Greatest of them.
+    /// The largest of them.
     pub worst: f64,
-    /// Median against the bare numbers, "nearly 1.3M" taken as 1.3M.
+    /// Median against the bare numbers: "nearly 1.3M" as 1.3M.
     pub median_bare: f64,
-    /// Greatest against the bare numbers.
+    /// The largest against the bare numbers.
     pub worst_bare: f64,
-    /// Whether the bars are met.
+    /// Whether both limits are met.
     pub met: bool,
 }
 
@@ -180,22 +180,22 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// All fitted parameters.
     pub fitted: Vec<Fitted>,
-    /// What it comes to.
+    /// The summary by set.
     pub summaries: Vec<Summary>,
-    /// Held-out rows whose error grew beyond what is recorded, or that are not recorded.
+    /// Held-out rows with an error larger than recorded, or without a record.
     pub grown: Vec<String>,
 }
 
 impl Report {
-    /// Whether every bar is met and nothing grew.
+    /// Whether all limits are met and no error grew.
     pub fn passed(&self) -> bool {
         self.grown.is_empty() && self.summaries.iter().all(|summary| summary.met)
     }
 }
 
-/// Errors of held-out rows when they were last looked at.
+/// Recorded errors of held-out rows.
 const RECORDED: &str = include_str!("../data/errors.toml");
-/// How much an error may move by the rounding of other compilers.
+/// Tolerance for the rounding of other compilers.
 const ROOM: f64 = 0.0005;
 
 /// Solves everything anew and compares.
@@ -215,7 +215,7 @@ pub fn verify(catalogue: &Catalogue) -> Result<Report, PlanError> {
     Ok(Report { rows, fitted, summaries, grown })
 }
 
-/// Held-out rows that are worse than recorded, or not recorded.
+/// Held-out rows with an error larger than recorded, or without a record.
 fn grown(rows: &[Row]) -> Vec<String> {
     let recorded: BTreeMap<String, f64> = toml::from_str(RECORDED).unwrap_or_default();
     let grew = |row: &&Row| {
@@ -335,7 +335,7 @@ fn solved(bill: &Bill, values: &[(&str, &'static str, f64)]) -> Result<Predictio
     predict(bill, &Tweak { values: values.collect(), ..Tweak::default() })
 }
 
-/// The value between `low` and `high` at which `error` is nought; it must change its sign there.
+/// The root of `error` between `low` and `high`, where it must change its sign.
 fn root(
     range: (f64, f64),
     error: impl FnMut(f64) -> Result<f64, PlanError>,
@@ -357,7 +357,7 @@ fn root_within(
         if new.1 == 0.0 || (new.0 - b.0).abs() <= share * high {
             return Ok(new.0);
         }
-        // The end that stays put counts half, or it would stay for ever.
+        // Halve the weight of the end that stays, or it would stay for ever.
         a = if (new.1 < 0.0) == (b.1 < 0.0) { (a.0, a.1 / 2.0) } else { b };
         b = new;
     }

@@ -32,8 +32,8 @@ impl Located<'_> {
     }
 }
 
-/// A figure that is said twice has to be the same. The one with more digits is believed; the
-/// finding stands at the other.
+/// A figure given twice must be the same. The one with more digits is believed; the finding is the
+/// other's.
 fn same(all: &[Located]) -> Vec<(usize, usize, Finding)> {
     let mut groups: BTreeMap<&str, Vec<(&Located, &Amount)>> = BTreeMap::new();
     for place in all {
@@ -43,7 +43,7 @@ fn same(all: &[Located]) -> Vec<(usize, usize, Finding)> {
     }
     let mut findings = Vec::new();
     for (key, group) in groups {
-        // The most precise is believed; of equals, the one that hedges least, then the first.
+        // The most precise is believed; of equally precise ones the least hedged, then the first.
         let spread = |amount: &Amount| amount.half / amount.value;
         let loose = |amount: &Amount| match amount.hedge {
             Hedge::Plain => 0,
@@ -75,7 +75,7 @@ fn agree(amount: &Amount, believed: &Amount) -> (Outcome, &'static str) {
     if amount.dimension != believed.dimension {
         return (Outcome::Unclear, ": other units");
     }
-    // "Over 2.7M" of what is "about 2.7M" elsewhere claims more than was seen.
+    // "Over 2.7M" claims more than "about 2.7M" elsewhere supports.
     let stronger = amount.hedge == Hedge::Over && believed.hedge == Hedge::About;
     if stronger && amount.value == believed.value {
         return (Outcome::Breaks, ": about is not over");
@@ -93,10 +93,10 @@ fn said(amount: &Amount) -> String {
     format!("{hedge}{}", super::show(amount.value, amount.dimension))
 }
 
-/// A claim, and the best that it implies, from and to.
+/// A claim, and the range of the best that it implies.
 type Implied<'a> = (&'a Located<'a>, (f64, f64));
 
-/// Claims that are shares of one best imply it; what they imply has to meet.
+/// Shares of the same best each imply its range; the ranges must overlap.
 fn shares(all: &[Located]) -> Vec<(usize, usize, Finding)> {
     let mut series: BTreeMap<&str, Vec<Implied>> = BTreeMap::new();
     for place in all {

@@ -25,12 +25,12 @@ pub(super) fn rules(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
     all
 }
 
-/// How far a sample may be better than what is written about its kind before it cannot be: ratings
-/// are promises, and reviewers meet drives that do a tenth more.
+/// How far a sample may exceed the rating of its model: ratings are promises, and reviewers find
+/// drives 10 % faster.
 const BETTER: f64 = 1.15;
 
-/// Whether `value` is within `most`: beyond it, but by less than samples differ, is a question
-/// unless it was measured by somebody who found no more.
+/// Whether `value` is within `most`. An excess within the spread of samples is unclear, unless
+/// `most` was measured.
 pub(super) fn beyond(value: f64, most: f64, kind: Kind) -> (Outcome, &'static str) {
     match () {
         () if value <= most => (Outcome::Holds, ""),
@@ -41,12 +41,12 @@ pub(super) fn beyond(value: f64, most: f64, kind: Kind) -> (Outcome, &'static st
     }
 }
 
-/// IOPS cannot exceed the drives' ratings together.
+/// IOPS cannot exceed the sum of the drives' ratings.
 fn drives(claim: &Claim) -> Option<Finding> {
     let (iops, drive, drives) = (claim.amount("iops")?, claim.drive?, claim.count("drives")?);
     let read = claim.read_share();
     let Some((each, kind)) = most_iops(drive, read) else {
-        let line = format!("what {} does at {:.0} % reads is not known", drive.id, read * 100.0);
+        let line = format!("the IOPS of {} at {:.0} % reads are not known", drive.id, read * 100.0);
         return Some(finding("drives", Outcome::Unclear, line));
     };
     let most = each * drives;
@@ -58,7 +58,7 @@ fn drives(claim: &Claim) -> Option<Finding> {
     let (outcome, note) = match beyond(low, most, kind) {
         (Outcome::Breaks, _) if small => (Outcome::Unclear, "; smaller I/Os may go faster"),
         (Outcome::Breaks, _) if low <= apart => {
-            (Outcome::Unclear, "; only if reads and writes do not take each other's time")
+            (Outcome::Unclear, "; only if reads and writes do not slow each other down")
         }
         other => other,
     };
@@ -75,7 +75,7 @@ fn drives(claim: &Claim) -> Option<Finding> {
     Some(finding("drives", outcome, line).by(kind))
 }
 
-/// What the claim itself says one device does, times their number.
+/// The claimed rating of one device, times the number of devices.
 fn rating(claim: &Claim) -> Option<Finding> {
     let (iops, rating) = (claim.amount("iops")?, claim.amount("rating")?);
     let count = claim.count("drives").or_else(|| claim.count("adapters"))?;
@@ -91,8 +91,8 @@ fn rating(claim: &Claim) -> Option<Finding> {
     Some(finding("rating", outcome, line))
 }
 
-/// The most that a drive does at this share of reads, by any figure there is: reads and writes take
-/// turns, or the mix was measured.
+/// Highest rate of a drive at this share of reads, by any figure: from the rates of reads and
+/// writes in turn, or of a measured mix.
 fn most_iops(drive: &Part, read: f64) -> Option<(f64, Kind)> {
     let high = |name| drive.known(name).map(|known: Known| (known.high, known.kind));
     let greater = |a: Option<(f64, Kind)>, b: Option<(f64, Kind)>| match (a, b) {
@@ -106,7 +106,7 @@ fn most_iops(drive: &Part, read: f64) -> Option<(f64, Kind)> {
     greater(turns, mix)
 }
 
-/// The most if reads and writes kept out of each other's way altogether.
+/// Highest rate if reads and writes did not slow each other down at all.
 fn apart(drive: &Part, read: f64) -> Option<f64> {
     let mixed = read > 0.0 && read < 1.0;
     let high = |name| drive.known(name).map(|known| known.high);
@@ -120,8 +120,8 @@ fn nominal_iops(drive: &Part, read: f64) -> Option<f64> {
         .map(|(rate, _)| rate)
 }
 
-/// A rate for a share of each: the time of one I/O is the mean of both times, and as sure as the
-/// less sure of them.
+/// The rate of a mix: the time of one I/O is the mean of both times, as certain as the less certain
+/// of them.
 fn blend(
     read: f64,
     reads: Option<(f64, Kind)>,
@@ -147,7 +147,7 @@ pub(super) fn moved(claim: &Claim) -> Option<(f64, f64)> {
     Some((iops.interval().0 * size, iops.value * size))
 }
 
-/// Bandwidth cannot exceed the drives' together.
+/// Bandwidth cannot exceed that of all drives together.
 fn drive_bandwidth(claim: &Claim) -> Option<Finding> {
     let (low, value) = moved(claim)?;
     let (drive, drives) = (claim.drive?, claim.count("drives")?);
@@ -166,7 +166,7 @@ fn drive_bandwidth(claim: &Claim) -> Option<Finding> {
     Some(finding("drive-bandwidth", outcome, line).by(kind))
 }
 
-/// IOPS cannot exceed the adapters' ratings together.
+/// IOPS cannot exceed the sum of the adapters' ratings.
 fn adapters(claim: &Claim) -> Option<Finding> {
     let (iops, adapter) = (claim.amount("iops")?, claim.adapter?);
     let count = claim.count("adapters").unwrap_or(1.0);
@@ -188,7 +188,7 @@ fn adapters(claim: &Claim) -> Option<Finding> {
     Some(finding("adapters", outcome, line).by(kind))
 }
 
-/// Drives need ports.
+/// Each drive needs a port.
 fn ports(claim: &Claim) -> Option<Finding> {
     let (adapter, drives) = (claim.adapter?, claim.count("drives")?);
     let known = adapter.known("ports")?;
@@ -204,14 +204,14 @@ fn ports(claim: &Claim) -> Option<Finding> {
     Some(finding("ports", holds_if(drives <= count * ports), line).by(known.kind))
 }
 
-/// A link carries no more than its code, frames and headers leave.
+/// Payload cannot exceed the link rate less encoding, framing and headers.
 fn link(claim: &Claim) -> Option<Finding> {
     let (part, lanes) = claim.link?;
     let (low, value) = moved(claim)?;
     // SATA leads to one drive, so that there are as many as drives.
     let each = claim.count("drives").filter(|_| part.id.starts_with("sata"));
     let count = claim.count("ports").or(each).unwrap_or(1.0);
-    // Reads go one way and writes the other.
+    // Full duplex: reads go one way, writes the other.
     let read = claim.read_share();
     let one_way = read.max(1.0 - read);
     let size = claim.size_bytes.unwrap_or(65536.0);
@@ -231,7 +231,7 @@ fn link(claim: &Claim) -> Option<Finding> {
     Some(finding("link", holds_if(low <= most * 1.000_001), line))
 }
 
-/// Payload per second one way through one link, for I/Os of `size` bytes.
+/// Payload per second of one link in one direction, for I/Os of `size` bytes.
 fn ceiling(claim: &Claim, part: &Part, lanes: u32, size: f64) -> Option<(f64, String)> {
     if part.id.starts_with("ethernet") {
         let bytes = part.value("nominal_rate")? / 8.0;
@@ -265,7 +265,7 @@ fn ceiling(claim: &Claim, part: &Part, lanes: u32, size: f64) -> Option<(f64, St
     Some((line, format!("{lanes} lanes, code {code:.4}")))
 }
 
-/// Data needs room. What deduplicates or compresses says so, and is another claim.
+/// Capacity cannot exceed that of all drives together; data reduction is another claim.
 fn capacity(claim: &Claim) -> Option<Finding> {
     let (room, drive, drives) = (claim.amount("capacity")?, claim.drive?, claim.count("drives")?);
     let known = drive.known("capacity")?;
@@ -280,7 +280,7 @@ fn capacity(claim: &Claim) -> Option<Finding> {
         block::Rate(known.value * drives),
         block::Rate(room.value)
     );
-    // A maker's terabyte may be a claim's tebibyte.
+    // The claim may count the vendor's TB as TiB.
     let outcome = match () {
         () if low <= most * 1.01 => Outcome::Holds,
         () if low <= most * 1.1 => Outcome::Unclear,
@@ -289,12 +289,12 @@ fn capacity(claim: &Claim) -> Option<Finding> {
     Some(finding("capacity", outcome, line).by(known.kind))
 }
 
-/// What the drives cost at known prices.
+/// The price of the drives, at known prices.
 fn price(claim: &Claim) -> Option<Finding> {
     let (price, drive, drives) = (claim.amount("price")?, claim.drive?, claim.count("drives")?);
     let Some(each) = drive.known("price") else {
         let line = format!(
-            "the price of {} is not known; it would be ${:.0} each",
+            "the price of {} is not known; the claim implies ${:.0} each",
             drive.id,
             price.value / drives
         );
@@ -311,7 +311,7 @@ fn price(claim: &Claim) -> Option<Finding> {
     );
     let (low, high) = price.interval();
     let near = low <= each.high * drives && high >= each.low * drives;
-    // Prices move; another one is no contradiction.
+    // Prices change: a different one is no contradiction.
     let outcome = if near { Outcome::Holds } else { Outcome::Unclear };
     Some(finding("price", outcome, line).by(each.kind))
 }

@@ -1,4 +1,4 @@
-//! Amounts without a unit, or with a unit that does not fit.
+//! Amounts without a unit, or with a wrong one.
 
 use super::{Finding, Outcome, finding, meet, per_second};
 use crate::claim::{Claim, bytes_of, day, suits};
@@ -14,7 +14,7 @@ pub(super) fn rules(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
     findings
 }
 
-/// Fields whose amount is not of their kind.
+/// Fields with a missing or wrong unit.
 fn missing(claim: &Claim) -> Vec<Finding> {
     let unsuited = claim.amounts.iter().filter(|(_, wanted, amount)| !suits(*wanted, amount));
     let describe = |(field, wanted, amount): &(&str, Dimension, catalogue::unit::Amount)| {
@@ -33,8 +33,8 @@ fn missing(claim: &Claim) -> Vec<Finding> {
     unsuited.map(describe).collect()
 }
 
-/// Networks are named by bits; one whose bytes make no known rate, but whose bits would, was meant
-/// in bits.
+/// Networks are named by bits per second: a rate in bytes that no link has, but some link has in
+/// bits, was meant in bits.
 fn network_in_bytes(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     let (link, _) = claim.link?;
     let known = link.known("nominal_rate")?;
@@ -66,7 +66,7 @@ fn network_in_bytes(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     Some(finding("unit", outcome, line).by(kind))
 }
 
-/// What a claim says a link carries, beside what its standard says.
+/// The claimed rate of a link against that of its standard.
 fn stated_rate(claim: &Claim) -> Option<Finding> {
     let (link, lanes) = claim.link?;
     if link.value("nominal_rate").is_some() && !link.id.starts_with("fc") {
@@ -79,7 +79,7 @@ fn stated_rate(claim: &Claim) -> Option<Finding> {
     let (low, high) = rate.interval();
     let bits = rate.value / bytes_of(rate);
     let stated = (low / bits, high / bits);
-    // Rules of thumb count a fifth of the rate as overhead, which is a usable rate, not the line's.
+    // A rule of thumb takes a fifth off as overhead: a usable rate, not the line rate.
     let usable = (0.75 * line_rate, 1.001 * line_rate);
     let line = format!(
         "{} carries {}T/s ({}) x {:.4} = {} each way; stated {}",
@@ -93,8 +93,7 @@ fn stated_rate(claim: &Claim) -> Option<Finding> {
     Some(finding("link-rate", super::holds_if(meet(stated, usable)), line).by(known.kind))
 }
 
-/// Something said to be current as of a day a year before the test: in January the old year slips
-/// in.
+/// A date of currency a year before the test: in January the old year is typed out of habit.
 fn year(claim: &Claim) -> Option<Finding> {
     let (as_of, tested) = (day(claim.text.as_of.as_deref()?)?, day(claim.text.tested.as_deref()?)?);
     let days = tested - as_of;

@@ -7,9 +7,9 @@ use crate::claim::{Claim, ClaimError, ClaimText, Document};
 use crate::evidence::{Evidence, Row};
 use catalogue::{Catalogue, Class, Part};
 
-/// Most of what can be true that may be called impossible.
+/// Highest share of true claims called impossible.
 pub const FALSE_MAX: f64 = 0.02;
-/// Least of what cannot be true that must be.
+/// Lowest share of impossible claims called so.
 pub const FOUND_MIN: f64 = 0.90;
 
 const MADE: &str = include_str!("../../claims/made.toml");
@@ -34,7 +34,7 @@ impl Counts {
         } += 1;
     }
 
-    /// How many there are.
+    /// Number of claims.
     pub fn all(&self) -> u32 {
         self.possible + self.unclear + self.impossible
     }
@@ -51,16 +51,16 @@ pub struct Matrix {
     pub planted: Counts,
     /// Made to be possible.
     pub sound: Counts,
-    /// Every rate of a drive in the catalogue, by any of its sources, said of that drive.
+    /// Each rate of a drive in the catalogue, by any source, claimed of that drive.
     pub figures: Counts,
     /// Published by somebody who measured.
     pub published: Counts,
-    /// Claims with a wrong verdict: what they say, and what broke or did not.
+    /// Claims with a wrong verdict, and the findings behind it.
     pub wrong: Vec<String>,
 }
 
 impl Matrix {
-    /// Whether both bars are met, for what was made and what was published.
+    /// Whether made and published claims are both within the limits.
     pub fn meets(&self) -> bool {
         self.planted.condemned() >= FOUND_MIN
             && self.figures.condemned() <= FALSE_MAX
@@ -69,11 +69,11 @@ impl Matrix {
     }
 }
 
-/// Holds all known claims against the rules.
+/// Checks all known claims.
 ///
 /// # Errors
 ///
-/// [`ClaimError`] for claims that cannot be read.
+/// [`ClaimError`] for claims that cannot be parsed.
 pub fn verify(catalogue: &Catalogue) -> Result<Matrix, ClaimError> {
     let mut matrix = Matrix::default();
     for claim in Document::read("made.toml", MADE, catalogue)?.claims {
@@ -118,7 +118,7 @@ fn hold(
     wrong.then(|| format!("{name} is called {} ({})", verdict.word(), lines.join("; ")))
 }
 
-/// What sources say of a drive: no rule may be stricter than they are.
+/// The sources' figures of a drive as claims: no rule may be stricter than they are.
 fn figures(part: &Part) -> Vec<ClaimText> {
     let mut all = Vec::new();
     if part.class != Class::Drive {
@@ -136,7 +136,7 @@ fn figures(part: &Part) -> Vec<ClaimText> {
                 says: format!("{} of {}, {}", is, part.id, figure.source),
                 iops: Some(format!("{} IOPS", figure.value)),
                 read: Some(read.to_owned()),
-                // Sheets that name no length may have meant a sector.
+                // A data sheet without a size may have meant 512 bytes.
                 size: figure.condition.contains("4 KiB").then(|| "4k".to_owned()),
                 drive: Some(part.id.clone()),
                 drives: Some("1".to_owned()),
@@ -149,8 +149,8 @@ fn figures(part: &Part) -> Vec<ClaimText> {
     all
 }
 
-/// A published result as a claim: what was run, what came out, and what the source says of the
-/// drive. Hosts and copies are left to the prediction: they multiply what is in flight.
+/// A published result as a claim: workload, result, and the source's figures of the drive. Hosts
+/// and copies are left out: they multiply the I/Os in flight.
 fn published(row: &Row) -> ClaimText {
     let hosts = row.hosts.unwrap_or(1);
     let drives = row.drives * row.adapters * hosts;
@@ -158,7 +158,7 @@ fn published(row: &Row) -> ClaimText {
         let of_drive = |g: &&crate::evidence::Given| g.part.is_none() && names.contains(&&*g.is);
         row.given.iter().find(of_drive).map(|given| format!("{} IOPS", given.value))
     };
-    // A rating says nothing of shorter I/Os, nor of mixes.
+    // A rating is of 4 KiB, and of reads or writes alone.
     let rating = match (row.size.as_str(), row.read) {
         ("4k", 100.0) => rated(&["read_iops"]),
         ("4k", 0.0) => rated(&["write_iops"]),

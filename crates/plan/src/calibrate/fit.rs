@@ -16,19 +16,19 @@ mod shape;
 
 use shape::Shape;
 
-/// What a measured point is expected to be off by itself: residuals are counted in it, so that
-/// points and priors weigh as they should.
+/// Expected relative error of a measured point: residuals are in units of it, so that points and
+/// priors have the right weights.
 const NOISE: f64 = 0.02;
-/// Share of the other structure's scatter that a structure must come down to, to be taken.
+/// A structure replaces another if its residual variance is below this share of the other's.
 const BETTER: f64 = 0.9;
-/// Share that repeats may be apart.
+/// Largest relative difference of repeats.
 const UNEQUAL: f64 = 0.10;
-/// Widths of a medium that are tried first; then those between the best one's neighbours.
+/// Widths of a medium to try first; then those between the neighbours of the best.
 const WIDTHS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
-/// What the squares of one width may be above the least ones, in their own noise, before it is
-/// worse in nineteen of twenty cases: chi square of one degree of freedom.
+/// By how much the sum of squares of a width may exceed the least, in units of the noise: the 95 %
+/// point of chi square with one degree of freedom.
 const AS_GOOD: f64 = 3.84;
-/// From this many stages on, times are as good as fixed.
+/// From this many Erlang stages on, times count as fixed.
 const STAGES_MAX: f64 = 200.0;
 
 /// Fits a profile called `name` to points; every third is held out. Where `part` is known, its
@@ -101,23 +101,23 @@ pub fn calibrate(
     Ok(Calibrated { profile, parameters, rows, remarks })
 }
 
-/// Which points count less than clean runs, and why.
+/// Points with a lower weight than clean runs, and why.
 fn doubted(points: &[Point]) -> impl Iterator<Item = String> {
     points.iter().filter(|point| point.doubt > 1.0).map(|point| {
         let weight = 1.0 / (point.doubt * point.doubt);
         let why = point.doubts.join(", ");
-        format!("{}: counts {weight:.2} as much as a clean run: {why}", point.name)
+        format!("{}: weight {weight:.2} of a clean run: {why}", point.name)
     })
 }
 
-/// Whether two runs were of the same job.
+/// Whether two runs are repeats of the same job.
 fn same(a: &Point, b: &Point) -> bool {
     (a.drives, a.cores, a.size_bytes, a.outstanding)
         == (b.drives, b.cores, b.size_bytes, b.outstanding)
         && a.read_share == b.read_share
 }
 
-/// Runs of the same job that differ are worth less the more they do.
+/// Lowers the weight of repeats by their difference.
 fn repeats(points: &mut [Point]) {
     for group in points.chunk_by_mut(same) {
         let least = group.iter().map(|point| point.iops).fold(f64::INFINITY, f64::min);
@@ -126,13 +126,13 @@ fn repeats(points: &mut [Point]) {
         if apart > UNEQUAL {
             for point in group {
                 point.doubt *= 1.0 + apart / UNEQUAL;
-                point.doubts.push(format!("repeats are {:.0} % apart", apart * 100.0));
+                point.doubts.push(format!("repeats differ by {:.0} %", apart * 100.0));
             }
         }
     }
 }
 
-/// Whether points are enough, and of the same thing.
+/// Whether the points are enough, and all of the same storage.
 fn belong_together(points: &[Point]) -> Result<(), CalibrateError> {
     let refuse = |reason: String| Err(CalibrateError::Points(reason));
     if !(POINTS_MIN..=POINTS_MAX).contains(&points.len()) {
@@ -155,9 +155,9 @@ fn belong_together(points: &[Point]) -> Result<(), CalibrateError> {
 /// The outcome for a width of the medium.
 struct Best {
     width: u32,
-    /// Its intervals hold those of all widths that are as good.
+    /// Its intervals include those of all equally good widths.
     fit: Fit,
-    /// The narrowest and the widest that are.
+    /// The narrowest and the widest of them.
     as_good: (u32, u32),
 }
 
@@ -174,7 +174,7 @@ impl Best {
         }
     }
 
-    /// That other widths are as good, if they are.
+    /// A remark if other widths are equally good.
     fn remark(&self) -> Option<String> {
         let (low, high) = self.as_good;
         (low < high).then(|| {
@@ -186,7 +186,7 @@ impl Best {
         })
     }
 
-    /// The best of the widths that were tried; which of them it is, noise may decide.
+    /// The best of the widths tried; among equally good ones noise decides.
     fn of(width: u32, mut tried: BTreeMap<u32, Fit>, points: usize) -> Best {
         let mut fit = tried.remove(&width).expect("it was tried");
         let free = points.saturating_sub(fit.values.len() + 1).max(1);
@@ -202,13 +202,13 @@ impl Best {
     }
 }
 
-/// The width that explains the points best, and the times with it.
+/// The width with the least residuals, and its times.
 fn best_width(shape: &Shape, points: &[&Point]) -> Result<Best, CalibrateError> {
     let deepest = points.iter().map(|point| point.outstanding).max().unwrap_or(1);
     let mut tried: BTreeMap<u32, Fit> = BTreeMap::new();
     let mut refused: BTreeSet<u32> = BTreeSet::new();
-    // A medium wider than anything that was in flight is as good as infinitely wide.
-    // One at which the times do not settle explains nothing; others may.
+    // A medium wider than any queue depth of the runs is as good as infinitely wide.
+    // Skip a width without convergence; others may converge.
     let mut failed = None;
     for width in WIDTHS.into_iter().filter(|width| *width < deepest * 4) {
         match with_width(shape, width, points) {
@@ -244,7 +244,7 @@ fn with_width(shape: &Shape, width: u32, points: &[&Point]) -> Result<Fit, Calib
     let mut failed: Option<ModelError> = None;
     let fit = least_squares(&shape.parameters(), |values, rows| {
         let profile = shape.profile(values, width);
-        // Repeats stand side by side, and are one question.
+        // Repeats are adjacent, and need one solution.
         let mut last: Option<(&Point, f64)> = None;
         for point in points {
             let known = last.filter(|(other, _)| same(other, point)).map(|(_, iops)| Ok(iops));
@@ -265,7 +265,7 @@ fn with_width(shape: &Shape, width: u32, points: &[&Point]) -> Result<Fit, Calib
     }
 }
 
-/// What a profile says about a point.
+/// A profile's I/Os per second for a point.
 fn model_iops(profile: &Profile, point: &Point) -> Result<f64, ModelError> {
     let mut profile = profile.clone();
     if let Some(stage) = profile.stages.iter_mut().find(|stage| stage.name == PROCESSOR) {
@@ -273,7 +273,7 @@ fn model_iops(profile: &Profile, point: &Point) -> Result<f64, ModelError> {
     }
     let Point { drives, outstanding, read_share, size_bytes, .. } = *point;
     let network = profile.closed(drives, outstanding, read_share, size_bytes);
-    // Thousands of these are solved: exactly only where that is quick.
+    // Solved thousands of times: exactly only where that is fast.
     let method = if drives == 1 { Method::Auto } else { Method::Linearizer };
     Ok(solve(&network, method)?.throughput_per_s())
 }
@@ -288,12 +288,12 @@ fn rows(profile: &Profile, points: &[Point], held: &[usize]) -> Result<Vec<Row>,
     points.iter().enumerate().map(row).collect()
 }
 
-/// How times scatter, by the lone I/Os: stages without a queue add up their variances.
+/// Variance of the times, from runs at depth 1: without queueing the variances of stages add up.
 fn scatter(profile: &Profile, points: &[&Point]) -> Option<Scatter> {
     let mut all = Vec::new();
     for point in points {
         let Some(scv) = point.alone_scv else { continue };
-        // A mix scatters by its two means too.
+        // The two means of a mix add variance.
         if point.read_share > 0.0 && point.read_share < 1.0 {
             continue;
         }
@@ -316,7 +316,7 @@ fn least(tried: &BTreeMap<u32, Fit>) -> u32 {
     best.map_or(1, |(width, _)| *width)
 }
 
-/// Between two widths, by their ratio.
+/// Geometric mean of two widths.
 fn mean(a: u32, b: u32) -> u32 {
     (f64::from(a) * f64::from(b)).sqrt().round() as u32
 }

@@ -1,4 +1,4 @@
-//! From results of sweeps to a profile: which times of a drive, a link and cores explain them.
+//! Fits a profile to results of sweeps: the times of drive, link and cores that explain them.
 //!
 //! | sweep | tells |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | drives | what they share: the link |
 //! | cores | time of the processor, its contention and coherence |
 //!
-//! Means decide, by queueing theory; the scatter of times is that of lone I/Os. Every third point
-//! is held out, and its error stands beside that of the fit.
+//! Means are fitted, by queueing theory; the variance of times is that of I/Os at depth 1. Every
+//! third point is held out, and its error is reported beside that of the fit.
 
 mod fit;
 mod point;
@@ -25,19 +25,19 @@ pub use point::Point;
 
 /// Fewest points: four to fit and two to hold out.
 pub const POINTS_MIN: usize = 6;
-/// Most points; more would take minutes and say nothing new.
+/// Most points; more would take minutes and add nothing.
 pub const POINTS_MAX: usize = 2000;
 
-/// What a fit came to.
+/// The result of a fit.
 #[derive(Clone, Debug)]
 pub struct Calibrated {
     /// The profile.
     pub profile: Profile,
-    /// What was fitted.
+    /// The fitted parameters.
     pub parameters: Vec<Fitted>,
     /// Every point with its error.
     pub rows: Vec<Row>,
-    /// What a reader should know.
+    /// Remarks for the reader.
     pub remarks: Vec<String>,
 }
 
@@ -48,34 +48,34 @@ pub struct Fitted {
     pub name: &'static str,
     /// In the unit of its name.
     pub value: f64,
-    /// How it is known: `fit` by the runs; as the catalogue knows it where the runs say nothing;
+    /// Its kind: `fit` to the runs; that of the catalogue where the runs do not determine it;
     /// `guess` where neither does.
     pub kind: Kind,
-    /// Its 95 % interval, with the width of the medium as it is; `None` if nothing tells it.
+    /// Its 95 % interval at the fitted width of the medium; `None` if undetermined.
     pub interval: Option<(f64, f64)>,
-    /// What the catalogue says.
+    /// The catalogue's value.
     pub prior: Option<Prior>,
 }
 
-/// What is believed of a parameter before any run, in the unit of its name.
+/// Prior of a parameter, in the unit of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prior {
     /// The value of the catalogue's figure.
     pub mean: f64,
     /// Standard deviation: the figure's interval is two of them to either side.
     pub error: f64,
-    /// How the figure is known.
+    /// Kind of the figure.
     pub kind: Kind,
 }
 
-/// A point and what the profile says about it.
+/// A point and the profile's value for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What was run.
+    /// The run.
     pub point: Point,
     /// `PRED` if it was held out, so that its error is that of a prediction; otherwise `FIT`.
     pub tag: Tag,
-    /// I/Os per second by the profile.
+    /// I/Os per second of the profile.
     pub model_iops: f64,
     /// (model − measured) / measured.
     pub error: f64,
@@ -84,7 +84,7 @@ pub struct Row {
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
-    /// A result that says nothing about a drive.
+    /// A result that cannot be used.
     #[error("{name}: {reason}")]
     Run {
         /// Which.
@@ -92,10 +92,10 @@ pub enum CalibrateError {
         /// Why, and what would.
         reason: String,
     },
-    /// All together say too little.
+    /// The points do not determine a profile.
     #[error("{0}")]
     Points(String),
-    /// The model refused what the fit tried.
+    /// The model refused a profile tried by the fit.
     #[error(transparent)]
     Model(#[from] model::ModelError),
 }

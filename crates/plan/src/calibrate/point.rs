@@ -10,7 +10,7 @@ use crate::bill::DEVICES_MAX;
 const OUTSTANDING_MAX: u64 = 65_536;
 /// Longest I/O, in bytes.
 const SIZE_MAX: u32 = 1 << 30;
-/// Most I/Os per second that anybody believes.
+/// Highest plausible I/Os per second.
 const IOPS_MAX: f64 = 1e12;
 
 /// One run of a sweep.
@@ -20,7 +20,7 @@ pub struct Point {
     pub name: String,
     /// Whether it was measured, emulated or simulated.
     pub origin: Origin,
-    /// What stores.
+    /// The storage.
     pub storage: String,
     /// Bytes of each I/O.
     pub size_bytes: u32,
@@ -28,25 +28,25 @@ pub struct Point {
     pub read_share: f64,
     /// Drives in use.
     pub drives: u32,
-    /// I/Os in flight on each.
+    /// Queue depth of each.
     pub outstanding: u32,
     /// I/Os per second.
     pub iops: f64,
-    /// Cores that could be used; 0 if it is not known.
+    /// Cores available; 0 if unknown.
     pub cores: u32,
     /// Core seconds of an I/O, if they were counted.
     pub core_s: Option<f64>,
-    /// Squared coefficient of variation of the latencies of a lone I/O.
+    /// Squared coefficient of variation of the latencies at depth 1.
     pub alone_scv: Option<f64>,
-    /// How many times as far off it may be as a clean run, 1 or more.
+    /// Its expected error in multiples of that of a clean run, 1 or more.
     pub doubt: f64,
-    /// Why, if it is more than 1.
+    /// Why it is more than 1.
     pub doubts: Vec<String>,
 }
 
-/// Host use, in percent, from which on a measured rate may be the host's.
+/// CPU usage of the host, in percent, above which the host may limit the rate.
 const BUSY_PERCENT: f64 = 95.0;
-/// What a full host, and a failed check, add to the error that is expected.
+/// Factors on the expected error for a busy host and a failed check.
 const BUSY: f64 = 2.0;
 const INVALID: f64 = 3.0;
 
@@ -55,7 +55,7 @@ impl Point {
     ///
     /// # Errors
     ///
-    /// [`CalibrateError::Run`] when it is not that of a whole closed loop of one length.
+    /// [`CalibrateError::Run`] unless it is a complete closed-loop run of one size.
     pub fn of(name: &str, result: &RunResult) -> Result<Point, CalibrateError> {
         let refuse = |reason: &str| {
             let (name, reason) = (name.to_owned(), reason.to_owned());
@@ -63,16 +63,16 @@ impl Point {
         };
         let (job, totals) = (&result.job, &result.totals);
         if let Some(partial) = &result.partial {
-            return refuse(&format!("{partial}: only whole runs are used"));
+            return refuse(&format!("{partial}: only complete runs are used"));
         }
         if totals.errors > 0 {
             return refuse("some of its I/Os failed");
         }
         let Some(size_bytes) = job.size_bytes.filter(|size| (1..=SIZE_MAX).contains(size)) else {
-            return refuse("its I/Os have no single length: sweep one length at a time");
+            return refuse("its I/Os are not of one size: sweep one size at a time");
         };
         let Some(outstanding) = job.outstanding.filter(|_| job.rate_per_s.is_none()) else {
-            return refuse("a paced run tells rates that were asked for: sweep closed loops");
+            return refuse("an open loop runs at the rate that was asked for: sweep closed loops");
         };
         let drives = job.volumes;
         if !(1..=DEVICES_MAX).contains(&drives) {
@@ -80,7 +80,9 @@ impl Point {
         }
         let each = outstanding / u64::from(drives);
         if !(1..=OUTSTANDING_MAX).contains(&each) || each * u64::from(drives) != outstanding {
-            return refuse("its volumes have not equally many I/Os outstanding, 1 to 65536");
+            return refuse(
+                "its volumes differ in queue depth, or it is not 1 to 65536: give all the same",
+            );
         }
         if !(totals.iops > 0.0 && totals.iops <= IOPS_MAX) {
             return refuse(&format!("{} I/Os per second", totals.iops));
@@ -112,7 +114,7 @@ impl Point {
     }
 }
 
-/// What speaks against a measured run.
+/// Doubts about a measured run.
 fn doubts(result: &RunResult) -> (f64, Vec<String>) {
     let (mut doubt, mut why) = (1.0, Vec::new());
     if result.origin != Origin::Measured {

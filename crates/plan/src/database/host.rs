@@ -9,11 +9,11 @@ use model::{Class, ClassId, Emulation, Extent, ModelError, Service, Station};
 /// Work in flight, on a core or the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// A slice of a core for a client.
+    /// A time slice of a core for a client.
     Slice(u32),
     /// The read of a page for a client.
     Read(u32),
-    /// The write of the log, for all clients that wait for their commit.
+    /// The write of the log, for all clients waiting for their commit.
     Log,
     /// The flush that makes the log durable.
     Flush,
@@ -33,7 +33,7 @@ pub(super) struct Host<'a> {
     next: u64,
     /// I/Os beyond the queue depth of the drive.
     waiting: VecDeque<(Task, Op, Extent)>,
-    /// I/Os in the drive.
+    /// I/Os in flight in the drive.
     inside: usize,
     depth: usize,
     pub(super) now: Nanos,

@@ -1,4 +1,4 @@
-//! The restart of a database after a crash, in virtual time.
+//! Crash recovery of a database, in virtual time.
 
 use block::{Nanos, Op, Rng};
 use model::device::Profile;
@@ -12,16 +12,16 @@ struct Restart<'a> {
     after: &'a Recovery,
     host: Host<'a>,
     rng: Rng,
-    /// Reads that have not begun, and those that are not worked on yet.
+    /// Reads to submit, and reads to replay.
     left: u64,
     open: u32,
-    /// Pages to be written, parts of pages too, and those in flight.
+    /// Pages to write, with fractions, and writes in flight.
     dirty: f64,
     behind: u32,
     flushing: bool,
 }
 
-/// Seconds of a restart with so many bytes of log.
+/// Seconds of recovery from so many bytes of log.
 pub(super) fn run(
     spec: &Database,
     after: &Recovery,
@@ -34,7 +34,7 @@ pub(super) fn run(
     let mut restart = Restart {
         spec,
         after,
-        // It is one process.
+        // Recovery is a single process.
         host: Host::new(drive, 1, slice_s, seed)?,
         rng: Rng::new(seed, 2),
         left: reads as u64,
@@ -59,7 +59,7 @@ pub(super) fn run(
 }
 
 impl Restart<'_> {
-    /// Begins what may be in flight. When all is read, what is left is written as in a checkpoint.
+    /// Submits up to the depth. After the last read the rest is written as in a checkpoint.
     fn begin(&mut self, dirties: f64) -> Result<(), ModelError> {
         while self.left > 0 && self.open < self.after.read_depth {
             self.left -= 1;

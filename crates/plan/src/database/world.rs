@@ -19,10 +19,10 @@ const SPREAD: f64 = 0.9;
 #[derive(Clone, Debug, Default)]
 struct Client {
     began: Nanos,
-    /// When it asked for its commit.
+    /// Start of its commit.
     asked: Nanos,
     reads_left: u32,
-    /// It has asked for its row; `row` is the one, if rows are locked at all.
+    /// It has asked for the lock of `row`, if rows are locked at all.
     locks: bool,
     row: Option<u32>,
     durable: bool,
@@ -33,9 +33,9 @@ struct World<'a> {
     host: Host<'a>,
     rng: Rng,
     clients: Vec<Client>,
-    /// Clients that wait for each row; the first one holds it.
+    /// Lock queue of each row; the first client holds it.
     rows: Vec<VecDeque<u32>>,
-    /// Clients of the next flush, and of the one in flight.
+    /// Clients of the next flush, and of that in flight.
     joining: Vec<u32>,
     committing: Vec<u32>,
     log_bytes: f64,
@@ -44,18 +44,18 @@ struct World<'a> {
     dirty: f64,
     ready: f64,
     behind: u32,
-    /// Pages that the checkpoint still waits for, then files.
+    /// Pages left in the checkpoint, then files.
     owed: f64,
     files_left: u32,
     syncing: bool,
     checkpoints: Checkpoints,
-    /// Clients stopped until fewer pages are dirty.
+    /// Clients throttled until fewer pages are dirty.
     held: Vec<u32>,
     counts_from: Nanos,
     books: Books,
 }
 
-/// When checkpoints began, and where the log was then.
+/// Starts of checkpoints, in time and in bytes of log.
 #[derive(Default)]
 struct Checkpoints {
     /// Bytes of log so far.
@@ -94,7 +94,7 @@ struct Books {
     backlog: f64,
 }
 
-/// Watches a database on a drive.
+/// Simulates a database on a drive.
 pub(super) fn run(
     spec: &Database,
     drive: &Profile,
@@ -174,7 +174,7 @@ impl World<'_> {
         }
     }
 
-    /// A client had its slice of a core: it reads, takes its row, commits, or is done.
+    /// The slice of a client has ended: it reads, locks its row, commits, or is done.
     fn worked(&mut self, client: u32) -> Result<(), ModelError> {
         if self.host.now >= self.counts_from {
             self.books.slices += 1;
@@ -198,7 +198,7 @@ impl World<'_> {
         self.write_log()
     }
 
-    /// A client asks for a row, and goes on when it holds it.
+    /// Locks a row for a client, which goes on when it holds it.
     fn lock(&mut self, client: u32) -> Result<(), ModelError> {
         if !self.rows.is_empty() {
             let row = self.rng.below(self.rows.len() as u64) as u32;
@@ -218,7 +218,7 @@ impl World<'_> {
             return Ok(());
         }
         std::mem::swap(&mut self.joining, &mut self.committing);
-        // The page where the log ends is written again with what comes next.
+        // The last page of the log is rewritten by the next write.
         let page = f64::from(self.spec.page_bytes);
         let pages = (std::mem::take(&mut self.log_bytes) / page).ceil().max(1.0);
         let within = self.spec.drive_bytes;
@@ -271,7 +271,7 @@ impl World<'_> {
             self.sync_files()?;
         }
         let depth = if self.owed > 0.0 { rules.sync_depth } else { rules.depth };
-        // Clients that are stopped would wait for a longer burst for ever.
+        // Throttled clients would wait for a full burst for ever.
         let burst = f64::from(rules.burst.min(rules.pages_max));
         if self.owed > 0.0 || self.dirty - self.ready >= burst {
             self.ready = self.dirty;

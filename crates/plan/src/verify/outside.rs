@@ -1,4 +1,4 @@
-//! Published figures of other systems, with no parameter fitted to them.
+//! Published figures of other systems, without parameters fitted to them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn rows(table: &mut Table) -> Result<(), PlanError> {
     fibre(table)
 }
 
-/// From a lone read to sixteen, by channels.
+/// From depth 1 to depth 16, by channels.
 fn depth(table: &mut Table) -> Result<(), PlanError> {
     const CASE: &str = "drives at depth 16";
     for (text, part, tag, note) in [
@@ -64,7 +64,7 @@ fn depth(table: &mut Table) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The 99th percentile of a bill, simulated with services of little scatter.
+/// The 99th percentile of a bill, simulated with service times of little variance.
 fn p99(bill: &Bill) -> Result<f64, PlanError> {
     let mut network = System::build(bill, &Tweak::default())?.network;
     let steps = network.classes.iter_mut().flat_map(|class| &mut class.route);
@@ -122,7 +122,7 @@ fn mixes(table: &mut Table) -> Result<(), PlanError> {
         let note = "reads and writes undisturbed";
         table.row(CASE, &format!("IOPS, {part}"), ALT, (&published, at(part, 1.0)?), note);
     }
-    // What the choice of the drive that is fitted on does.
+    // Sensitivity to the drive that the weight is fitted on.
     let other = fit(table, family[1])?;
     for part in [family[0], family[2], family[3]] {
         let published = plain(rated(table, part));
@@ -135,7 +135,7 @@ fn mixes(table: &mut Table) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// More of the same.
+/// More drives or chips of the same kind.
 fn scaling(table: &mut Table) -> Result<(), PlanError> {
     const CASE: &str = "more of the same";
     let spdk = table.bill(include_str!("../../systems/spdk-24.toml"));

@@ -1,7 +1,7 @@
 //! The same systems simulated with other distributions of service times.
 //!
-//! Theory assumes exponential times. If fixed or Erlang times meet a published figure as well, that
-//! figure does not identify the distribution, and the table says so.
+//! Theory assumes exponential times. If fixed or Erlang times meet a published figure as well, the
+//! figure does not identify the distribution, and the table notes it.
 
 use model::{Class, Network, Run, Service, Shape, Station, Step, Visit, simulate};
 
@@ -14,16 +14,16 @@ const SHAPES: [(&str, Shape); 3] = [
     ("Erlang of 4", Shape::Erlang(4)),
     ("exponential times", Shape::Exponential),
 ];
-/// Requests per second are within some tenths of a percent then.
+/// Gives requests per second to some tenths of a percent.
 const RUN: Run = Run { seed: 1, warmup: 10_000, requests: 60_000 };
-/// Nor need a parameter that is fitted to them be closer.
+/// A parameter fitted to them need not be more precise.
 const CLOSE: f64 = 1e-3;
 
 /// Means of a simulation.
 pub(super) struct Means {
     /// I/Os per second.
     pub iops: f64,
-    /// From issue to done, in seconds.
+    /// Mean latency, in seconds.
     pub latency_s: f64,
 }
 
@@ -47,8 +47,8 @@ fn means(network: &Network) -> Result<Means, PlanError> {
     Ok(Means { iops: solution.throughput_per_s(), latency_s: solution.response_s() })
 }
 
-/// Ports whose engines wait for the fabric, each engine by itself: the time of an engine that does
-/// `reads` of 1 KiB, and the I/Os of 4 KiB that follow, for each shape.
+/// Ports with engines that wait for the fabric, each by itself: for each shape the engine time that
+/// gives `reads` of 1 KiB, and the IOPS of 4 KiB that follow.
 pub(super) fn engines(
     bill: &Bill,
     reads: f64,
@@ -66,7 +66,7 @@ pub(super) fn engines(
     SHAPES.into_iter().map(one).collect()
 }
 
-/// A class for each port, whose engine is held during the transfer; then the cores of the bill.
+/// A class for each port, with its engine held during the transfer; then the cores of the bill.
 fn holding(
     bill: &Bill,
     engine_s: f64,

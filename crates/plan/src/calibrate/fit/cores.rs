@@ -1,4 +1,4 @@
-//! Core time of an I/O, from runs that measured it.
+//! CPU time of an I/O, from runs that measured it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use model::fit::{Parameter, least_squares};
 use super::super::{Fitted, Point};
 use catalogue::Kind;
 
-/// Core seconds of an I/O, on a line over its length.
+/// CPU seconds of an I/O, linear in its length.
 #[derive(Clone)]
 pub(super) struct Cores {
     /// Of the command of a read.
@@ -21,8 +21,8 @@ pub(super) struct Cores {
     pub fitted: Vec<Fitted>,
 }
 
-/// A core that waits may spin, so that of each kind of I/O the run that used least is taken; `None`
-/// if none was counted, or not on how many cores.
+/// A waiting core may spin, so of each kind of I/O the run with the least CPU time is taken; `None`
+/// if CPU time or the number of cores was not recorded.
 pub(super) fn cores(points: &[&Point]) -> Result<Option<Cores>, ModelError> {
     let mut least: BTreeMap<(u32, u64), (f64, f64)> = BTreeMap::new();
     for point in points {
@@ -67,7 +67,7 @@ pub(super) fn cores(points: &[&Point]) -> Result<Option<Cores>, ModelError> {
         name,
         value: fit.values[at],
         kind: Kind::Fit,
-        // As many parameters as kinds of I/O leave nothing to tell an error by.
+        // With as many parameters as kinds of I/O there is no residual, so no interval.
         interval: fit.errors[at].is_finite().then_some(fit.intervals[at]),
         prior: None,
     };

@@ -1,4 +1,4 @@
-//! The parameters of a fit, by what was swept and by what the catalogue knows.
+//! The parameters of a fit, from the swept settings and the catalogue.
 
 use model::device::{Cost, Infinite, Profile, Scatter, Stage, Width};
 use model::fit::{Fit, Parameter};
@@ -8,35 +8,35 @@ use super::cores::{Cores, cores};
 use crate::simulate::PROCESSOR;
 use catalogue::{Kind, Part};
 
-/// Longest time that a parameter may take, in seconds.
+/// Upper bound of a time parameter, in seconds.
 const TIME_S_MAX: f64 = 1.0;
-/// Fewest counts of cores that tell contention, and coherence too: as for `model`'s own fit.
+/// Fewest core counts that determine contention, and coherence too: as for `model`'s own fit.
 const COUNTS: (usize, usize) = (3, 5);
 /// Most coherence: two cores would be as slow as one by a tenth.
 const COHERENCE_MAX: f64 = 0.1;
-/// The runs tell a parameter if they shrink what the catalogue leaves open to this share.
+/// The runs determine a parameter if they shrink the catalogue's interval to this share.
 const TOLD: f64 = 0.9;
 /// Standard deviations of the catalogue beyond which the runs contradict it.
 const CONTRADICTS: f64 = 3.0;
 
-/// Which parameters there are.
+/// The parameters of a fit.
 #[derive(Clone)]
 pub(super) struct Shape {
     /// With the kind of the figure behind the prior, where there is one.
     parameters: Vec<(&'static str, Parameter, Option<Kind>)>,
-    /// What was counted of processors.
+    /// CPU time, if it was recorded.
     cores: Option<Cores>,
     cores_max: u32,
     /// The controller pays for command and bytes, one after the other: no link beside it.
     together: bool,
-    /// What a reader should know.
+    /// Remarks for the reader.
     remarks: Vec<String>,
 }
 
-/// Least time of a medium: beneath, it is none, and the solver has nothing to divide by.
+/// Lower bound of the time of a medium: 0 would be a division by zero in the solver.
 const MEDIUM_S_MIN: f64 = 1e-9;
 
-/// What the points that are not held out have in common, and what differs.
+/// What the points of the fit have in common, and what was swept.
 struct Swept<'a> {
     points: &'a [&'a Point],
 }
@@ -49,13 +49,13 @@ impl Swept<'_> {
         all.len()
     }
 
-    /// Points that have reads, or writes, in them.
+    /// Points with reads, or with writes.
     fn of(&self, reads: bool) -> impl Iterator<Item = &Point> {
         let mine = move |p: &&&Point| if reads { p.read_share > 0.0 } else { p.read_share < 1.0 };
         self.points.iter().filter(mine).copied()
     }
 
-    /// In how many lengths there are reads, or writes, without the others: mixes tell less.
+    /// Number of sizes of pure reads, or pure writes: mixes determine less.
     fn lengths(&self, reads: bool) -> usize {
         let share = if reads { 1.0 } else { 0.0 };
         let pure = self.points.iter().filter(|point| point.read_share == share);
@@ -65,7 +65,7 @@ impl Swept<'_> {
         all.len()
     }
 
-    /// Most I/Os per second of a drive; 0 if there were none.
+    /// Highest I/Os per second of a drive; 0 without any.
     fn rate(&self, reads: bool) -> f64 {
         self.of(reads).map(|p| p.iops / f64::from(p.drives)).fold(0.0, f64::max)
     }
@@ -82,8 +82,8 @@ impl Shape {
     pub fn of(points: &[&Point], part: Option<&Part>) -> Result<Shape, CalibrateError> {
         let swept = Swept { points };
         if swept.counts(|point| point.outstanding) < 2 {
-            let why = "all runs have as many I/Os outstanding: sweep 1, 2, 4 … to tell waiting \
-                       from working";
+            let why = "all runs have the same queue depth: sweep outstanding 1, 2, 4 … to separate \
+                       waiting from service time";
             return Err(CalibrateError::Points(why.to_owned()));
         }
         let cores_max = points.iter().map(|point| point.cores).max().unwrap_or(0).max(1);
@@ -104,7 +104,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// The times of the drive: those that were run, and those that the catalogue knows.
+    /// The times of the drive: of the runs, and of the catalogue.
     fn drive(&mut self, swept: &Swept, part: Option<&Part>) {
         for (reads, names, [latency, rate], absent) in [
             (
@@ -137,8 +137,8 @@ impl Shape {
         self.bytes(swept, part);
     }
 
-    /// What a byte takes: for reads and writes each where both were run in several lengths, for
-    /// flash seldom takes as much either way.
+    /// Time per byte: for reads and writes each if both were run in several sizes, because flash
+    /// seldom takes the same for both.
     fn bytes(&mut self, swept: &Swept, part: Option<&Part>) {
         let most = |points: &mut dyn Iterator<Item = &Point>| {
             points.map(|p| p.iops * f64::from(p.size_bytes)).fold(0.0, f64::max)
@@ -163,10 +163,10 @@ impl Shape {
         }
     }
 
-    /// How cores get into each other's way.
+    /// Contention and coherence of the cores.
     fn scaling(&mut self, swept: &Swept) {
         if self.cores.is_none() {
-            let text = "no processor time was counted: cores are not in the profile";
+            let text = "no CPU time was recorded: cores are not in the profile";
             self.remarks.push(text.to_owned());
             return;
         }
@@ -178,8 +178,8 @@ impl Shape {
         if counts >= COUNTS.1 && alone {
             self.share("processor.coherence", 1e-3, COHERENCE_MAX);
         } else if counts >= COUNTS.0 {
-            let text = "what cores cost each other beyond waiting (coherence) is taken as nought: \
-                        it takes runs of one drive on five numbers of cores";
+            let text = "coherence of the cores is taken as 0: to fit it, run one drive on five \
+                        numbers of cores";
             self.remarks.push(text.to_owned());
         }
     }
@@ -198,8 +198,8 @@ impl Shape {
         self.parameters.push((name, parameter, None));
     }
 
-    /// The same with one server for command and bytes; `None` where no byte is paid for, or several
-    /// drives tell what they share.
+    /// The same with one server for command and bytes; `None` if bytes take no time, or runs of
+    /// several drives determine what they share.
     pub fn with_one_server(&self, points: &[&Point]) -> Option<Shape> {
         let alone = points.iter().all(|point| point.drives == 1);
         let bytes = self.parameters.iter().any(|(name, ..)| name.ends_with("per_byte_s"));
@@ -209,12 +209,12 @@ impl Shape {
         (alone && bytes).then(|| Shape { together: true, remarks, ..self.clone() })
     }
 
-    /// What is to be fitted.
+    /// The parameters to fit.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.parameters.iter().map(|(_, parameter, _)| parameter.clone()).collect()
     }
 
-    /// The profile that values of the parameters stand for.
+    /// The profile of these values.
     pub fn profile(&self, values: &[f64], width: u32) -> Profile {
         let value = |name: &str| {
             let at = self.parameters.iter().position(|(known, ..)| *known == name);
@@ -226,7 +226,7 @@ impl Shape {
         };
         let each = |each_s: f64| Cost { each_s, per_byte_s: 0.0 };
         let (read, write) = times("medium");
-        // What was never done is not known; a profile needs some time for it.
+        // A profile needs some time for an operation that was never run.
         let some =
             |own: f64, other: f64| each(if own > 0.0 { own } else { other }.max(MEDIUM_S_MIN));
         let servers = match width {
@@ -260,7 +260,7 @@ impl Shape {
         Profile { name, about, queue_depth: None, calibration: None, stages }
     }
 
-    /// What came out, parameter by parameter.
+    /// The fitted parameters.
     pub fn fitted(&self, fit: &Fit) -> Vec<Fitted> {
         let mut all = Vec::new();
         for (index, (name, parameter, kind)) in self.parameters.iter().enumerate() {
@@ -279,7 +279,7 @@ impl Shape {
         all
     }
 
-    /// What a reader should know of the outcome.
+    /// Remarks on the outcome.
     pub fn remarks(&self, fitted: &[Fitted]) -> Vec<String> {
         let mut remarks = self.remarks.clone();
         for Fitted { name, value, prior, .. } in fitted {
@@ -311,7 +311,7 @@ fn stage(name: &str, servers: Width, (read, write): (Cost, Cost)) -> Stage {
     }
 }
 
-/// What a part's rate says about the time of an I/O: its interval is taken as two standard
+/// Prior of the time of an I/O from the rate of a part: its interval is taken as two standard
 /// deviations to either side.
 fn inverse(part: Option<&Part>, quantity: &str) -> Option<Prior> {
     let known = part?.known(quantity)?;
@@ -319,7 +319,7 @@ fn inverse(part: Option<&Part>, quantity: &str) -> Option<Prior> {
     Some(Prior { mean: 1.0 / known.value, error, kind: known.kind })
 }
 
-/// What a lone I/O takes beyond the time that it keeps others waiting.
+/// Latency at depth 1 beyond the service time that delays others.
 fn alone(part: Option<&Part>, latency: &str, rate: &str) -> Option<Prior> {
     let known = part?.known(latency)?;
     let busy = inverse(part, rate).map_or(0.0, |busy| busy.mean);

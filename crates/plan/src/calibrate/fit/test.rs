@@ -103,12 +103,12 @@ fn results_that_say_nothing_are_refused() {
     assert!(says(&|r| r.totals.iops = f64::NAN).contains("NaN I/Os"));
     assert!(says(&|r| r.totals.iops = 0.0).contains("0 I/Os"));
     assert!(says(&|r| r.totals.iops = f64::INFINITY).contains("inf"));
-    assert!(says(&|r| r.job.size_bytes = None).contains("no single length"));
-    assert!(says(&|r| r.job.size_bytes = Some(0)).contains("no single length"));
-    assert!(says(&|r| r.job.rate_per_s = Some(1.0)).contains("paced"));
+    assert!(says(&|r| r.job.size_bytes = None).contains("not of one size"));
+    assert!(says(&|r| r.job.size_bytes = Some(0)).contains("not of one size"));
+    assert!(says(&|r| r.job.rate_per_s = Some(1.0)).contains("open loop"));
     assert!(says(&|r| r.job.volumes = 0).contains("0 volumes"));
-    assert!(says(&|r| r.job.volumes = 3).contains("equally many"));
-    assert!(says(&|r| r.job.outstanding = Some(u64::MAX)).contains("equally many"));
+    assert!(says(&|r| r.job.volumes = 3).contains("queue depth"));
+    assert!(says(&|r| r.job.outstanding = Some(u64::MAX)).contains("queue depth"));
     assert!(says(&|r| r.job.read_percent = -1.0).contains("-1 %"));
 }
 
@@ -118,7 +118,7 @@ fn too_few_or_too_similar_runs_are_refused() {
     let says = |points: &[Point]| calibrate("x", "", points, None).unwrap_err().to_string();
     assert!(says(&[]).contains("6 to 2000 runs are needed, not 0"));
     assert!(says(&vec![point.clone(); 5]).contains("needed, not 5"));
-    assert!(says(&vec![point.clone(); 9]).contains("sweep 1, 2, 4"));
+    assert!(says(&vec![point.clone(); 9]).contains("sweep outstanding 1, 2, 4"));
     let mut other = vec![point.clone(); 9];
     other[3].storage = "tape".to_owned();
     assert!(says(&other).contains("different storage"));
@@ -332,7 +332,7 @@ fn what_is_in_doubt_is_named_and_weighs_less() {
     (again.name, again.iops) = ("again".to_owned(), again.iops * 1.5);
     points.push(again);
     let found = calibrate("found", "exact", &points, None).unwrap();
-    let named = found.remarks.iter().filter(|remark| remark.contains("repeats are 50 % apart"));
+    let named = found.remarks.iter().filter(|remark| remark.contains("repeats differ by 50 %"));
     assert_eq!(named.count(), 2, "{:?}", found.remarks);
     // A host without time for the load generator measures itself.
     let mut busy = result();
