@@ -219,20 +219,8 @@ impl Drafts {
 }
 
 impl Live for Keeping<'_> {
-    fn start(&mut self, about: &About) {
-        self.view.start(about);
-    }
-
-    fn update(&mut self, snapshot: &Snapshot) -> Action {
-        self.view.update(snapshot)
-    }
-
-    fn poll(&mut self) -> Action {
-        self.view.poll()
-    }
-
-    fn wants_workers(&mut self) -> bool {
-        self.view.wants_workers()
+    fn inner(&mut self) -> Option<&mut dyn Live> {
+        Some(&mut *self.view)
     }
 
     fn wants_result(&mut self) -> bool {
@@ -246,18 +234,6 @@ impl Live for Keeping<'_> {
         // A disk that is full says so at the end, where it can be told.
         let _ = folder::write_draft(self.folder, &result);
         self.drafts.wrote(self.clock.now());
-    }
-
-    fn failed(&mut self, failures: &[Failure]) {
-        self.view.failed(failures);
-    }
-
-    fn end(&mut self) {
-        self.view.end();
-    }
-
-    fn finished(&mut self, result: &RunResult) {
-        self.view.finished(result);
     }
 }
 

@@ -16,8 +16,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args as Flags;
 use report::watch::{Moment, Progress, Served, Stage};
+use stats::RunResult;
 use stats::live::{About, Action, Live, Snapshot};
-use stats::{Failure, RunResult};
 
 use crate::exit::UsageError;
 use crate::output;
@@ -174,6 +174,10 @@ struct Watched {
 }
 
 impl Live for Watched {
+    fn inner(&mut self) -> Option<&mut dyn Live> {
+        Some(&mut *self.view)
+    }
+
     fn start(&mut self, about: &About) {
         self.shared.change(|moment| moment.begin(about));
         self.view.start(about);
@@ -184,34 +188,14 @@ impl Live for Watched {
         self.view.update(snapshot)
     }
 
-    fn poll(&mut self) -> Action {
-        self.view.poll()
-    }
-
     fn wants_workers(&mut self) -> bool {
         // Nobody pays for what nobody looks at.
         self.shared.state().streams > 0 || self.view.wants_workers()
     }
 
-    fn wants_result(&mut self) -> bool {
-        self.view.wants_result()
-    }
-
-    fn keep(&mut self, so_far: RunResult) {
-        self.view.keep(so_far);
-    }
-
     fn judged(&mut self, so_far: &RunResult) {
         self.shared.change(|moment| moment.judge(so_far));
         self.view.judged(so_far);
-    }
-
-    fn failed(&mut self, failures: &[Failure]) {
-        self.view.failed(failures);
-    }
-
-    fn end(&mut self) {
-        self.view.end();
     }
 
     fn finished(&mut self, result: &RunResult) {

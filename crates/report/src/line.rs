@@ -37,8 +37,6 @@ impl<W: Write> Live for Lines<W> {
         self.write(&line(snapshot, self.cores));
         Action::Continue
     }
-
-    fn end(&mut self) {}
 }
 
 /// A job of another tool that ends when all is done may take so long.

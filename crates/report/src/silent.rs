@@ -1,17 +1,9 @@
 //! No view at all.
 
-use stats::live::{About, Action, Live, Snapshot};
+use stats::live::Live;
 
 /// Shows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
-impl Live for Silent {
-    fn start(&mut self, _about: &About) {}
-
-    fn update(&mut self, _snapshot: &Snapshot) -> Action {
-        Action::Continue
-    }
-
-    fn end(&mut self) {}
-}
+impl Live for Silent {}

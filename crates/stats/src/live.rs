@@ -13,44 +13,65 @@ pub const HISTORY_SECONDS: usize = 60;
 
 /// A view of a run in progress, called from the thread that collects: never on the I/O path.
 pub trait Live {
+    /// The view around which this one is, if any: it gets all calls that this one does not take.
+    fn inner(&mut self) -> Option<&mut dyn Live> {
+        None
+    }
+
     /// The run is about to begin.
-    fn start(&mut self, about: &About);
+    fn start(&mut self, about: &About) {
+        self.inner().into_iter().for_each(|view| view.start(about));
+    }
 
     /// A second has passed. Each stop request is answered by one [`Action::Stop`]; a second one
     /// means: at once, without draining.
-    fn update(&mut self, snapshot: &Snapshot) -> Action;
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        self.inner().map_or(Action::Continue, |view| view.update(snapshot))
+    }
 
     /// Called as often as the runner can, some ten times a second, so that keys are answered
     /// between updates.
     fn poll(&mut self) -> Action {
-        Action::Continue
+        self.inner().map_or(Action::Continue, Live::poll)
     }
 
     /// Whether the result as it would be now is wanted; asked each second of the measured window.
     fn wants_result(&mut self) -> bool {
-        false
+        self.inner().is_some_and(Live::wants_result)
     }
 
     /// Keeps interim results for a process that is killed.
-    fn keep(&mut self, _so_far: RunResult) {}
+    fn keep(&mut self, so_far: RunResult) {
+        if let Some(view) = self.inner() {
+            view.keep(so_far);
+        }
+    }
 
     /// Whether each worker's own second is wanted in the next snapshot: that costs a summary of its
     /// latencies each.
     fn wants_workers(&mut self) -> bool {
-        false
+        self.inner().is_some_and(Live::wants_workers)
     }
 
     /// How the checks stand by a result so far, of which the view gets no more than this look.
-    fn judged(&mut self, _so_far: &RunResult) {}
+    fn judged(&mut self, so_far: &RunResult) {
+        self.inner().into_iter().for_each(|view| view.judged(so_far));
+    }
 
     /// What failed in the run that is about to end, the earliest kind first.
-    fn failed(&mut self, _failures: &[Failure]) {}
+    fn failed(&mut self, failures: &[Failure]) {
+        self.inner().into_iter().for_each(|view| view.failed(failures));
+    }
 
     /// The run has ended: the view gives the terminal back.
-    fn end(&mut self);
+    fn end(&mut self) {
+        self.inner().into_iter().for_each(Live::end);
+    }
 
     /// What it came to, with all checks; called once behind [`end`](Self::end), if at all.
-    fn finished(&mut self, _result: &RunResult) {}
+    fn finished(&mut self, result: &RunResult) {
+        self.inner().into_iter().for_each(|view| view.finished(result));
+    }
 }
 
 /// What the user wants.
