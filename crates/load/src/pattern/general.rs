@@ -177,7 +177,7 @@ impl General {
         if self.left == 0 || self.left_ios == 0 {
             return None;
         }
-        if self.flush_every > 0 && self.writes >= self.flush_every {
+        if self.owes_flush() {
             self.writes = 0;
             return Some(FLUSH);
         }
@@ -205,6 +205,11 @@ impl General {
             return Some(Next { op: Op::Trim, fua: false, reply: 0, ..next });
         }
         Some(next)
+    }
+
+    /// Whether a flush comes next, behind the writes before it.
+    pub(super) fn owes_flush(&self) -> bool {
+        self.flush_every > 0 && self.writes >= self.flush_every && self.trimmed.is_none()
     }
 
     /// Maximum number of I/Os left: flushes in between do not count, and with a byte limit I/Os may

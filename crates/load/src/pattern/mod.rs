@@ -110,6 +110,15 @@ impl Pattern {
         self.left() == 0
     }
 
+    /// Whether a flush comes next that follows so many writes: no I/O of a rate.
+    pub(crate) fn owes_flush(&self) -> bool {
+        match self {
+            Pattern::General(general) => general.owes_flush(),
+            Pattern::Zoned(zoned) => zoned.owes_flush(),
+            Pattern::Plain(_) | Pattern::Replay(_) => false,
+        }
+    }
+
     /// Maximum number of I/Os left.
     pub(crate) fn left(&self) -> u64 {
         match self {

@@ -146,12 +146,17 @@ impl Zoned {
         })
     }
 
+    /// Whether a flush comes next, behind the writes before it.
+    pub(super) fn owes_flush(&self) -> bool {
+        self.flush.0 > 0 && self.flush.1 >= self.flush.0
+    }
+
     /// The next I/O; `None` if all is done, or none is possible.
     pub(super) fn next(&mut self) -> Option<Next> {
         if self.left() == 0 {
             return None;
         }
-        if self.flush.0 > 0 && self.flush.1 >= self.flush.0 {
+        if self.owes_flush() {
             self.flush.1 = 0;
             return Some(FLUSH);
         }

@@ -144,6 +144,10 @@ impl Worker {
         }
         let plan = &mut self.plan;
         if let Some(schedule) = &mut plan.schedule {
+            // A rate counts what is read and written. As with fio flushes come beside it.
+            if let Some(flush) = self.pattern.owes_flush().then(|| self.pattern.next()).flatten() {
+                return Upcoming::Now(flush, now);
+            }
             let due = schedule.next();
             if due > now {
                 // A worker that has started all its I/Os does not wait for the time of another.

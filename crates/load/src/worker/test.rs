@@ -334,6 +334,19 @@ fn an_idle_open_loop_keeps_its_schedule_to_the_nanosecond() {
 }
 
 #[test]
+fn a_rate_counts_no_flushes() {
+    for (flush_every, flushes) in [(1, 990..=1001), (4, 245..=251)] {
+        let access = Access { flush_every, ..Access::new(4096, 0.0, 100.0) };
+        let pacing = ios(1000.0, Arrivals::Constant);
+        let workload = Workload { pacing, ..Workload::new(access, 1) };
+        let mut worker = worker(Lane::new(100 * US, 0), &workload);
+        let done = run(&mut worker, Nanos::from_secs(1));
+        assert!((998..=1001).contains(&done.write.ios), "{} writes", done.write.ios);
+        assert!(flushes.contains(&done.other.ios), "{} flushes", done.other.ios);
+    }
+}
+
+#[test]
 fn bursts_begin_after_their_delay() {
     let line = Line { delay_us: 1000, burst: 4, ..Line::new(512, 100.0, 0.0) };
     let workload = Workload::new(Access::of(vec![line]), 2);

@@ -106,11 +106,19 @@ fn size_split(text: &str, kb: KbBase) -> Result<Vec<(u64, f64)>, String> {
     }
     let known: u64 = split.iter().filter_map(|(_, share)| share.map(u64::from)).sum();
     let open = split.iter().filter(|(_, share)| share.is_none()).count();
-    if known > 100 || (open == 0 && known != 100) {
+    if known > 100 || (open == 0 && known == 0) {
         return Err(format!("the shares sum up to {known} percent, not 100"));
     }
-    let rest = (100 - known) as f64 / open.max(1) as f64;
-    Ok(split.into_iter().map(|(size, share)| (size, share.map_or(rest, f64::from))).collect())
+    let rest = (100 - known) as f64;
+    let each = rest / open.max(1) as f64;
+    let shares = split.into_iter().map(|(size, share)| (size, share.map_or(each, f64::from)));
+    let mut shares: Vec<(u64, f64)> = shares.collect();
+    // As with fio what the shares leave is that of the longest size which has one.
+    let longest = shares.iter_mut().filter(|(_, share)| *share > 0.0).max_by_key(|(size, _)| *size);
+    if let (0, Some((_, share))) = (open, longest) {
+        *share += rest;
+    }
+    Ok(shares)
 }
 
 /// Reads `filename=`: names parted by colons, where `\:` is a colon.
@@ -305,7 +313,9 @@ mod test {
         let apart = split("4k,8k/50:16k/50").unwrap();
         assert_eq!(apart[0], Sizes::Split(vec![(4096, 100.0)]));
         assert_eq!(apart[1], Sizes::Split(vec![(8192, 50.0), (16384, 50.0)]));
-        for wrong in ["4k/60:8k/50", "4k/60:8k/30", "4k/x", "0/100", "/50:4k"] {
+        let short = split("16k/20:4k/50:64k/0").unwrap();
+        assert_eq!(short[1], Sizes::Split(vec![(16384, 50.0), (4096, 50.0), (65536, 0.0)]));
+        for wrong in ["4k/60:8k/50", "4k/0", "4k/x", "0/100", "/50:4k"] {
             assert!(split(wrong).is_err(), "{wrong}");
         }
         let many = vec!["4k"; 65].join(":");

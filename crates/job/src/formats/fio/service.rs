@@ -43,9 +43,10 @@ fn is_uneven(settings: &Settings, files: u32) -> bool {
 /// The length of the I/Os of a job that may go from file to file.
 fn one_size(settings: &Settings) -> Option<u64> {
     let plain = settings.offset == Amount::Bytes(0) && settings.mix.hole_bytes == 0;
-    let aligned = settings.align_bytes != [None; 3];
-    let may = plain && !aligned && settings.engine != Engine::Nothing;
-    access::size(settings).filter(|size| may && *size > 0)
+    let may = plain && settings.engine != Engine::Nothing;
+    let size = access::size(settings).filter(|size| may && *size > 0)?;
+    // I/Os of one size are aligned to it.
+    settings.align_bytes.iter().flatten().all(|align| *align == size).then_some(size)
 }
 
 /// The place of a clone that goes from one file to the next.

@@ -395,7 +395,7 @@ fn what_would_not_be_as_it_stands_is_named() {
     }
     let buffers = of(&format!("{NULL}[a]\nrw=write\nscramble_buffers=0\nunlink=1\n"));
     assert_eq!(buffers.notes_of(Treatment::Differs).count(), 2);
-    let reading = of(&format!("{NULL}[a]\ngtod_reduce=1\nthread\n[b]\nrw=randread\n"));
+    let reading = of(&format!("{NULL}[a]\ndisable_lat=1\nthread\n[b]\nrw=randread\n"));
     assert_eq!(reading.notes_of(Treatment::Ignored).count(), 2);
     assert!(reading.job.is_some());
     let nobody = refused(&format!("{NULL}[a]\n[b]\nwait_for=c\n"));
