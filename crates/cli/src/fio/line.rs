@@ -59,6 +59,8 @@ pub enum About {
     Help,
     /// `--cmdhelp`: what becomes of an option, or of all.
     Options(Option<String>),
+    /// `--enghelp`: the engines, or whether one is there.
+    Engines(Option<String>),
 }
 
 /// Options of fio itself that change how it shows or holds something, and nothing here.
@@ -77,13 +79,29 @@ const IGNORED: [&str; 12] = [
     "status-interval",
 ];
 
+/// Those that are done.
+const DONE: [&str; 13] = [
+    "cmdhelp",
+    "enghelp",
+    "help",
+    "minimal",
+    "output",
+    "output-format",
+    "parse-only",
+    "readonly",
+    "section",
+    "showcmd",
+    "terse-version",
+    "version",
+    "warnings-fatal",
+];
+
 /// Options of fio itself that ask for something which is not done.
-const REFUSED: [(&str, &str); 11] = [
+const REFUSED: [(&str, &str); 10] = [
     ("client", "driving several hosts is not supported"),
     ("cpuclock-test", "`drumfire doctor` checks the clock"),
     ("crctest", "side processes are not supported"),
     ("daemonize", "driving several hosts is not supported"),
-    ("enghelp", "docs/job-files.md names the engines"),
     ("merge-blktrace-only", "merging traces is not supported"),
     ("remote-config", "driving several hosts is not supported"),
     ("server", "driving several hosts is not supported"),
@@ -131,28 +149,42 @@ impl Line {
                 continue;
             };
             let (name, given) = match option.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (option, None),
+                Some((name, value)) => (whole(name), Some(value.to_owned())),
+                None => (whole(option), None),
             };
-            if name == "cmdhelp" {
-                line.about = Some(About::Options(given));
-                continue;
-            }
-            let mut value = || match &given {
-                Some(value) => Ok(value.clone()),
-                None => words.next().cloned().ok_or_else(|| {
-                    UsageError(format!("fio: --{name} needs a value: --{name}=VALUE"))
-                }),
-            };
-            if !line.own(name, &mut value)? {
-                let value = match job::formats::fio::stands_alone(name) {
-                    true => given,
-                    false => Some(value()?),
-                };
-                line.of_job(name, value)?;
+            match name {
+                "cmdhelp" => line.about = Some(About::Options(given)),
+                "enghelp" => line.about = Some(About::Engines(given)),
+                _ => line.take(name, given, &mut words)?,
             }
         }
         Ok(line)
+    }
+
+    /// Takes an option; its value may be the next word.
+    fn take<'a>(
+        &mut self,
+        name: &str,
+        given: Option<String>,
+        words: &mut impl Iterator<Item = &'a String>,
+    ) -> Result<(), UsageError> {
+        let mut value = || match &given {
+            Some(value) => Ok(value.clone()),
+            None => words
+                .next()
+                .cloned()
+                .ok_or_else(|| UsageError(format!("fio: --{name} needs a value: --{name}=VALUE"))),
+        };
+        if self.own(name, &mut value)? {
+            return Ok(());
+        }
+        // What is no option at all takes no word, and is refused by name.
+        let known = name == "name" || job::formats::fio::is_option(name);
+        let value = match !known || job::formats::fio::stands_alone(name) {
+            true => given,
+            false => Some(value()?),
+        };
+        self.of_job(name, value)
     }
 
     /// Takes an option of fio itself; false if it is one of a job.
@@ -212,6 +244,17 @@ impl Line {
     }
 }
 
+/// The whole name of an option: as with fio the beginning of one does that is of no other.
+fn whole(name: &str) -> &str {
+    let own = DONE.into_iter().chain(IGNORED).chain(REFUSED.map(|(refused, _)| refused));
+    let of_jobs = job::formats::fio::options().flat_map(|(names, _)| names.split('|'));
+    let begun: Vec<&str> = own.chain(of_jobs).filter(|all| all.starts_with(name)).collect();
+    match begun[..] {
+        [all] if name.len() > 1 => all,
+        _ => name,
+    }
+}
+
 fn forms(text: &str) -> Result<Vec<Form>, UsageError> {
     let form = |word: &str| match word {
         "normal" => Ok(Form::Normal),
@@ -264,10 +307,25 @@ mod test {
         assert_eq!(parse("--eta=never --max-jobs=9 x").unwrap().ignored, ["--max-jobs"]);
         let of = |line| parse(line).unwrap().about;
         assert_eq!(of("--cmdhelp"), Some(About::Options(None)));
+        assert_eq!(of("--enghelp=null"), Some(About::Engines(Some("null".to_owned()))));
+        assert_eq!(
+            parse("--name=a --bogus --rw=read").unwrap().jobs,
+            "[a]\nname=a\nbogus\nrw=read\n"
+        );
         assert_eq!(of("--cmdhelp=rw"), Some(About::Options(Some("rw".to_owned()))));
         let only = parse("--parse-only --showcmd --readonly -v").unwrap();
         assert!(only.parse_only && only.show && only.read_only);
         assert_eq!(only.about, Some(About::Version));
+    }
+
+    #[test]
+    fn the_beginning_of_a_name_does() {
+        let line = parse("--numjob=2 --loop 3 --output-f=json --name=a --group_rep").unwrap();
+        assert_eq!(line.jobs, "[global]\nnumjobs=2\nloops=3\n[a]\nname=a\ngroup_reporting\n");
+        assert_eq!(line.forms, [Form::Json]);
+        // Whole names that others begin with, and what is of several.
+        let line = parse("--name=a --rate=1m --bs=4k --iodep=3").unwrap();
+        assert_eq!(line.jobs, "[a]\nname=a\nrate=1m\nbs=4k\niodep=3\n");
     }
 
     #[test]

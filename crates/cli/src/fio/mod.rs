@@ -41,6 +41,7 @@ drumfire fio [options] [job options] <job files>
   --parse-only            read the jobs, run nothing
   --showcmd               print the jobs as command lines
   --cmdhelp[=OPTION]      what becomes of the options of jobs: taken, ignored, differs, refused
+  --enghelp[=ENGINE]      the engines that there are
   --destroy=PATH          overwrite a device that holds data; files are overwritten as by fio
   --version, --help
 What of a job would be done otherwise than by fio is said on stderr; what is not done is refused.
@@ -48,6 +49,9 @@ What of a job would be done otherwise than by fio is said on stderr; what is not
 
 /// Longest job from stdin, in bytes.
 const STDIN_MAX: u64 = 1 << 24;
+
+/// fio's exit code where a signal has ended it.
+const INTERRUPTED: u8 = 128;
 
 /// Does what fio would do.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
@@ -59,6 +63,10 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         }
         Some(About::Help) => {
             output::print(HELP)?;
+            return Ok(Exit::Good);
+        }
+        Some(About::Engines(name)) => {
+            output::print(&engines(name.as_deref())?)?;
             return Ok(Exit::Good);
         }
         Some(About::Options(name)) => {
@@ -85,6 +93,19 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         return Ok(Exit::Good);
     }
     run(&job, cores, &line, color)
+}
+
+/// The engines, or one.
+fn engines(name: Option<&str>) -> Result<String> {
+    let all = job::formats::fio::engines();
+    match name {
+        None => {
+            let lines: String = all.map(|engine| format!("\t{engine}\n")).concat();
+            Ok(format!("Available IO engines:\n{lines}"))
+        }
+        Some(name) if all.into_iter().any(|engine| engine == name) => Ok(format!("{name}\n")),
+        Some(name) => Err(UsageError(format!("fio: the engine {name} is not supported")).into()),
+    }
 }
 
 /// What becomes of an option, or of all: its names and a word.
@@ -191,7 +212,8 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     // fio's exit code is the number of its jobs that failed.
     let failed = u8::try_from(report::fio::failed(&results)).unwrap_or(u8::MAX);
     let exit = match exit {
-        Exit::Good | Exit::Interrupted => exit,
+        Exit::Good => exit,
+        Exit::Interrupted => Exit::Jobs(INTERRUPTED),
         _ => Exit::Jobs(failed.max(1)),
     };
     // fio's documents have no place for it.

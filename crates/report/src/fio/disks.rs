@@ -8,8 +8,8 @@ use stats::RunResult;
 use super::document::Disk;
 use crate::group;
 
-/// Each device once, by its name. Its share of busy time is that of all steps' windows. Steps all of
-/// whose jobs say `disk_util=0` show none.
+/// Each device once, by its name. Its share of busy time is that of all steps' windows. A step of
+/// jobs that all say `disk_util=0` shows none.
 pub(super) fn disks(steps: &[RunResult]) -> Vec<Disk> {
     let whole_s: f64 = steps.iter().map(|step| step.totals.seconds).sum();
     let mut disks: BTreeMap<&str, Disk> = BTreeMap::new();

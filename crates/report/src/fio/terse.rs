@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use stats::RunResult;
 
 use super::document::{Direction, Disk, Job, Object, Spread};
+use super::figures::Figures;
 use super::{Said, VERSION, disks, each_job};
 
 /// Percentiles of a line, whether there are as many or not.
@@ -13,18 +14,24 @@ const PERCENTILES: usize = 20;
 /// Writes a line for each job of a run, a result for each of its steps. `version` is 3, 4 or 5.
 pub fn write_terse(steps: &[RunResult], version: u32, out: &mut impl Write) -> io::Result<()> {
     let disks = disks::disks(steps);
-    let lines = each_job(steps, Said::default(), |job, _| line(&job, &disks, version).join(";"));
+    let lines = each_job(steps, Said::default(), |job, group| {
+        let figures = Figures::of(group.figures);
+        let shows = figures.of_completion || figures.of_whole;
+        let named = figures.percentiles.iter().map(|percent| format!("{percent:.6}"));
+        let wanted: Vec<String> = named.filter(|_| shows).collect();
+        line(&job, &wanted, &disks, version).join(";")
+    });
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-fn line(job: &Job, disks: &[Disk], version: u32) -> Vec<String> {
+fn line(job: &Job, wanted: &[String], disks: &[Disk], version: u32) -> Vec<String> {
     let (name, id, error) = (&job.jobname, job.groupid, job.error);
     let mut fields = vec![format!("{version};{VERSION};{name};{id};{error}")];
     let all = &job.directions;
     // Version 3 knows no trims; without directions apart there is one, of all of them together.
     let trim = all.trim.as_ref().filter(|_| version > 3);
     let ways = [all.read.as_ref(), all.write.as_ref(), trim, all.mixed.as_ref()];
-    ways.into_iter().flatten().for_each(|way| direction(way, version, &mut fields));
+    ways.into_iter().flatten().for_each(|way| direction(way, wanted, version, &mut fields));
     let Job { usr_cpu, sys_cpu, ctx, majf, minf, .. } = job;
     fields.push(format!("{usr_cpu:.6}%;{sys_cpu:.6}%;{ctx};{majf};{minf}"));
     let shares = |of: &Object<&'static str, f64>, places: usize| -> Vec<String> {
@@ -46,7 +53,8 @@ fn line(job: &Job, disks: &[Disk], version: u32) -> Vec<String> {
     fields
 }
 
-fn direction(of: &Direction, version: u32, fields: &mut Vec<String>) {
+/// `wanted` are the percentiles of the job, none if it shows none.
+fn direction(of: &Direction, wanted: &[String], version: u32, fields: &mut Vec<String>) {
     let Direction { io_kbytes, bw, runtime, .. } = of;
     fields.push(format!("{io_kbytes};{bw};{};{runtime}", of.iops as u64));
     spread(&of.slat_ns, fields);
@@ -54,7 +62,10 @@ fn direction(of: &Direction, version: u32, fields: &mut Vec<String>) {
     let listed = of.lat_ns.percentile.as_ref().or(of.clat_ns.percentile.as_ref());
     let listed = listed.map_or(&[][..], |list| &list.0);
     fields.extend(listed.iter().map(|(percent, ns)| format!("{percent}%={}", ns / 1000)));
-    fields.extend((listed.len()..PERCENTILES).map(|_| "0%=0".to_owned()));
+    // As with fio, a direction without I/Os names those that it would have.
+    let wanted = if listed.is_empty() { wanted } else { &[] };
+    fields.extend(wanted.iter().map(|percent| format!("{percent}%=0")));
+    fields.extend((listed.len() + wanted.len()..PERCENTILES).map(|_| "0%=0".to_owned()));
     spread(&of.lat_ns, fields);
     let Direction { bw_min, bw_max, bw_agg, bw_mean, bw_dev, bw_samples, .. } = of;
     fields.push(format!("{bw_min};{bw_max};{bw_agg:.6}%;{bw_mean:.6};{bw_dev:.6}"));
@@ -93,6 +104,15 @@ mod test {
         assert_eq!(line[17..37].iter().filter(|field| field.contains("%=")).count(), PERCENTILES);
         assert_eq!(line[23], "50.000000%=99");
         assert_eq!(line[46 + 2], "500");
+    }
+
+    #[test]
+    fn a_direction_without_ios_names_its_percentiles() {
+        let line = fields(4);
+        let trims = &line[46 + 41..];
+        let names: Vec<&String> = trims.iter().filter(|field| field.contains("%=")).collect();
+        assert_eq!((names[0].as_str(), names[6].as_str()), ("1.000000%=0", "50.000000%=0"));
+        assert_eq!((names[17].as_str(), names.len()), ("0%=0", PERCENTILES));
     }
 
     #[test]

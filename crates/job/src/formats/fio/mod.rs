@@ -40,7 +40,8 @@ mod write;
 mod zones;
 
 pub use convert::Options;
-pub use option::{options, stands_alone};
+pub use option::{is_option, options, stands_alone};
+pub use parse::engine::engines;
 pub use told::told;
 pub use write::write;
 

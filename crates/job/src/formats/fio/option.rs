@@ -335,6 +335,11 @@ pub(super) fn plain(key: &str) -> &str {
     TABLE.get(key).map_or(key, |(name, _)| name)
 }
 
+/// Whether an option has this name.
+pub fn is_option(name: &str) -> bool {
+    TABLE.contains_key(name)
+}
+
 /// Whether fio takes the bare name of an option for 1.
 pub fn stands_alone(name: &str) -> bool {
     TABLE.get(name).is_some_and(|(_, row)| row.alone)

@@ -1,7 +1,7 @@
 //! Values of settings that are words: `randrw:8`, `zipf:1.2`, `512/10:4k/60:8k`, `io_uring`.
 
 mod distribution;
-mod engine;
+pub mod engine;
 
 use super::option::Wrong;
 use super::settings::{Hint, Method, Mix, Service, Sizes};

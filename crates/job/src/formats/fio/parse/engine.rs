@@ -3,6 +3,28 @@
 use super::super::option::Wrong;
 use super::super::settings::Engine;
 
+/// The names of the engines that there are, each once.
+pub fn engines() -> [&'static str; 16] {
+    [
+        "sync",
+        "psync",
+        "vsync",
+        "pvsync",
+        "pvsync2",
+        "mmap",
+        "splice",
+        "io_uring",
+        "io_uring_cmd",
+        "posixaio",
+        "libaio",
+        "null",
+        "libiscsi",
+        "nbd",
+        "spdk",
+        "spdk_bdev",
+    ]
+}
+
 /// Reads `ioengine=`.
 pub fn engine(text: &str) -> Result<Engine, Wrong> {
     match text {
@@ -78,6 +100,11 @@ fn other_engine(name: &str) -> &'static str {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn those_that_are_listed_are_known() {
+        assert!(engines().into_iter().all(|name| engine(name).is_ok()));
+    }
 
     #[test]
     fn plugins_are_known_by_their_files() {
