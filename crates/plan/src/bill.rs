@@ -121,8 +121,8 @@ impl Bill {
         of.fold(0, |sum, group| sum.saturating_add(group.devices()))
     }
 
-    /// Hosts that are up, or fewer where not even one I/O is in flight on each: what the rate of one
-    /// host is multiplied by.
+    /// Hosts that are up, or fewer where not even one I/O is in flight on each: how many times the
+    /// rate of one host.
     pub fn times(&self) -> f64 {
         let hosts = f64::from(self.setup.up());
         match self.setup.in_flight {

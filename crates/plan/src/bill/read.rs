@@ -173,11 +173,8 @@ impl Bill {
                 .map_err(|reason| refuse(at(name), reason)),
         };
         let server = part(&raw.server, Class::Server)?;
-        let software = match raw.software.as_ref().map(|name| name.get_ref().as_str()) {
-            Some("none") => None,
-            None if raw.copies() => Some(ANY_CLUSTER.to_owned()),
-            _ => part(&raw.software, Class::Software)?,
-        };
+        let assumed = raw.cluster_software();
+        let software = assumed.map_or_else(|| part(&raw.software, Class::Software), Ok)?;
         let size = block::parse_size(raw.size.get_ref());
         let size = size.map_err(|error| refuse(at(&raw.size), error.to_string()))?;
         let mut groups = Vec::new();
@@ -227,6 +224,16 @@ impl Bill {
 }
 
 impl RawBill {
+    /// The software where no part is named for it: none if that is said, and that of some cluster
+    /// where hosts keep copies; `None` where a part is named.
+    fn cluster_software(&self) -> Option<Option<String>> {
+        match self.software.as_ref().map(|name| name.get_ref().as_str()) {
+            Some("none") => Some(None),
+            None if self.copies() => Some(Some(ANY_CLUSTER.to_owned())),
+            _ => None,
+        }
+    }
+
     /// Whether hosts keep copies for each other and nothing says by which software.
     fn copies(&self) -> bool {
         let several = self.hosts.is_some_and(|hosts| hosts > 1);

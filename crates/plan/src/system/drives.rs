@@ -2,6 +2,7 @@
 
 use model::{Class, Service, Station, StationId, Step, Visit};
 
+use super::flush::Flush;
 use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::{Group, LANES, View};
@@ -24,7 +25,7 @@ impl Builder<'_> {
         [fabric, cpu, far, added]: [Option<Stop>; 4],
     ) -> Result<(), PlanError> {
         let drive = self.part(group.drive.as_deref().unwrap_or_default());
-        let medium = self.medium(group, drive)?;
+        let (flush, medium) = self.flushed(group, drive)?;
         let adapter = group.adapter.as_deref().map(|id| self.part(id));
         let depth = match self.figure(drive, "queue_depth") {
             Some(depth) => self.bill.work.outstanding.min(depth as u32),
@@ -32,12 +33,6 @@ impl Builder<'_> {
         };
         let way = self.way_in(index, group)?.or(self.front);
         let daemon_s = self.daemon_seconds();
-        let flush = self.flush(group, drive)?;
-        let (flush, alone_s) = match flush {
-            Some(flush) if flush.queues => (Some(flush), 0.0),
-            other => (None, other.map_or(0.0, |flush| self.at(Level::Drive, flush.seconds))),
-        };
-        let medium = Medium { delay_s: (medium.delay_s + alone_s).max(0.0), ..medium };
         // Nobody waits in a delay, so that one is enough for all drives of the group.
         let delay = (medium.delay_s > 0.0)
             .then(|| self.network.add_station(Station::delay(format!("media of group {index}"))));
@@ -70,16 +65,11 @@ impl Builder<'_> {
                 let stop = delay.map(|at| Stop { at, seconds: medium.delay_s });
                 class = through(class, stop);
                 let flushed = flush.map(|flush| flush.stop(self, &name));
-                class = through(class, flushed);
                 let daemon = self.daemon(&name, daemon_s);
                 daemons.extend(daemon.map(|stop| stop.at));
-                class = through(class, daemon);
-                for stop in [passes, slot, fabric, cpu, way, far, added] {
-                    class = through(class, stop);
-                }
-                for stop in self.asking.clone() {
-                    class = through(class, Some(stop));
-                }
+                let stops = [flushed, daemon, passes, slot, fabric, cpu, way, far, added];
+                let asking = self.asking.iter().copied().map(Some);
+                class = stops.into_iter().chain(asking).fold(class, through);
                 self.add(class);
             }
         }
@@ -97,6 +87,23 @@ impl Builder<'_> {
         };
         self.slots_told(adapter.unwrap_or(drive), slots);
         Ok(())
+    }
+
+    /// The medium, and the flushes that queue in the drive; those that do not are a part of its
+    /// delay.
+    fn flushed(
+        &mut self,
+        group: &Group,
+        drive: &Part,
+    ) -> Result<(Option<Flush>, Medium), PlanError> {
+        let medium = self.medium(group, drive)?;
+        Ok(match self.flush(group, drive)? {
+            Some(flush) if !flush.queues => {
+                let alone_s = self.at(Level::Drive, flush.seconds);
+                (None, Medium { delay_s: (medium.delay_s + alone_s).max(0.0), ..medium })
+            }
+            other => (other, medium),
+        })
     }
 
     /// Slots as a resource: arithmetic of the standard.
