@@ -33,7 +33,7 @@ fn each_row_is_asked_from_the_others() {
     let missed: Vec<_> = asked.classes.iter().filter(|class| !class.met).collect();
     let flushes =
         |total: &&Total| total.class == Some(Class::Flushed) && total.median <= FLUSHES_OFF;
-    assert!(missed.iter().all(|total| flushes(total)), "{missed:?}");
+    assert!(missed.iter().all(flushes), "{missed:?}");
     assert!(missed.iter().all(|total| (0.65..=0.95).contains(&total.covered)), "{missed:?}");
     // What is recalled never counts.
     assert_eq!(asked.rows.len() + asked.recalled, Evidence::shipped().rows.len());
