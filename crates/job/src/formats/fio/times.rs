@@ -81,13 +81,14 @@ impl Steps {
             converter.note(job, "startdelay", Treatment::Differs, why);
         }
         let (after, from) = open.after(converter, job, first && !left_out);
-        open.apart |= !after.is_empty() || open.ramps.iter().any(|ramp| *ramp != ramp_seconds);
+        // Who is like the first is like all, as long as nobody is apart.
+        open.apart |= !after.is_empty() || open.ramps.first().is_some_and(|it| *it != ramp_seconds);
         for mut group in groups {
             let delay_seconds = delay_seconds(job, converter.drawn());
             let begin = from + delay_seconds;
             let end = begin + seconds.unwrap_or(NO_LIMIT_SECONDS);
-            open.apart |= begin > 0.0 && open.spans.iter().any(|span| *span != (begin, end));
-            open.apart |= open.spans.iter().any(|(other, _)| *other != begin);
+            let first = open.spans.first().copied().unwrap_or((begin, end));
+            open.apart |= first.0 != begin || begin > 0.0 && first.1 != end;
             group.when = When { after: after.clone(), delay_seconds, seconds, ramp_seconds: 0.0 };
             open.step.groups.push(group);
             open.spans.push((begin, end));
