@@ -20,6 +20,21 @@ fn rates(finished: &Finished) -> Vec<f64> {
     workers.iter().map(|worker| worker["iops"].as_f64().expect("a rate")).collect()
 }
 
+/// Asserts that all rates of a run are nearly equal. Who is favoured by the server is so each time;
+/// whom a busy host kept waiting is another one in the next run, of which there are three.
+fn assert_equal(what: &str, run: impl Fn() -> Vec<f64>) {
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        let rates = run();
+        let [least, most] = [f64::min, f64::max].map(|of| rates.iter().copied().reduce(of));
+        if least.unwrap_or(0.0) >= 0.8 * most.unwrap_or(0.0) {
+            return;
+        }
+        runs.push(rates);
+    }
+    panic!("{what}: {runs:?}");
+}
+
 #[test]
 fn slow_volumes_of_one_core_have_equal_shares() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -41,10 +56,8 @@ fn slow_volumes_of_one_core_have_equal_shares() {
                 "run {} --size 4k --outstanding {depth} --seconds 2 --ramp 0 --json",
                 uris.join(" ")
             );
-            let rates = rates(&drumfire.run(folder.path(), &args, LIMIT).ok());
-            let [least, most] = [f64::min, f64::max].map(|of| rates.iter().copied().reduce(of));
-            let (least, most) = (least.unwrap_or(0.0), most.unwrap_or(0.0));
-            assert!(least >= 0.8 * most, "{count} volumes, depth {depth}: {rates:?}");
+            let run = || rates(&drumfire.run(folder.path(), &args, LIMIT).ok());
+            assert_equal(&format!("{count} volumes, depth {depth}"), run);
         }
     }
 }
