@@ -109,7 +109,8 @@ fn what_is_not_done_is_said_and_nothing_is_run() {
         ("--name=a --filename=t --size=1m --ioengine=rbd", "rbd"),
         ("--name=a --rw=read", "no size"),
         ("--terse-version=2 --name=a", "3, 4 or 5"),
-        ("none.conf", "none.conf"),
+        ("--name=a --filename=t --bogus --size=1m", "`bogus`: not an option of fio"),
+        ("--enghelp=rbd", "the engine rbd is not supported"),
         ("", "no jobs"),
     ] {
         let folder = folder();
@@ -120,6 +121,33 @@ fn what_is_not_done_is_said_and_nothing_is_run() {
         assert_eq!(finished.stdout, "", "{line}");
         assert!(std::fs::read(folder.path().join("t")).unwrap() == before, "{line}");
     }
+}
+
+#[test]
+fn names_may_be_short_and_a_rate_counts_no_flushes() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let line = "fio --name=a --filename=u --rw=write --bs=4k --size=1m --numjob=2 --fdatasync=1 \
+                --rate_iops=100 --time_based --runtime=1 --gtod_reduce=1 --disk_util=0 \
+                --output-format=json";
+    let text = drumfire.run(folder().path(), line, LIMIT).ok().stdout;
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document.get("disk_util"), None, "{text}");
+    let jobs = document["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 2, "{text}");
+    for job in jobs {
+        let written = job["write"]["total_ios"].as_u64().unwrap();
+        // A disk may be slow to flush; half of them would be the flushes.
+        assert!((60..=101).contains(&written), "{text}");
+        assert_eq!(job["write"]["clat_ns"].get("percentile"), None, "{text}");
+    }
+}
+
+#[test]
+fn a_job_file_that_is_not_there_is_named() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let finished = drumfire.run(folder().path(), "fio none.conf", LIMIT);
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("unable to open 'none.conf' job file"), "{finished:?}");
 }
 
 #[test]

@@ -113,9 +113,9 @@ fn size_split(text: &str, kb: KbBase) -> Result<Vec<(u64, f64)>, String> {
     let each = rest / open.max(1) as f64;
     let shares = split.into_iter().map(|(size, share)| (size, share.map_or(each, f64::from)));
     let mut shares: Vec<(u64, f64)> = shares.collect();
-    // As with fio what the shares leave is that of the longest size which has one.
-    let longest = shares.iter_mut().filter(|(_, share)| *share > 0.0).max_by_key(|(size, _)| *size);
-    if let (0, Some((_, share))) = (open, longest) {
+    // As with fio what the shares leave is that of the size with the largest one.
+    let largest = shares.iter_mut().max_by(|(_, one), (_, other)| one.total_cmp(other));
+    if let (0, Some((_, share))) = (open, largest) {
         *share += rest;
     }
     Ok(shares)
@@ -314,7 +314,7 @@ mod test {
         assert_eq!(apart[0], Sizes::Split(vec![(4096, 100.0)]));
         assert_eq!(apart[1], Sizes::Split(vec![(8192, 50.0), (16384, 50.0)]));
         let short = split("16k/20:4k/50:64k/0").unwrap();
-        assert_eq!(short[1], Sizes::Split(vec![(16384, 50.0), (4096, 50.0), (65536, 0.0)]));
+        assert_eq!(short[1], Sizes::Split(vec![(16384, 20.0), (4096, 80.0), (65536, 0.0)]));
         for wrong in ["4k/60:8k/50", "4k/0", "4k/x", "0/100", "/50:4k"] {
             assert!(split(wrong).is_err(), "{wrong}");
         }
