@@ -139,6 +139,12 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("core_time", Dimension::TIME, LATENCY, "of a core for each I/O"),
     measured("core_time_4k", Dimension::TIME, LATENCY, "of a core for each I/O of 4 KiB"),
     measured(
+        "core_bandwidth",
+        Dimension::BYTE_RATE,
+        BANDWIDTH,
+        "that a core copies and sums beside its time for each I/O of 4 KiB",
+    ),
+    measured(
         "daemon_read_iops",
         Dimension::RATE,
         IOPS,

@@ -360,7 +360,10 @@ impl Worker {
         self.interval.unsettled_ns -= ages_ns;
         self.interval.start = now;
         if unmeasured {
-            // Nor before its start, and its own ramp does not count.
+            // Nor before its start, and its own ramp does not count unless it ends within.
+            if let Some(turn) = &mut self.turn {
+                turn.keep_ramp(&full);
+            }
             full.clear();
         }
         full

@@ -44,6 +44,12 @@ pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     })
 }
 
+/// All I/O ended within the ramp, which is measured therefore.
+pub(super) fn within_ramp(spec: &RunSpec) -> String {
+    let ramp = spec.ramp_seconds;
+    format!("all I/O ended within the ramp of {ramp} s: measured from the first I/O on, cold")
+}
+
 /// I/Os that never completed count in no rate, and in latencies only as a lower bound.
 pub(crate) fn unanswered_ios(run: &Prepared, ios: u64) -> Option<String> {
     let seconds = patience(run).as_secs_f64();

@@ -64,6 +64,8 @@ pub(super) struct Run<'a> {
     filling: bool,
     /// Every worker has finished.
     pub(super) finished: bool,
+    /// Every worker had finished when the ramp was over.
+    pub(super) within_ramp: bool,
     /// Workers whose last interval was late.
     pub(super) late: usize,
     /// The threads' counters at the end of the window, before they ended.
@@ -107,6 +109,7 @@ impl<'a> Run<'a> {
             searching: false,
             filling: false,
             finished: false,
+            within_ramp: false,
             late: 0,
             drained: false,
             closing: None,
@@ -147,13 +150,16 @@ impl<'a> Run<'a> {
             let opening = if ramp > Nanos(0) { begin + ramp } else { commanded };
             desk.open(commanded, opening, begin + ramp + nanos(spec.seconds + overtime(spec)));
         }
+        let mut opening = self.opening(witness);
         if spec.ramp_seconds > 0.0 {
             begin = self.phase(None, spec.ramp_seconds, begin, crew, live).1;
         }
-        self.collected.restart();
-        let started = jiff::Timestamp::now().to_string();
-        let before = (self.meter.read(self.clock.now()), witness.now());
-        let mut opening = Opening { started, witness, before };
+        // As with fio, what is done within the ramp is the result: there is nothing after it.
+        self.within_ramp = spec.ramp_seconds > 0.0 && self.finished && self.stop.asked() == 0;
+        if !self.within_ramp {
+            self.collected.restart();
+            opening = self.opening(opening.witness);
+        }
         self.searching = spec.search_window().is_some();
         let mut end = self.phase(Some(&opening), spec.seconds, begin, crew, live);
         if let Some(window) = spec.search_window().filter(|_| self.searching && crew.has_found()) {
@@ -170,6 +176,13 @@ impl<'a> Run<'a> {
         let reading = self.closing.take().unwrap_or_else(|| self.meter.read(self.clock.now()));
         let after = (reading, opening.witness.now());
         Measured { opening, after, end }
+    }
+
+    /// What stands at the beginning of the measured window.
+    fn opening(&mut self, witness: Witness) -> Opening {
+        let started = jiff::Timestamp::now().to_string();
+        let before = (self.meter.read(self.clock.now()), witness.now());
+        Opening { started, witness, before }
     }
 
     /// Everything that can complete has: shows failures, and sums up.

@@ -10,6 +10,7 @@ use stats::{
 use super::crew::seats;
 use super::notes::{
     displaced, earlier, emulated, incidents, not_waited_for, origin, steadiness, unanswered_ios,
+    within_ramp,
 };
 use super::progress::{Opening, Run};
 use crate::judge::{self, Facts};
@@ -48,7 +49,10 @@ impl Run<'_> {
             origin: origin(self.prepared),
             class: Class::of(&checks),
             checks,
-            job: spec.job.clone(),
+            job: match self.within_ramp {
+                true => stats::Job { ramp_seconds: 0.0, ..spec.job.clone() },
+                false => spec.job.clone(),
+            },
             spec: spec.document.clone(),
             host: host(),
             placement: placement(self.prepared, &taken),
@@ -103,6 +107,7 @@ impl Run<'_> {
             .chain(incidents(self.prepared))
             .chain(displaced(&self.collected))
             .chain(earlier(self.spec))
+            .chain(self.within_ramp.then(|| within_ramp(self.spec)))
             .chain(steady)
             .chain(outcome::searches(self.spec, workers))
             .collect()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use block::{Connection, Nanos, Op};
+use stats::Interval;
 
 use super::control::{Flows, Shared};
 use super::{Worker, sooner};
@@ -42,6 +43,8 @@ pub(crate) struct Turn {
     ramp: Nanos,
     /// End of its ramp; `None` if over, or the run's.
     opens: Option<Nanos>,
+    /// Results of its ramp: they count if it ends within.
+    ramped: Option<Box<Interval>>,
     state: WorkerState,
 }
 
@@ -136,6 +139,7 @@ fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
             flush: worker.workload.end_flush,
             ramp: nanos(when.ramp_seconds),
             opens: None,
+            ramped: None,
             state: WorkerState::Waits(Nanos(0)),
         }
     };
@@ -192,6 +196,9 @@ impl Worker {
     /// Its own ramp is over: results so far are in no figure.
     #[cold]
     fn forget_ramp(&mut self, now: Nanos) {
+        if let Some(turn) = &mut self.turn {
+            turn.ramped = None;
+        }
         self.count_connection(now);
         self.interval.clear();
         (self.interval.start, self.counted) = (now, now);
@@ -206,6 +213,10 @@ impl Worker {
         if turn.take_flush() {
             let (op, fua, offset, len, pause) = (Op::Flush, false, 0, 0, Nanos(0));
             return self.launch(Next { op, fua, offset, len, pause, reply: 0 }, now, now);
+        }
+        if turn.opens.take().is_some() {
+            // As with fio, the results of a worker that ends within its ramp are those of the ramp.
+            turn.ramped.take().into_iter().for_each(|ramped| self.interval.merge(&ramped));
         }
         turn.end();
         self.end(now);
@@ -278,6 +289,13 @@ impl Turn {
     /// Whether its I/O is not measured: before its start, and in its own ramp.
     pub(crate) fn is_unmeasured(&self) -> bool {
         self.is_waiting() || self.opens.is_some()
+    }
+
+    /// Keeps results of its ramp.
+    pub(crate) fn keep_ramp(&mut self, interval: &Interval) {
+        if self.opens.is_some() {
+            self.ramped.get_or_insert_with(|| Box::new(Interval::new())).merge(interval);
+        }
     }
 
     /// Whether it has ended.

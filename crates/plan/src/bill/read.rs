@@ -130,8 +130,6 @@ struct RawGroup {
     short_addresses: bool,
 }
 
-/// Bytes of a stripe that are on one drive, as far as that is not known.
-const CHUNK_BYTES: f64 = 131_072.0;
 /// The software of a cluster that a bill does not name.
 pub(crate) const ANY_CLUSTER: &str = "any-cluster";
 /// Most kinds of work beside that of the bill.
@@ -255,9 +253,8 @@ impl Bill {
                 let devices =
                     self.groups.iter().fold(0u32, |sum, g| sum.saturating_add(g.devices()));
                 let devices = devices.saturating_mul(self.setup.up()).max(1);
-                // In sequence I/Os take drives in turn, and a long one is spread over many.
-                let parts = (self.work.size_bytes / CHUNK_BYTES).max(1.0) * f64::from(all);
-                let turns = self.setup.sequential && parts >= f64::from(devices);
+                // In sequence I/Os take drives in turn.
+                let turns = self.setup.sequential && all >= devices;
                 (all.div_ceil(devices), (!turns).then_some(all))
             }
             (None, Some(all)) => return Err(format!("in_flight {all}: 1 to {IN_FLIGHT_MAX}")),

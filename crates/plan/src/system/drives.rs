@@ -13,6 +13,8 @@ use catalogue::Part;
 const CHANNELS_MAX: u32 = 2048;
 /// With so many in flight for each bank of a drive all of them are busy.
 const FULL: f64 = 4.0;
+/// Bytes of a stripe that are on one drive, as far as that is not known.
+const CHUNK_BYTES: f64 = 131_072.0;
 /// A queue that takes longer than this at the rating hides what a lone I/O takes, in seconds.
 const DEEP_S: f64 = 300e-6;
 
@@ -27,16 +29,15 @@ impl Builder<'_> {
         let drive = self.part(group.drive.as_deref().unwrap_or_default());
         let (flush, medium) = self.flushed(group, drive)?;
         let adapter = group.adapter.as_deref().map(|id| self.part(id));
-        let depth = match self.figure(drive, "queue_depth") {
-            Some(depth) => self.bill.work.outstanding.min(depth as u32),
-            None => self.bill.work.outstanding,
-        };
+        let depth = self.figure(drive, "queue_depth").map_or(u32::MAX, |depth| depth as u32);
+        let depth = self.bill.work.outstanding.min(depth);
         let way = self.way_in(index, group)?.or(self.front);
         let daemon_s = self.daemon_seconds();
         // Nobody waits in a delay, so that one is enough for all drives of the group.
         let delay = (medium.delay_s > 0.0)
             .then(|| self.network.add_station(Station::delay(format!("media of group {index}"))));
         let hidden = self.hidden(group, drive, &medium);
+        let at_once = self.at_once(group);
         let mut daemons = Vec::new();
         let (mut media, mut cards, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for card in 0..group.count {
@@ -60,14 +61,14 @@ impl Builder<'_> {
                 let name = format!("drive {index}.{card}.{number}");
                 let mut class = Class::closed(name.clone(), depth);
                 if !matches!(hidden, Some(Hidden::Medium)) {
-                    class = medium.visit(self, class, &name, &mut media);
+                    let placed = (card * group.drives + number, at_once);
+                    class = medium.visit(self, class, &name, (&mut media, placed));
                 }
-                let stop = delay.map(|at| Stop { at, seconds: medium.delay_s });
-                class = through(class, stop);
+                let alone = delay.map(|at| Stop { at, seconds: medium.delay_s });
                 let flushed = flush.map(|flush| flush.stop(self, &name));
                 let daemon = self.daemon(&name, daemon_s);
                 daemons.extend(daemon.map(|stop| stop.at));
-                let stops = [flushed, daemon, passes, slot, fabric, cpu, way, far, added];
+                let stops = [alone, flushed, daemon, passes, slot, fabric, cpu, way, far, added];
                 let asking = self.asking.iter().copied().map(Some);
                 class = stops.into_iter().chain(asking).fold(class, through);
                 self.add(class);
@@ -104,6 +105,23 @@ impl Builder<'_> {
             }
             other => (other, medium),
         })
+    }
+
+    /// How many drives an I/O keeps busy at once, where what is in flight is told for all drives:
+    /// those of its mirror or its parities, and those that a long one is spread over.
+    fn at_once(&self, group: &Group) -> f64 {
+        if self.bill.setup.in_flight.is_none() || group.view != View::Rated {
+            return 1.0;
+        }
+        let (reads, writes) = self.shares();
+        let (before, after) = self.written(group);
+        let phases = if before > 0.0 { 2.0 } else { 1.0 };
+        let copies = (reads + writes * (before + after)) / (reads + writes * phases);
+        let spread = match self.bill.setup.sequential {
+            true => (self.bill.work.size_bytes / CHUNK_BYTES).max(1.0),
+            false => 1.0,
+        };
+        (copies * spread).clamp(1.0, f64::from(group.devices()))
     }
 
     /// Slots as a resource: arithmetic of the standard.
@@ -365,14 +383,19 @@ struct Medium {
 }
 
 impl Medium {
-    /// Adds the stations of one drive and sends its class through them.
+    /// Adds the stations of one drive and sends its class through them. Where an I/O keeps so many
+    /// drives busy `at_once`, as many are one station that is as much faster.
     fn visit(
         &self,
         builder: &mut Builder,
         mut class: Class,
         name: &str,
-        stations: &mut Vec<StationId>,
+        (stations, (placed, at_once)): (&mut Vec<StationId>, (u32, f64)),
     ) -> Class {
+        let service = Service::exponential(self.seconds / at_once);
+        if f64::from(placed) < stations.len() as f64 * at_once && self.channels == 1 {
+            return class.visit(stations[stations.len() - 1], service);
+        }
         let mut at = Vec::new();
         for channel in 0..self.channels {
             let name =
@@ -380,7 +403,6 @@ impl Medium {
             at.push(builder.network.add_station(Station::servers(name, 1)));
         }
         stations.extend(&at);
-        let service = Service::exponential(self.seconds);
         class = class.step(Step::Visit(Visit { at, service, draws: 0.0 }));
         class
     }

@@ -167,10 +167,15 @@ impl Builder<'_> {
         Ok(Stop { at, seconds: self.at(Level::Processor, seconds) })
     }
 
-    /// Core time of an I/O: the same up to 1 KiB, and on a line through the figure of 4 KiB.
+    /// Core time of an I/O: the same up to 1 KiB, and on a line through the figure of 4 KiB; or
+    /// that of 4 KiB and the rest of its bytes, where the software copies them.
     fn core_time(&mut self, software: &Part) -> Result<f64, PlanError> {
         let small = self.need(software, "core_time")?;
-        let Some(large) = self.figure(software, "core_time_4k") else { return Ok(small) };
+        let Some(large) = self.figure(software, "core_time_4k") else {
+            let more = (self.bill.work.size_bytes - 4096.0).max(0.0);
+            let copied = (more > 0.0).then(|| self.figure(software, "core_bandwidth")).flatten();
+            return Ok(small + copied.map_or(0.0, |bandwidth| more / bandwidth));
+        };
         let slope = (large - small) / (4096.0 - 1024.0);
         Ok(small + slope * (self.bill.work.size_bytes - 1024.0).max(0.0))
     }

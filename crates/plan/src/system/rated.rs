@@ -54,10 +54,7 @@ impl Builder<'_> {
                 FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
                     Some(rate) => rate,
                     // Fresh flash writes at random as it does in sequence.
-                    None => match self.bandwidth_like(drive, "write_bandwidth") {
-                        Some(bandwidth) => bandwidth / work.size_bytes.max(4096.0),
-                        None => self.need(drive, "write_bandwidth")?,
-                    },
+                    None => self.unrated_fresh(drive)?,
                 },
             };
             let rate = rate * self.gathered(group, drive);
@@ -71,6 +68,26 @@ impl Builder<'_> {
             seconds += writes * weight * write * after;
         }
         Ok(seconds)
+    }
+
+    /// Writes per second of fresh flash without a rating for it: as fast as in sequence, or half
+    /// way (by ratio) between that and the rating of worn flash.
+    fn unrated_fresh(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        let Some(bandwidth) = self.bandwidth_like(drive, "write_bandwidth") else {
+            return self.need(drive, "write_bandwidth");
+        };
+        let stream = bandwidth / self.bill.work.size_bytes.max(RATED);
+        Ok(match self.figure(drive, "write_iops") {
+            Some(worn) if worn < stream => {
+                self.remark(&format!(
+                    "{}: no rating of fresh flash; assumed half way between the worn rating and \
+                     the bandwidth",
+                    drive.id
+                ));
+                (worn * stream).sqrt()
+            }
+            _ => stream,
+        })
     }
 
     /// Whether its flash is fresh. What is flushed after each write comes so slowly that a drive
