@@ -135,6 +135,18 @@ fn a_few_in_flight_on_many_hosts_are_as_slow_as_one() {
 }
 
 #[test]
+fn a_cluster_makes_each_write_durable_anyway() {
+    let iops = |drive: &str, flush: &str| {
+        let top = format!("hosts = 3\nreplicas = 3\nsoftware = 'ceph'\nin_flight = 16\n{flush}");
+        writes(&top, &format!("drive = '{drive}'\ncount = 4\n")).unwrap()
+    };
+    for drive in ["pm1743", "970-evo-plus-1000", "hdd-7k2"] {
+        assert_eq!(iops(drive, ""), iops(drive, "flush = 1\n"), "{drive}");
+    }
+    assert!(iops("970-evo-plus-1000", "") < iops("pm1743", "") / 2.0);
+}
+
+#[test]
 fn one_client_of_a_cluster_is_its_limit() {
     let reads = |more: &str| {
         let text = format!(

@@ -63,12 +63,12 @@ impl Builder<'_> {
         drive: &Part,
     ) -> Result<Option<Flush>, PlanError> {
         let writes = self.shares().1;
-        // Daemons that keep copies acknowledge what their drives have made durable.
-        let daemons = self.has_daemons() && drive.value("plp") == Some(0.0);
+        // Daemons that keep copies acknowledge what their drives have made durable, flush or not.
+        let daemons = self.has_daemons();
         let each = match self.bill.work.flush {
-            Some(every) => 1.0 / f64::from(every),
-            None if daemons => 1.0,
-            None => return Ok(None),
+            _ if !self.is_flushed(drive) => return Ok(None),
+            Some(every) if !daemons => 1.0 / f64::from(every),
+            _ => 1.0,
         };
         if writes == 0.0 {
             return Ok(None);
@@ -81,6 +81,15 @@ impl Builder<'_> {
         let (seconds, queues) = self.one_flush(drive)?;
         let seconds = seconds * writes * each * copies;
         Ok((seconds > 0.0 || !queues).then_some(Flush { seconds, queues }))
+    }
+
+    /// Whether writes to a drive are flushed: as the bill says, or by daemons that keep copies, which
+    /// costs something where the drive is known to have no protection.
+    pub(super) fn is_flushed(&self, drive: &Part) -> bool {
+        match self.has_daemons() {
+            true => drive.value("plp") == Some(0.0),
+            false => self.bill.work.flush.is_some(),
+        }
     }
 
     /// What a flush adds to a lone write, less than nothing where a write with its flush was

@@ -93,10 +93,10 @@ impl Builder<'_> {
     /// Whether its flash is fresh. What is flushed after each write comes so slowly that a drive
     /// without a rating of worn flash keeps up as fresh one does.
     fn state(&self, drive: &Part) -> FlashState {
-        let unknown = drive.value("write_iops").is_none();
-        match self.bill.work.flush {
-            Some(_) if unknown && !is_disk(drive) => FlashState::Fresh,
-            _ => self.bill.setup.state,
+        let unknown = drive.value("write_iops").is_none() && !is_disk(drive);
+        match unknown && self.is_flushed(drive) {
+            true => FlashState::Fresh,
+            false => self.bill.setup.state,
         }
     }
 
