@@ -83,8 +83,8 @@ impl Builder<'_> {
         Ok((seconds > 0.0 || !queues).then_some(Flush { seconds, queues }))
     }
 
-    /// Whether writes to a drive are flushed: as the bill says, or by daemons that keep copies, which
-    /// costs something where the drive is known to have no protection.
+    /// Whether writes to a drive are flushed: as the bill says, or by daemons that keep copies,
+    /// which costs something where the drive is known to have no protection.
     pub(super) fn is_flushed(&self, drive: &Part) -> bool {
         match self.has_daemons() {
             true => drive.value("plp") == Some(0.0),
