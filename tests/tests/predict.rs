@@ -373,3 +373,23 @@ fn hosts_are_sized_with_one_of_them_down() {
         assert!(said.contains(&why.to_lowercase()) && done.code != Some(0), "{more}: {said}");
     }
 }
+
+/// A log that flushes each write, beside reads: `simulate` flushes as the bill says.
+#[test]
+fn a_bills_flushes_are_simulated_as_they_are_planned() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let log = "name = 'log'\nsize = '4k'\nstate = 'fresh'\noutstanding = 16\n[[group]]\n\
+        drive = '980-pro-1000'\n[[stream]]\nsize = '4k'\nread = 0\noutstanding = 1\n\
+        sequential = true\nfsync = 1\n";
+    folder.file("log.toml", log.as_bytes());
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT).ok().json();
+    let planned = run("plan log.toml --json")["mixed"]["flows"][1]["iops"].as_f64().unwrap();
+    let simulated = run("simulate log.toml --seconds 5 --json");
+    let writes = simulated["totals"]["write"]["iops"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&(writes / planned)), "{writes} for {planned}");
+    assert!(planned < 1000.0, "a flush takes two milliseconds: {planned}");
+    // The same words as flags.
+    let flags = run("plan --drive optane-900p-480 --read 0 --in-flight 1 --fsync 1 --json");
+    assert_eq!((&flags["work"]["flush"], &flags["in_flight"]), (&1.into(), &1.into()), "{flags}");
+}

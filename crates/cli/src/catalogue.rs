@@ -210,7 +210,7 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
             };
             writeln!(
                 text,
-                "  {:<16}{value:<14}{range:<26}{}",
+                "  {:<20}{value:<14}{range:<26}{}",
                 quantity.name,
                 source(catalogue, figure)
             )?;

@@ -433,7 +433,7 @@ fn work_of(bill: &Bill, drive: &mut Drive) {
     }
 }
 
-/// The streams of a bill are groups of workers beside the first, on the same drives.
+/// The flushes of a bill, and its streams as groups of workers beside the first, on the same drives.
 fn streams_of(bill: &Bill, job: &mut JobSpec) -> Result<()> {
     let streams = plan::mixed::streams(bill);
     if streams.iter().any(|stream| stream.sequential != bill.setup.sequential) && has_disks(bill) {
@@ -441,12 +441,16 @@ fn streams_of(bill: &Bill, job: &mut JobSpec) -> Result<()> {
         return Err(UsageError(why.to_owned()).into());
     }
     for step in &mut job.steps {
+        if let Some(first) = step.groups.first_mut() {
+            first.workload.access.flush_every = bill.work.flush.unwrap_or(0);
+        }
         let Some(first) = step.groups.first().cloned() else { continue };
         for stream in streams.iter().skip(1) {
             let (work, mut group) = (stream.work, first.clone());
             let random = if stream.sequential { 0.0 } else { 100.0 };
             let size = work.size_bytes as u32;
             group.workload.access = Access::new(size, work.read_share * 100.0, random);
+            group.workload.access.flush_every = work.flush.unwrap_or(0);
             group.workload.outstanding = work.outstanding;
             step.groups.push(group);
         }

@@ -42,11 +42,12 @@ fn text(bill: &Bill, found: &Mixed) -> Result<String> {
         let work = flow.stream.work;
         writeln!(
             text,
-            "  stream     {} B, {} % reads{}, {} in flight on each: {} IOPS, {}B/s, {:.1} us on \
+            "  stream     {} B, {} % reads{}{}, {} in flight on each: {} IOPS, {}B/s, {:.1} us on \
              average",
             work.size_bytes,
             percent(work.read_share),
             if flow.stream.sequential { ", in sequence" } else { "" },
+            if work.flush.is_some() { ", flushed" } else { "" },
             work.outstanding,
             Rate(flow.iops),
             Rate(flow.bytes_per_s),
