@@ -433,7 +433,8 @@ fn work_of(bill: &Bill, drive: &mut Drive) {
     }
 }
 
-/// The flushes of a bill, and its streams as groups of workers beside the first, on the same drives.
+/// The flushes of a bill, and its streams as groups of workers beside the first, on the same
+/// drives.
 fn streams_of(bill: &Bill, job: &mut JobSpec) -> Result<()> {
     let streams = plan::mixed::streams(bill);
     if streams.iter().any(|stream| stream.sequential != bill.setup.sequential) && has_disks(bill) {
