@@ -288,7 +288,7 @@ fn a_ramp_takes_its_share_of_the_size() {
     let all = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();
     assert_eq!(all["totals"]["ios"], 256, "what ends within its ramp is the result: {all}");
     let warned = all["warnings"].to_string();
-    assert!(warned.contains("all I/O ended within the ramp of 600 s"), "{all}");
+    assert!(warned.contains("all I/O completed within the ramp of 600 s"), "{all}");
     // Of two jobs one goes on, and each has its own ramp.
     let two = "[a]\nioengine=null\nsize=1m\nbs=4k\nrw=read\nramp_time=2\n[b]\nioengine=null\n\
         size=2m\nbs=4k\nrw=read\nrate_iops=150\nramp_time=1\n";

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args as Flags, ValueEnum};
-use report::fio::Said;
+use report::fio::Include;
 use report::json::Seal;
 use report::page::Page;
 use report::pages::Scenarios;
@@ -210,8 +210,8 @@ fn write(steps: &[RunResult], form: Form, color: Color, out: &mut impl Write) ->
         Form::Text => report::text::write(result, show::paint(color), out),
         Form::Json => report::json::write(result, out),
         Form::Html | Form::Markdown | Form::Junit => unreachable!("made of all results at once"),
-        Form::Fio => report::fio::write(steps, Said { plus: false, trust: true }, out),
-        Form::FioPlus => report::fio::write(steps, Said { plus: true, trust: true }, out),
+        Form::Fio => report::fio::write(steps, Include { plus: false, trust: true }, out),
+        Form::FioPlus => report::fio::write(steps, Include { plus: true, trust: true }, out),
         Form::Csv => report::iometer::write(result, out),
         Form::Hlog => report::hlog::write(result, out),
     }

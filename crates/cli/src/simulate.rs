@@ -99,7 +99,7 @@ pub fn job(args: &Args) -> Result<JobSpec> {
     }
     let mut run = run_of(args);
     if let (System::Bill(bill), None, None) = (&system, &args.job, &args.preset) {
-        work_of(bill, &mut run.drive);
+        work_of(bill, &mut run.drive)?;
     }
     let mut job = asked::of(&run)?.job;
     if !job.laid_out.is_empty() {
@@ -107,7 +107,7 @@ pub fn job(args: &Args) -> Result<JobSpec> {
         return Err(UsageError(why.to_owned()).into());
     }
     if let (System::Bill(bill), None, None) = (&system, &args.job, &args.preset) {
-        streams_of(bill, &mut job)?;
+        flushes_and_streams(bill, &mut job)?;
     }
     let names: Vec<String> = simulator(&setup, &system)?.drives().iter().map(name).collect();
     name_drives(&mut job, &names)?;
@@ -419,9 +419,15 @@ pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(Pre
 }
 
 /// What is not given by a flag is the work of the bill.
-fn work_of(bill: &Bill, drive: &mut Drive) {
+fn work_of(bill: &Bill, drive: &mut Drive) -> Result<()> {
     let typed = typed::typed();
     let defaulted = |flag: &str| !typed.iter().any(|name| name == flag);
+    if let Some(all) = bill.setup.in_flight.filter(|_| defaulted("outstanding")) {
+        let why = format!(
+            "in_flight = {all}: simulate has workers on each drive: say --outstanding, or use plan"
+        );
+        return Err(UsageError(why).into());
+    }
     if defaulted("size") {
         drive.size = bill.work.size_bytes as u32;
     }
@@ -431,21 +437,21 @@ fn work_of(bill: &Bill, drive: &mut Drive) {
     if drive.read.is_none() && drive.rw.is_none() {
         drive.read = Some(bill.work.read_share * 100.0);
     }
+    Ok(())
 }
 
 /// The flushes of a bill, and its streams as groups of workers beside the first, on the same
 /// drives.
-fn streams_of(bill: &Bill, job: &mut JobSpec) -> Result<()> {
+fn flushes_and_streams(bill: &Bill, job: &mut JobSpec) -> Result<()> {
     let streams = plan::mixed::streams(bill);
     if streams.iter().any(|stream| stream.sequential != bill.setup.sequential) && has_disks(bill) {
         let why = "[[stream]]: simulate takes disks' streams all in sequence or none: use plan";
         return Err(UsageError(why.to_owned()).into());
     }
     for step in &mut job.steps {
-        if let Some(first) = step.groups.first_mut() {
-            first.workload.access.flush_every = bill.work.flush.unwrap_or(0);
-        }
-        let Some(first) = step.groups.first().cloned() else { continue };
+        let Some(first) = step.groups.first_mut() else { continue };
+        first.workload.access.flush_every = bill.work.flush.unwrap_or(0);
+        let first = first.clone();
         for stream in streams.iter().skip(1) {
             let (work, mut group) = (stream.work, first.clone());
             let random = if stream.sequential { 0.0 } else { 100.0 };

@@ -123,7 +123,7 @@ impl Bill {
 
     /// Hosts that are up, or fewer where not even one I/O is in flight on each: how many times the
     /// rate of one host.
-    pub fn times(&self) -> f64 {
+    pub fn host_factor(&self) -> f64 {
         let hosts = f64::from(self.setup.up());
         match self.setup.in_flight {
             Some(all) => f64::from(all) / f64::from(self.host_in_flight(all)),

@@ -149,10 +149,13 @@ fn same_work(bills: &[Bill]) -> Result<Work, CompareError> {
         return Err(CompareError::Work("nothing to compare".to_owned()));
     };
     let said = |bill: &Bill| {
-        let Work { size_bytes, read_share, .. } = bill.work;
-        format!("'{}' has I/Os of {size_bytes} B, {} % reads", bill.name, read_share * 100.0)
+        let Work { size_bytes, read_share, flush, .. } = bill.work;
+        let flushed = if flush.is_some() { ", flushed" } else { "" };
+        let reads = read_share * 100.0;
+        format!("'{}' has I/Os of {size_bytes} B, {reads} % reads{flushed}", bill.name)
     };
-    let same = |a: &Work, b: &Work| (a.size_bytes, a.read_share) == (b.size_bytes, b.read_share);
+    let kind = |work: &Work| (work.size_bytes, work.read_share, work.flush);
+    let same = |a: &Work, b: &Work| kind(a) == kind(b);
     match bills.iter().find(|bill| !same(&bill.work, &first.work)) {
         None => Ok(first.work),
         Some(other) => Err(CompareError::Work(format!(

@@ -76,7 +76,7 @@ pub fn mixed(bill: &Bill) -> Result<Mixed, PlanError> {
         1 => solve(&network, Method::Linearizer)?,
         _ => simulate(&network, RUN, |_| ())?.solution,
     };
-    let hosts = bill.times();
+    let hosts = bill.host_factor();
     let flow = |(stream, range): (&Stream, &std::ops::Range<usize>)| {
         let classes = &solution.classes[range.clone()];
         let rate: f64 = classes.iter().map(|class| class.throughput_per_s).sum();

@@ -98,17 +98,17 @@ impl Limit {
             Limit::Parts { level } => level.word().to_owned(),
             Limit::Latency { level, utilisation } => {
                 let whose = match level {
-                    Level::Processor => "the software, which an I/O passes alone",
+                    Level::Processor => "the software, not its throughput",
                     level => level.word(),
                 };
                 let busy = utilisation * 100.0;
                 format!("latency of {whose}: {} {busy:.0} % busy", level.word())
             }
             Limit::Jobs { jobs: 1 } => {
-                "jobs: the one thread that submits is busy; more would lift it".to_owned()
+                "jobs: the one submitting thread is busy; more jobs would lift it".to_owned()
             }
             Limit::Jobs { jobs } => {
-                format!("jobs: the {jobs} threads that submit are busy; more would lift it")
+                format!("jobs: all {jobs} submitting threads are busy; more jobs would lift it")
             }
         }
     }
@@ -187,7 +187,7 @@ pub fn predict(bill: &Bill, tweak: &Tweak) -> Result<Prediction, PlanError> {
 pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Prediction, PlanError> {
     let system = System::build(bill, tweak)?;
     let solution = solve(&system.network, method)?;
-    let hosts = bill.times();
+    let hosts = bill.host_factor();
     let iops = solution.throughput_per_s();
     let mut uses: Vec<Use> = system.resources.iter().map(|r| used(r, &solution, iops)).collect();
     // The sort is stable, so that equals keep their order and the answer is the same each time.
@@ -287,7 +287,7 @@ pub fn arriving(bill: &Bill, rate: f64) -> Result<Arriving, PlanError> {
 /// As [`predict`].
 pub fn bound(bill: &Bill) -> Result<f64, PlanError> {
     let system = System::build(bill, &Tweak::default())?;
-    let hosts = bill.times();
+    let hosts = bill.host_factor();
     Ok(model::laws::bounds(&system.network)?.throughput_per_s_high * hosts)
 }
 
@@ -466,7 +466,7 @@ mod test {
         let head = "software = 'linux-libaio'\ncores = 16\noutstanding = 256\n";
         let found = said(&format!("{head}jobs = 2\n"), drive);
         assert_eq!(found, Limit::Jobs { jobs: 2 });
-        assert!(found.words().starts_with("jobs: the 2 threads"), "{}", found.words());
+        assert!(found.words().starts_with("jobs: all 2 submitting threads"), "{}", found.words());
         // With all of them it is the drive.
         let found = said(head, drive);
         assert_eq!(found, Limit::Parts { level: Level::Drive }, "{}", found.words());

@@ -180,7 +180,7 @@ impl System {
             inputs: Vec::new(),
             remarks: Vec::new(),
             front: None,
-            asking: Vec::new(),
+            client_stops: Vec::new(),
             idle: bill.setup.idle(),
         };
         let processor = builder.processor()?;
@@ -204,7 +204,7 @@ impl System {
             ));
         }
         if let Some(all) = bill.setup.in_flight {
-            builder.together(bill.host_in_flight(all));
+            builder.merge_classes(bill.host_in_flight(all));
         }
         let Builder { network, resources, inputs, remarks, .. } = builder;
         Ok(System { network, resources, inputs, remarks })
@@ -222,7 +222,7 @@ struct Builder<'a> {
     /// Ports of their own groups that lead to the drives of the others.
     front: Option<Stop>,
     /// Clients of a cluster: their software and their ports.
-    asking: Vec<Stop>,
+    client_stops: Vec<Stop>,
     /// Drives that take no I/O and are not placed yet: spares and failed ones.
     idle: u32,
 }
@@ -332,7 +332,7 @@ impl<'a> Builder<'a> {
     }
 
     /// One class in place of one for each drive: each I/O goes to any of them.
-    fn together(&mut self, in_flight: u32) {
+    fn merge_classes(&mut self, in_flight: u32) {
         let classes = std::mem::take(&mut self.network.classes);
         // No more than the drives take at once.
         let taken = classes.iter().fold(0u32, |sum, class| match class.source {

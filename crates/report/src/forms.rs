@@ -196,7 +196,7 @@ fn the_lines_end_with_the_result() {
 fn fios_document_says_what_the_result_says() {
     each(|result| {
         let steps = std::slice::from_ref(result);
-        let text = written(|out| fio::write(steps, fio::Said { plus: true, trust: true }, out));
+        let text = written(|out| fio::write(steps, fio::Include { plus: true, trust: true }, out));
         let document: Value = serde_json::from_str(&text).unwrap();
         let [job] = &document["jobs"].as_array().unwrap()[..] else { panic!("{document}") };
         let totals = &result.totals;

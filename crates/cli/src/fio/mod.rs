@@ -11,7 +11,7 @@ use job::formats::fio::Source;
 use job::formats::{Note, Reading, Treatment, read_old_text};
 use job::spec::JobSpec;
 use load::{Prepared, Recheck, Stop};
-use report::fio::Said;
+use report::fio::Include;
 use stats::{Class, RunResult, WorkerResult};
 
 use self::line::{About, Form, Line};
@@ -222,12 +222,12 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     }
     let forms = if line.forms.is_empty() { &[Form::Normal] } else { &line.forms[..] };
     let mut text = Vec::new();
-    let plus = Said { plus: true, ..Said::default() };
+    let plus = Include { plus: true, ..Include::default() };
     for form in forms {
         match form {
             Form::Terse => report::fio::write_terse(&results, line.terse_version, &mut text)?,
             Form::Normal => report::fio::write_normal(&results, &mut text)?,
-            Form::Json => report::fio::write(&results, Said::default(), &mut text)?,
+            Form::Json => report::fio::write(&results, Include::default(), &mut text)?,
             Form::JsonPlus => report::fio::write(&results, plus, &mut text)?,
         }
     }

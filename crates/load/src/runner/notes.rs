@@ -47,7 +47,9 @@ pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
 /// All I/O ended within the ramp, which is measured therefore.
 pub(super) fn within_ramp(spec: &RunSpec) -> String {
     let ramp = spec.ramp_seconds;
-    format!("all I/O ended within the ramp of {ramp} s: measured from the first I/O on, cold")
+    format!(
+        "all I/O completed within the ramp of {ramp} s: measured from the first I/O, not warmed up"
+    )
 }
 
 /// I/Os that never completed count in no rate, and in latencies only as a lower bound.

@@ -84,10 +84,8 @@ impl Run<'_> {
             (!whole).then(cut)
         });
         let partial = partial.or_else(|| {
-            let own = spec.workers.iter().map(|worker| worker.shift.when.ramp_seconds);
-            let ramp = own.fold(spec.ramp_seconds, f64::max);
-            let early = || format!("all I/O ended within the ramp of {ramp} s");
-            (self.finished && totals.ios + totals.errors == 0).then(early)
+            let none = || "all workers ended without an I/O".to_owned();
+            (self.finished && totals.ios + totals.errors == 0).then(none)
         });
         let partial = partial.or_else(|| {
             let of = spec.workers.len();

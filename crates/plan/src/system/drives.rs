@@ -69,8 +69,8 @@ impl Builder<'_> {
                 let daemon = self.daemon(&name, daemon_s);
                 daemons.extend(daemon.map(|stop| stop.at));
                 let stops = [alone, flushed, daemon, passes, slot, fabric, cpu, way, far, added];
-                let asking = self.asking.iter().copied().map(Some);
-                class = stops.into_iter().chain(asking).fold(class, through);
+                let clients = self.client_stops.iter().copied().map(Some);
+                class = stops.into_iter().chain(clients).fold(class, through);
                 self.add(class);
             }
         }

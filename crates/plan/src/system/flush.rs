@@ -74,7 +74,7 @@ impl Builder<'_> {
             return Ok(None);
         }
         if group.write_cache {
-            self.remark("flushes end in the adapter's write cache, taken to be protected");
+            self.remark("the adapter's write cache absorbs flushes: assumed non-volatile");
             return Ok(None);
         }
         let copies = if daemons { self.bill.setup.host_writes().1 } else { 1.0 };
@@ -96,7 +96,10 @@ impl Builder<'_> {
     /// measured to be quicker than the rated one; and whether flushes queue in the drive.
     fn one_flush(&mut self, drive: &Part) -> Result<(f64, bool), PlanError> {
         if drive.interface == "network" {
-            self.remark(&format!("{}: a write is durable when it is done, no flush", drive.id));
+            self.remark(&format!(
+                "{}: writes are durable on completion: a flush costs nothing",
+                drive.id
+            ));
             return Ok((0.0, false));
         }
         let plp = self.figure(drive, "plp").map(|plp| plp > 0.5);

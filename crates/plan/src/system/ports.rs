@@ -246,7 +246,7 @@ impl<'a> Builder<'a> {
         let at = self.network.add_station(station);
         self.resource(name, level, from, Load::Stations(vec![at]));
         let seconds = self.at(level, seconds * servers / each);
-        self.asking.push(Stop { at, seconds });
+        self.client_stops.push(Stop { at, seconds });
     }
 
     /// The software of the clients of a cluster, if it is known what it takes.

@@ -40,7 +40,7 @@ const VERSION: &str = "fio-3.33";
 
 /// What a document says beside the figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct Include {
     /// The histograms, as `json+` has them.
     pub plus: bool,
     /// How far to believe each job, in an object that fio does not write.
@@ -49,9 +49,9 @@ pub struct Said {
 
 /// Writes the document of a run, a result for each of its steps. A step is a group of fio's, or
 /// several: what waited for all before it.
-pub fn write(steps: &[RunResult], said: Said, out: &mut impl Write) -> io::Result<()> {
+pub fn write(steps: &[RunResult], include: Include, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
-    let mut jobs = each_job(steps, said, |job, _| job);
+    let mut jobs = each_job(steps, include, |job, _| job);
     // As with fio, from the beginning of the whole run to its end, whichever job it is.
     let took_s = steps.iter().map(|step| step.totals.seconds + step.job.ramp_seconds).sum::<f64>();
     jobs.iter_mut().for_each(|job| job.elapsed = took_s.ceil() as u64);
@@ -70,7 +70,7 @@ pub fn write(steps: &[RunResult], said: Said, out: &mut impl Write) -> io::Resul
 }
 
 /// What `of` makes of each job of a run, a result for each of its steps, and of the job's group.
-fn each_job<T>(steps: &[RunResult], said: Said, of: impl Fn(Job, &Group<'_>) -> T) -> Vec<T> {
+fn each_job<T>(steps: &[RunResult], include: Include, of: impl Fn(Job, &Group<'_>) -> T) -> Vec<T> {
     let mut made = Vec::new();
     let mut id = 0;
     for result in steps {
@@ -78,7 +78,7 @@ fn each_job<T>(steps: &[RunResult], said: Said, of: impl Fn(Job, &Group<'_>) -> 
         let alone = entries.len() == 1;
         for (index, group) in entries.iter().enumerate() {
             id += u32::from(!made.is_empty() && (index == 0 || group.begins));
-            made.push(of(job(result, group, id, alone, said), group));
+            made.push(of(job(result, group, id, alone, include), group));
         }
     }
     made
@@ -110,7 +110,7 @@ fn ended(result: &RunResult) -> (i64, String) {
     (ended.as_millisecond(), ended.strftime("%a %b %e %H:%M:%S %Y").to_string())
 }
 
-fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, said: Said) -> Job {
+fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, include: Include) -> Job {
     let trims = options::trims(group.workload);
     let none = Part::default();
     let (trim, sync) = if trims { (&group.other, &none) } else { (&none, &group.other) };
@@ -145,7 +145,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, said: Said) 
         eta: 0,
         elapsed: 0,
         options: options::options(result, group).map(Object),
-        directions: directions::directions(group, &all, runtime_ms, seconds, said.plus),
+        directions: directions::directions(group, &all, runtime_ms, seconds, include.plus),
         job_runtime: runtime_ms * group.workers.len() as u64,
         usr_cpu: (whole.unwrap_or(0.0) - system) * per_job,
         sys_cpu: system * per_job,
@@ -165,7 +165,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, said: Said) 
         latency_percentile,
         latency_window,
         desc: group.figures.get("description").and_then(Value::as_str).map(str::to_owned),
-        drumfire: said.trust.then(|| trust(result, group)),
+        drumfire: include.trust.then(|| trust(result, group)),
     }
 }
 
@@ -321,11 +321,11 @@ mod test {
     use super::*;
     use crate::sample;
 
-    const PLUS: Said = Said { plus: true, trust: false };
+    const PLUS: Include = Include { plus: true, trust: false };
 
     fn document(plus: bool) -> Value {
         let mut out = Vec::new();
-        write(&[sample::counted()], Said { plus, trust: true }, &mut out).unwrap();
+        write(&[sample::counted()], Include { plus, trust: true }, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 
@@ -360,7 +360,7 @@ mod test {
     #[test]
     fn every_job_says_how_long_all_steps_took() {
         let mut out = Vec::new();
-        write(&[sample::counted(), sample::counted()], Said::default(), &mut out).unwrap();
+        write(&[sample::counted(), sample::counted()], Include::default(), &mut out).unwrap();
         let document: Value = serde_json::from_slice(&out).unwrap();
         let one = sample::counted();
         let took = (2.0 * (one.totals.seconds + one.job.ramp_seconds)).ceil() as u64;
@@ -407,7 +407,7 @@ mod test {
             result.spec["options"] = serde_json::json!([["bs", "4k"]]);
             result.spec["steps"][0]["groups"][0]["figures"] = own;
             let mut out = Vec::new();
-            write(&[result], Said::default(), &mut out).unwrap();
+            write(&[result], Include::default(), &mut out).unwrap();
             serde_json::from_slice::<Value>(&out).unwrap()["jobs"][0].get("job options").cloned()
         };
         assert_eq!(of(Value::Null), None);
@@ -421,7 +421,7 @@ mod test {
     fn buckets_come_with_plus_only_and_the_text_looks_like_fios() {
         assert_eq!(document(false)["jobs"][0]["read"]["clat_ns"].get("bins"), None);
         let mut out = Vec::new();
-        write(&[sample::counted()], Said::default(), &mut out).unwrap();
+        write(&[sample::counted()], Include::default(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("{\n  \"fio version\" : \"fio-3.33 ("), "{text}");
         assert!(text.contains("\n        \"iops\" : 1000.000000,\n"), "{text}");
@@ -434,7 +434,7 @@ mod test {
         let keys = ["latency_depth", "latency_target", "latency_window", "error"];
         let says = |result: &RunResult| {
             let mut out = Vec::new();
-            write(std::slice::from_ref(result), Said::default(), &mut out).unwrap();
+            write(std::slice::from_ref(result), Include::default(), &mut out).unwrap();
             let document: Value = serde_json::from_slice(&out).unwrap();
             let job = &document["jobs"][0];
             (keys.map(|key| job[key].as_u64().unwrap()), job["latency_percentile"].as_f64())
@@ -454,7 +454,7 @@ mod test {
         let mut result = sample::counted();
         let errors = |result: &RunResult| {
             let mut out = Vec::new();
-            write(std::slice::from_ref(result), Said::default(), &mut out).unwrap();
+            write(std::slice::from_ref(result), Include::default(), &mut out).unwrap();
             let document: Value = serde_json::from_slice(&out).unwrap();
             let job = &document["jobs"][0];
             ["error", "first_error", "total_err"].map(|key| job.get(key).and_then(Value::as_u64))

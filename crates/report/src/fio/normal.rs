@@ -6,7 +6,7 @@ use stats::RunResult;
 
 use super::document::{Direction, Disk, Job, Object, Spread};
 use super::number::short;
-use super::{Said, VERSION, disks, each_job, ended, options};
+use super::{Include, VERSION, disks, each_job, ended, options};
 
 /// A job, and how many of fio's jobs it joins.
 struct Shown {
@@ -19,7 +19,7 @@ struct Shown {
 /// with what speaks against it.
 pub fn write_normal(steps: &[RunResult], out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
-    let shown = each_job(steps, Said::default(), |job, group| {
+    let shown = each_job(steps, Include::default(), |job, group| {
         let options = options::made_of(group);
         Shown { job, jobs: group.workers.len(), options }
     });

@@ -6,7 +6,7 @@ use stats::RunResult;
 
 use super::document::{Direction, Disk, Job, Object, Spread};
 use super::figures::Figures;
-use super::{Said, VERSION, disks, each_job};
+use super::{Include, VERSION, disks, each_job};
 
 /// Percentiles of a line, whether there are as many or not.
 const PERCENTILES: usize = 20;
@@ -14,7 +14,7 @@ const PERCENTILES: usize = 20;
 /// Writes a line for each job of a run, a result for each of its steps. `version` is 3, 4 or 5.
 pub fn write_terse(steps: &[RunResult], version: u32, out: &mut impl Write) -> io::Result<()> {
     let disks = disks::disks(steps);
-    let lines = each_job(steps, Said::default(), |job, group| {
+    let lines = each_job(steps, Include::default(), |job, group| {
         let figures = Figures::of(group.figures);
         let shows = figures.of_completion || figures.of_whole;
         let named = figures.percentiles.iter().map(|percent| format!("{percent:.6}"));
