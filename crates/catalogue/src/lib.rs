@@ -54,6 +54,7 @@ const FILES: &[(&str, &str)] = &[
     ("servers.toml", include_str!("../data/servers.toml")),
     ("reviewed.toml", include_str!("../data/reviewed.toml")),
     ("volumes.toml", include_str!("../data/volumes.toml")),
+    ("processors.toml", include_str!("../data/processors.toml")),
     ("classes.toml", include_str!("../data/classes.toml")),
     ("flushes.toml", include_str!("../data/flushes.toml")),
 ];

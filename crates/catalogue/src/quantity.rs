@@ -136,6 +136,12 @@ pub const QUANTITIES: &[Quantity] = &[
     defined("nominal_rate", Dimension::BIT_RATE, (1e6, 1e13), "that the link is named after"),
     measured("framing", Dimension::NUMBER, (0.5, 1.0), "share of the data rate left to payload"),
     defined("clock", Dimension::RATE, (1e6, 1e11), "of the processor"),
+    measured(
+        "core_speed",
+        Dimension::NUMBER,
+        (0.01, 20.0),
+        "what one thread does, beside one on a Xeon Scalable of 2017 in its turbo",
+    ),
     measured("core_time", Dimension::TIME, LATENCY, "of a core for each I/O"),
     measured("core_time_4k", Dimension::TIME, LATENCY, "of a core for each I/O of 4 KiB"),
     measured(
@@ -168,6 +174,30 @@ pub const QUANTITIES: &[Quantity] = &[
         BANDWIDTH,
         "long writes of the software that serves one drive, each copy",
     ),
+    measured(
+        "record_bandwidth",
+        Dimension::BYTE_RATE,
+        BANDWIDTH,
+        "of a file system that sums and unpacks a record before it hands over any of it",
+    ),
+    measured(
+        "log_time",
+        Dimension::TIME,
+        LATENCY,
+        "of a file system's log for each flushed write, one after the other",
+    ),
+    defined(
+        "record",
+        Dimension::BYTES,
+        (512.0, 1.7e7),
+        "that a file system reads and writes whole",
+    ),
+    defined(
+        "buffered",
+        Dimension::NUMBER,
+        (0.0, 1.0),
+        "1 if memory acknowledges writes that are not flushed, and reads ahead",
+    ),
     measured("daemon_read_time", Dimension::TIME, LATENCY, "of a core for a read of a daemon"),
     measured("daemon_write_time", Dimension::TIME, LATENCY, "of a core for each copy of a write"),
     measured(
@@ -176,7 +206,11 @@ pub const QUANTITIES: &[Quantity] = &[
         LATENCY,
         "of a client of a cluster for each I/O, which it handles one after the other",
     ),
-    counted("queue_depth", 65536.0, "commands that it takes at once"),
+    counted(
+        "queue_depth",
+        65536.0,
+        "commands that it takes at once; of software, I/Os that a thread has in flight",
+    ),
     counted("channels", 65536.0, "dies or channels that work side by side"),
     counted("modules", 64.0, "devices on the card"),
     counted("ports", 1024.0, "for drives or links"),

@@ -7,6 +7,7 @@
 mod check;
 #[cfg(test)]
 mod keys;
+mod memory;
 mod read;
 mod setup;
 

@@ -190,6 +190,7 @@ impl System {
         builder.ports([fabric, processor, far, added])?;
         builder.network()?;
         builder.client_software();
+        builder.log();
         for (index, group) in bill.groups.iter().enumerate() {
             if group.drive.is_some() {
                 builder.line = group.line;
@@ -221,7 +222,7 @@ struct Builder<'a> {
     remarks: Vec<String>,
     /// Ports of their own groups that lead to the drives of the others.
     front: Option<Stop>,
-    /// Clients of a cluster: their software and their ports.
+    /// Clients of a cluster, their software and their ports; the log of a file system.
     client_stops: Vec<Stop>,
     /// Drives that take no I/O and are not placed yet: spares and failed ones.
     idle: u32,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    Bill, BillError, Group, IN_FLIGHT_MAX, Raid, Setup, Stream, View, Work, payload,
+    Bill, BillError, Group, IN_FLIGHT_MAX, Raid, Setup, Stream, View, Work, memory, payload,
     setup::RawSetup,
 };
 use catalogue::read::{RawFigure, RawPart, RawParts, RawSource, line_of, syntax};
@@ -56,6 +56,10 @@ struct RawBill {
     network: Option<String>,
     /// Machines or volumes that ask a cluster.
     clients: Option<u32>,
+    /// Length of the records of a file system.
+    record: Option<Spanned<String>>,
+    #[serde(default)]
+    buffered: bool,
     group: Vec<Spanned<RawGroup>>,
     /// Work beside that of the bill.
     #[serde(default)]
@@ -206,6 +210,12 @@ impl Bill {
         .checked(&catalogue)
         .map_err(|reason| refuse(1, reason))?;
         setup.streams = streams;
+        setup.buffered = raw.buffered;
+        let record = raw
+            .record
+            .as_ref()
+            .map(|text| memory::record(text.get_ref()).map_err(|reason| refuse(at(text), reason)));
+        setup.record = record.transpose()?;
         let work = Work {
             size_bytes: size as f64,
             read_share: raw.read / 100.0,
@@ -216,6 +226,7 @@ impl Bill {
         let name = raw.name;
         let mut bill = Bill { name, server, software, work, groups, catalogue, setup, extras };
         bill.set_in_flight(raw.outstanding, raw.in_flight).map_err(|reason| refuse(1, reason))?;
+        bill.wait_for_memory();
         bill.check().map_err(|(line, reason)| refuse(line, reason))?;
         Ok(bill)
     }
@@ -310,7 +321,7 @@ fn named<'a>(catalogue: &'a Catalogue, name: &str, class: Class) -> Result<&'a P
 
 /// The interface of a link that drives hang on, `None` for a network.
 fn family(link: &str) -> Option<&'static str> {
-    ["sata", "sas", "pcie"].into_iter().find(|bus| link.starts_with(bus))
+    ["sata", "sas", "pcie", "usb"].into_iter().find(|bus| link.starts_with(bus))
 }
 
 /// Checks that a drive hangs on a link that no network is; the error is the reason.
@@ -325,6 +336,8 @@ fn hangs(drive: Option<&Part>, link: &str, networked: bool) -> Result<(), String
     match (bus, drive.interface.as_str()) {
         // A SAS adapter takes SATA drives, and disks of one class are made with either.
         ("sas" | "sata", "sas" | "sata") => Ok(()),
+        // A bridge, or a tunnel, in an enclosure.
+        ("usb", "sata" | "pcie") => Ok(()),
         (bus, drive) if bus == drive => Ok(()),
         (_, other) => Err(format!("{} is a drive of {other}: no {link}", drive.id)),
     }

@@ -48,6 +48,11 @@ pub struct Setup {
     pub clients: Option<u32>,
     /// I/Os in flight on all drives of all hosts together, each on a drive by chance.
     pub in_flight: Option<u32>,
+    /// Bytes of the records that a file system reads and writes whole; `None` for those of its
+    /// software, if that has any.
+    pub record: Option<u32>,
+    /// Whether memory acknowledges writes that are not flushed, and reads ahead.
+    pub buffered: bool,
 }
 
 /// The ports of a host.
@@ -144,6 +149,8 @@ impl Default for Setup {
             network: None,
             clients: None,
             in_flight: None,
+            record: None,
+            buffered: false,
         }
     }
 }
@@ -314,6 +321,15 @@ impl Raid {
             Raid::None | Raid::Mirror => 0,
             Raid::Single => 1,
             Raid::Double => 2,
+        }
+    }
+
+    /// Drives that hold a short write by itself, as a log does.
+    pub fn copies(self) -> f64 {
+        match self {
+            Raid::None => 1.0,
+            Raid::Mirror => 2.0,
+            Raid::Single | Raid::Double => f64::from(1 + self.parity()),
         }
     }
 

@@ -128,6 +128,11 @@ pub struct Row {
     pub in_flight: Option<u32>,
     /// Writes between two flushes.
     pub flush: Option<u32>,
+    /// Length of a file system's records.
+    pub record: Option<String>,
+    /// Whether memory acknowledges writes and reads ahead.
+    #[serde(default)]
+    pub buffered: bool,
     /// Figures that the source itself gives beside the result.
     #[serde(default)]
     pub given: Vec<Given>,
@@ -264,6 +269,8 @@ impl Evidence {
         say("outstanding", (row.depth > 0).then(|| row.depth.to_string()));
         say("in_flight", row.in_flight.map(|n| n.to_string()));
         say("flush", row.flush.map(|n| n.to_string()));
+        say("record", quoted(&row.record));
+        say("buffered", row.buffered.then(|| "true".to_owned()));
         say("server", quoted(&row.server));
         say("software", quoted(&row.software));
         say("target_server", quoted(&row.target_server));

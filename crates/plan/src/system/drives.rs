@@ -116,7 +116,9 @@ impl Builder<'_> {
         let (reads, writes) = self.shares();
         let (before, after) = self.written(group);
         let phases = if before > 0.0 { 2.0 } else { 1.0 };
-        let copies = (reads + writes * (before + after)) / (reads + writes * phases);
+        let commands = self.records(group).map_or(1.0, |records| records.commands);
+        let all = reads * commands + writes * (before * commands + after);
+        let copies = all / (reads + writes * phases);
         let spread = match self.bill.setup.sequential {
             true => (self.bill.work.size_bytes / CHUNK_BYTES).max(1.0),
             false => 1.0,
@@ -335,13 +337,18 @@ impl Builder<'_> {
             None if writes > 0.0 && !deep => self.latency_like(drive, "write_latency"),
             None => 0.0,
         };
-        let bus = self.bus(group).map_or(f64::INFINITY, |bus| bus.bytes_per_s);
-        let bytes = |bandwidth: Option<f64>| {
-            let more = (self.bill.work.size_bytes - 4096.0).max(0.0);
+        let (bus, bridge) = match self.bus(group) {
+            Some(bus) => (bus.bytes_per_s, self.figure(bus.part, "added_latency").unwrap_or(0.0)),
+            None => (f64::INFINITY, 0.0),
+        };
+        let size = self.bill.work.size_bytes;
+        let bytes = |bandwidth: Option<f64>, size: f64| {
+            let more = (size - 4096.0).max(0.0);
             bandwidth.map_or(0.0, |bandwidth| more / bandwidth.min(bus))
         };
-        let read = read + bytes(drive.value("read_bandwidth"));
-        let write = write + bytes(drive.value("write_bandwidth"));
+        let record = self.records(group).map_or(size, |records| records.bytes);
+        let read = read + bridge + bytes(drive.value("read_bandwidth"), record);
+        let write = write + bridge + bytes(drive.value("write_bandwidth"), size);
         // Parity is read before it is written.
         let reads_first = self.written(group).0 + self.bill.setup.host_writes().0 > 0.0;
         let before = if reads_first { read } else { 0.0 };

@@ -3,7 +3,7 @@
 use model::{Station, StationId};
 
 use super::{Builder, Level, Load, PlanError, Stop};
-use catalogue::Part;
+use catalogue::{Kind, Known, Part};
 
 impl Builder<'_> {
     /// The cores, if the bill names software.
@@ -40,7 +40,12 @@ impl Builder<'_> {
             return Ok(Some(f64::from(cores)));
         }
         let server = self.bill.server.as_deref().map(|id| self.part(id));
-        server.map(|server| self.need(server, "cores")).transpose()
+        // A part that stands for a processor of any number of cores has none.
+        let counted = |server: &&Part| server.known("core_speed").is_none();
+        match server.filter(|server| counted(server) || server.known("cores").is_some()) {
+            Some(server) => self.need(server, "cores").map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The cores that all daemons of a host share, if their number is known.
@@ -109,9 +114,26 @@ impl Builder<'_> {
             return Ok(None);
         }
         let server = target.server.as_deref().map(|server| self.part(server));
-        let theirs = server.map(|server| self.need(server, "cores")).transpose()?;
+        let counted = server.filter(|server| server.known("cores").is_some() || given.is_none());
+        let theirs = counted.map(|server| self.need(server, "cores")).transpose()?;
         let cores = given.unwrap_or(f64::INFINITY).min(theirs.unwrap_or(f64::INFINITY));
         self.cores("processor of the target", software, server, cores).map(Some)
+    }
+
+    /// The log of a file system, which takes flushed writes one after the other.
+    pub(super) fn log(&mut self) {
+        let Some(id) = self.bill.software.as_deref() else { return };
+        let (part, writes) = (self.part(id), self.shares().1);
+        let Some(every) = self.bill.work.flush.filter(|_| writes > 0.0) else { return };
+        if !self.wanted(Level::Processor) {
+            return;
+        }
+        let Some(seconds) = self.figure(part, "log_time") else { return };
+        let name = format!("log of {id}");
+        let stop = self.server(name.clone(), Level::Processor, seconds * writes / f64::from(every));
+        let load = Load::Stations(vec![stop.at]);
+        self.resource(name, Level::Processor, &[(id, &["log_time"])], load);
+        self.client_stops.push(stop);
     }
 
     /// Latency of the software beyond its core time: wake-ups, interrupts, context switches.
@@ -119,17 +141,12 @@ impl Builder<'_> {
         if !self.wanted(Level::Processor) {
             return None;
         }
+        let (bill, target) = (self.bill, self.bill.setup.target.as_ref());
+        let host = bill.software.as_deref().map(|software| (software, bill.server.as_deref()));
+        let far = target.map(|target| (target.software.as_str(), target.server.as_deref()));
         let mut seconds = 0.0;
-        let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
-        for id in self.bill.software.as_deref().into_iter().chain(target) {
-            let part = self.part(id);
-            let added = self.figure(part, "added_latency").unwrap_or(0.0);
-            let (reads, writes) = self.shares();
-            let write = match writes > 0.0 {
-                true => self.figure(part, "added_write_latency").unwrap_or(added),
-                false => added,
-            };
-            seconds += reads * added + writes * write;
+        for (software, server) in host.into_iter().chain(far) {
+            seconds += self.added_by(self.part(software), server.map(|id| self.part(id)));
         }
         if seconds == 0.0 {
             seconds = self.link_latency();
@@ -141,6 +158,28 @@ impl Builder<'_> {
         Some(Stop { at, seconds: self.at(Level::Processor, seconds) })
     }
 
+    /// What software adds on a host, at the speed of its cores.
+    fn added_by(&mut self, part: &Part, server: Option<&Part>) -> f64 {
+        let (reads, writes) = self.shares();
+        let added = self.figure(part, "added_latency").unwrap_or(0.0);
+        let write = match writes > 0.0 {
+            true => self.figure(part, "added_write_latency").unwrap_or(added),
+            false => added,
+        };
+        let mut seconds = reads * added + writes * write;
+        // A record is summed, and unpacked, before any of it is handed over.
+        let whole = self.bill.record_bytes().filter(|_| !self.bill.setup.sequential);
+        if let Some(record) = whole.filter(|_| reads > 0.0) {
+            let passed = self.figure(part, "record_bandwidth");
+            let bytes = record.max(self.bill.work.size_bytes);
+            seconds += passed.map_or(0.0, |bandwidth| reads * bytes / bandwidth);
+        }
+        match seconds > 0.0 {
+            true => seconds * self.slower(part, server).unwrap_or(1.0),
+            false => 0.0,
+        }
+    }
+
     fn cores(
         &mut self,
         what: &str,
@@ -148,23 +187,37 @@ impl Builder<'_> {
         server: Option<&Part>,
         cores: f64,
     ) -> Result<Stop, PlanError> {
-        let mut seconds = self.core_time(software)?;
-        // A clock of another speed takes another time.
-        let theirs = self.figure(software, "clock");
-        match (theirs, server.and_then(|server| self.figure(server, "clock"))) {
-            (Some(theirs), Some(ours)) => seconds *= theirs / ours,
-            _ => self.remark(
-                "core time is not scaled: the clock of the host or of the source is unknown",
-            ),
+        let slower = self.slower(software, server);
+        if slower.is_none() {
+            self.remark(
+                "core time is not scaled: the processor of the host or of the source is unknown; \
+                 name the host's as server, such as \"epyc-7003\"",
+            );
         }
+        let seconds = self.core_time(software)? * slower.unwrap_or(1.0);
         let at = self.network.add_station(Station::servers(what, cores.max(1.0) as u32));
         let load = Load::Stations(vec![at]);
         let name = format!("{what}, {cores} cores with {}", software.id);
-        let times: (&str, &[&str]) = (&software.id, &["core_time", "core_time_4k", "clock"]);
-        let mut from = vec![times];
-        from.extend(server.map(|server| (server.id.as_str(), &["cores", "clock"] as &[&str])));
+        let times: &[&str] = &["core_time", "core_time_4k", "clock", "core_speed"];
+        let mut from = vec![(software.id.as_str(), times)];
+        let theirs: &[&str] = &["cores", "clock", "core_speed"];
+        from.extend(server.map(|server| (server.id.as_str(), theirs)));
         self.resource(name, Level::Processor, &from, load);
         Ok(Stop { at, seconds: self.at(Level::Processor, seconds) })
+    }
+
+    /// How many times as long a core of the host takes as one of the software's source: by what
+    /// one thread does on either, or else by their clocks; `None` if neither is known of both.
+    fn slower(&mut self, software: &Part, server: Option<&Part>) -> Option<f64> {
+        let server = server?;
+        if let Some(ours) = self.figure(server, "core_speed") {
+            let theirs = match self.figure(software, "core_speed") {
+                Some(theirs) => theirs,
+                None => self.supposed(software, "core_speed", usual_speed()),
+            };
+            return Some(theirs / ours);
+        }
+        Some(self.figure(software, "clock")? / self.figure(server, "clock")?)
     }
 
     /// Core time of an I/O: the same up to 1 KiB, and on a line through the figure of 4 KiB; or
@@ -208,6 +261,12 @@ impl Builder<'_> {
         self.resource("fabric".to_owned(), Level::Fabric, &[(&server.id, &["bandwidth"])], load);
         Ok(Some(stop))
     }
+}
+
+/// What published results ran on whose processor nobody tells: servers of ten years.
+fn usual_speed() -> Known {
+    let source = "servers of 2014 to 2024".to_owned();
+    Known { value: 1.0, low: 0.8, high: 1.4, kind: Kind::Guess, source }
 }
 
 /// Whether software has a daemon for each drive, whose rate is known.

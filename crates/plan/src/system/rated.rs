@@ -11,7 +11,24 @@ const CHOICE_MAX: f64 = 64.0;
 pub(super) const LONG: f64 = 65_536.0;
 /// Lengths that ratings and bandwidths of writes are found with, in bytes.
 const RATED: f64 = 4096.0;
+/// Least that a record leaves on a drive, a sector, in bytes.
+const SECTOR: f64 = 4096.0;
+/// What ZFS gathers of records beside each other to write them as one, in bytes.
+const GATHERED: f64 = 1_048_576.0;
 const FULL_WRITE: f64 = 131_072.0;
+
+/// What a file system that writes records anew, elsewhere and whole, does for an I/O.
+#[derive(Clone, Copy)]
+pub(super) struct Records {
+    /// Reads of drives for a read.
+    pub(super) commands: f64,
+    /// Bytes of each.
+    pub(super) bytes: f64,
+    /// Bytes that are written for a write, before copies and parity.
+    written: f64,
+    /// Share of writes that read what they replace a part of.
+    read_first: f64,
+}
 
 impl Builder<'_> {
     /// Time of an I/O by rating and bandwidth; in a mix, writes weigh more among reads.
@@ -23,15 +40,18 @@ impl Builder<'_> {
         // Parity over hosts is of what each host holds: both read before they write.
         let (before, after) = (first + before * copies, after * copies);
         let mut seconds = 0.0;
+        let records = self.records(group);
+        let (commands, bytes) =
+            records.map_or((1.0, work.size_bytes), |records| (records.commands, records.bytes));
         let reads = reads * self.degraded(group) * self.bill.setup.host_reads();
         if reads > 0.0 || (writes > 0.0 && before > 0.0) {
             let bandwidth = self.bandwidth(drive, "read_bandwidth");
-            let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
+            let rate = match LONG <= bytes && bandwidth.is_finite() {
                 _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
                 true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
                 false => self.read_rate(drive)?,
             } * self.chosen(drive);
-            let read = moved(drive, 1.0 / rate, (work.size_bytes, bandwidth));
+            let read = commands * moved(drive, 1.0 / rate, (bytes, bandwidth));
             // Under the head of a disk the parity passes, too, that a read in sequence leaves out.
             let passed = match self.in_sequence(drive, bandwidth) {
                 true if group.raid.parity() > 0 => group.raid.per_data(self.set(group)),
@@ -39,7 +59,9 @@ impl Builder<'_> {
             };
             seconds += (reads * passed + writes * before) * read;
         }
-        if writes > 0.0 {
+        if let Some(records) = records.filter(|_| writes > 0.0) {
+            seconds += writes * after * self.record_written(drive, &records)?;
+        } else if writes > 0.0 {
             let bandwidth = self.bandwidth(drive, "write_bandwidth");
             let state = self.state(drive);
             let rate = match state {
@@ -119,10 +141,49 @@ impl Builder<'_> {
     /// Reads and writes of drives for a write. In sequence stripes are written whole, so that
     /// parity is worked out from what is written, and nothing is read before.
     pub(super) fn written(&self, group: &Group) -> (f64, f64) {
-        match self.bill.setup.sequential {
-            true => (0.0, group.raid.per_data(self.set(group))),
-            false => group.raid.small_write(),
+        let stripes = group.raid.per_data(self.set(group));
+        match self.records(group) {
+            // The log of synchronous writes: what is written, and a mirror or parities of it.
+            Some(_) if self.bill.work.flush.is_some() => (0.0, group.raid.copies()),
+            Some(records) => (records.read_first, stripes),
+            None if self.bill.setup.sequential => (0.0, stripes),
+            None => group.raid.small_write(),
         }
+    }
+
+    /// What a file system of whole records does for each I/O at random; `None` without one, or in
+    /// sequence, where it does the same as others.
+    pub(super) fn records(&self, group: &Group) -> Option<Records> {
+        let record = self.bill.record_bytes().filter(|_| !self.bill.setup.sequential)?;
+        let size = self.bill.work.size_bytes;
+        let moved = record.max(size);
+        // With parity a record is spread over the drives of its set, or else it is on one.
+        let (commands, bytes) = match group.raid.parity() {
+            0 => (moved / record, record),
+            parity => {
+                let data = f64::from(self.set(group).saturating_sub(parity).max(1));
+                let over = data.min((moved / SECTOR).ceil());
+                (over, moved / over)
+            }
+        };
+        // What is written anew was read a short time ago, unless a bill says what a cache misses.
+        let missed = self.bill.setup.cache.map_or(0.0, |cache| 1.0 - cache.hit);
+        let read_first = if size < record { missed } else { 0.0 };
+        // Synchronous writes wait for a log; records follow when many of them were changed.
+        let written = if self.bill.work.flush.is_some() { size } else { moved };
+        Some(Records { commands, bytes, written, read_first })
+    }
+
+    /// Time of a drive for what it writes of an I/O, one copy: records of all I/Os go to free space
+    /// side by side, and what lies together is written as one.
+    fn record_written(&mut self, drive: &Part, records: &Records) -> Result<f64, PlanError> {
+        let bandwidth = self.need(drive, "write_bandwidth")?;
+        let streamed = records.written / bandwidth;
+        if !is_disk(drive) {
+            return Ok(streamed);
+        }
+        let seek = 1.0 / self.need(drive, "write_iops")?;
+        Ok(streamed + seek * records.written / GATHERED)
     }
 
     /// Drives of a set.

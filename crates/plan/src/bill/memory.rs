@@ -1,0 +1,59 @@
+//! File systems between those who ask and the drives: who waits for a drive, and in what pieces it
+//! reads and writes.
+
+use super::Bill;
+
+/// I/Os in flight on each drive while memory is written back or filled ahead: enough to keep flash
+/// busy, and as many as a disk sorts.
+const BY_MEMORY: u32 = 32;
+/// Longest record: ZFS allows 16 MiB.
+const RECORD_MAX: u64 = 16 << 20;
+/// Shortest: a sector.
+const RECORD_MIN: u64 = 512;
+
+/// Bytes of a record; the error is the reason.
+pub(super) fn record(text: &str) -> Result<u32, String> {
+    let bytes = block::parse_size(text).map_err(|error| error.to_string())?;
+    match (RECORD_MIN..=RECORD_MAX).contains(&bytes) {
+        true => Ok(bytes as u32),
+        false => Err(format!("record {text}: 512 to 16m")),
+    }
+}
+
+impl Bill {
+    /// Bytes of the records that a file system reads and writes whole; `None` where nothing does.
+    pub(crate) fn record_bytes(&self) -> Option<f64> {
+        self.setup.record.map(f64::from).or_else(|| self.software_value("record"))
+    }
+
+    /// Whether memory answers for the drives, so that they have as much in flight as they take.
+    pub(crate) fn is_buffered(&self) -> bool {
+        let buffered = self.setup.buffered || self.software_value("buffered") == Some(1.0);
+        let ahead = self.work.read_share == 0.0 || self.setup.sequential;
+        buffered && ahead && self.work.flush.is_none()
+    }
+
+    /// Changes what is in flight on drives to what memory asks of them, or to what threads do that
+    /// wait for each I/O.
+    pub(super) fn wait_for_memory(&mut self) {
+        if self.is_buffered() {
+            self.work.outstanding = self.work.outstanding.max(BY_MEMORY);
+            self.setup.in_flight = None;
+            return;
+        }
+        let each = self.software_value("queue_depth");
+        let (Some(each), Some(jobs)) = (each, self.setup.jobs) else { return };
+        let most = (f64::from(jobs) * each * f64::from(self.setup.up())).max(1.0) as u32;
+        let drives = self.drives().saturating_mul(self.setup.up()).max(1);
+        let asked =
+            self.setup.in_flight.unwrap_or_else(|| self.work.outstanding.saturating_mul(drives));
+        if most < asked {
+            self.setup.in_flight = Some(most);
+            self.work.outstanding = most.div_ceil(drives);
+        }
+    }
+
+    fn software_value(&self, quantity: &str) -> Option<f64> {
+        self.catalogue.parts[self.software.as_deref()?].value(quantity)
+    }
+}

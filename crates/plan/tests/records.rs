@@ -1,0 +1,151 @@
+//! File systems of whole records, memory before drives, processors and enclosures.
+
+use catalogue::Catalogue;
+use plan::bill::Bill;
+use plan::predict::{Prediction, predict};
+use plan::system::Tweak;
+
+fn read(text: &str) -> Result<Bill, String> {
+    Bill::read("b.toml", text, &Catalogue::shipped()).map_err(|error| error.to_string())
+}
+
+fn asked(text: &str) -> Prediction {
+    predict(&read(text).unwrap(), &Tweak::default()).unwrap()
+}
+
+/// IOPS by what stands at the top of the bill and in its group.
+fn iops(top: &str, group: &str) -> f64 {
+    asked(&format!("name = 'x'\n{top}\n[[group]]\n{group}\n")).iops
+}
+
+fn near(found: f64, wanted: f64, off: f64) {
+    assert!((found / wanted - 1.0).abs() <= off, "{found} for {wanted}");
+}
+
+#[test]
+fn a_short_read_moves_its_whole_record() {
+    let drives = "drive = 'pm983-960'\ndrives = 4";
+    let with = |record: &str| iops(&format!("size = '4k'\noutstanding = 64\n{record}"), drives);
+    // 3 GB/s of each drive are 23,000 records of 128 KiB.
+    near(with("record = '128k'"), 4.0 * 3.0e9 / 131_072.0, 0.1);
+    assert!(with("record = '16k'") > 3.0 * with("record = '128k'"));
+    near(with("record = '4k'"), with(""), 1e-9);
+    // In sequence no byte is moved twice.
+    let stream = |record: &str| {
+        iops(&format!("size = '64k'\noutstanding = 32\nsequential = true\n{record}"), drives)
+    };
+    near(stream("record = '128k'"), stream(""), 1e-9);
+}
+
+#[test]
+fn a_record_under_parity_keeps_all_data_drives_busy() {
+    let disks = |raid: &str, drives: u32| {
+        let group = format!("drive = 'hdd-7k2'\ndrives = {drives}\nraid = '{raid}'");
+        iops("size = '4k'\noutstanding = 4\nrecord = '128k'", &group)
+    };
+    // Eight disks under two parities do little more than one disk, as mirrors they do eight times that.
+    let one = disks("none", 1);
+    assert!((1.0..1.6).contains(&(disks("raidz2", 8) / one)), "{}", disks("raidz2", 8) / one);
+    assert!((7.0..9.0).contains(&(disks("mirror", 8) / one)), "{}", disks("mirror", 8) / one);
+    // Writes at random go to free space in sequence: no disk seeks for each.
+    let writes = iops(
+        "size = '4k'\nread = 0\noutstanding = 32\nrecord = '16k'",
+        "drive = 'hdd-7k2'\ndrives = 6\nraid = 'raidz1'",
+    );
+    let plain = iops(
+        "size = '4k'\nread = 0\noutstanding = 32",
+        "drive = 'hdd-7k2'\ndrives = 6\nraid = '5'",
+    );
+    assert!(writes > 20.0 * plain, "{writes} {plain}");
+    // What no cache holds is read before.
+    let missed = iops(
+        "size = '4k'\nread = 0\noutstanding = 32\nrecord = '16k'\ncache_hit = 0\ncache_latency_us = 10",
+        "drive = 'hdd-7k2'\ndrives = 6\nraid = 'raidz1'",
+    );
+    assert!(missed < writes / 10.0, "{missed} {writes}");
+}
+
+#[test]
+fn threads_on_zfs_wait_for_each_read() {
+    let with = |more: &str| {
+        let top = format!("software = 'zfs'\nsize = '4k'\n{more}");
+        iops(&top, "drive = 'micron-7450'\ndrives = 8\nraid = 'mirror'")
+    };
+    near(with("in_flight = 128\njobs = 4"), with("in_flight = 4\njobs = 4"), 1e-9);
+    near(with("outstanding = 16\njobs = 4"), with("in_flight = 4\njobs = 4"), 1e-9);
+    assert!(with("in_flight = 2\njobs = 4") < with("in_flight = 4\njobs = 4"));
+    // Memory takes writes: a thread is not held up by what drives need.
+    let deep = with("in_flight = 1\njobs = 1\nread = 0\nrecord = '4k'");
+    near(deep, with("outstanding = 32\njobs = 1\nread = 0\nrecord = '4k'"), 1e-9);
+    assert!(deep > 3.0 * with("in_flight = 1\njobs = 1\nread = 0\nrecord = '4k'\nflush = 1"));
+    // A log takes one write after the other, whatever its drives do.
+    let log = |raid: &str, jobs: u32| {
+        let top = "software = 'zfs'\nsize = '4k'\nread = 0\nflush = 1\noutstanding = 64";
+        let group = format!("drive = 'micron-7450'\ndrives = 6\nraid = '{raid}'");
+        iops(&format!("{top}\njobs = {jobs}"), &group)
+    };
+    near(log("none", 256), 1.0 / 15e-6, 0.05);
+    near(log("raidz2", 256), log("none", 256), 0.05);
+    assert!((10e3..50e3).contains(&log("none", 1)), "{}", log("none", 1));
+}
+
+#[test]
+fn memory_answers_writes_that_are_not_flushed() {
+    let with = |more: &str| {
+        let top =
+            format!("size = '4k'\nread = 0\njobs = 1\nsoftware = 'linux-libaio-file'\n{more}");
+        iops(&top, "drive = 'hdd-7k2'\ndrives = 1")
+    };
+    near(with("in_flight = 1\nbuffered = true"), with("outstanding = 32"), 1e-9);
+    assert!(with("in_flight = 1\nbuffered = true") > with("in_flight = 1"));
+    near(with("in_flight = 1\nbuffered = true\nflush = 1"), with("in_flight = 1\nflush = 1"), 1e-9);
+}
+
+#[test]
+fn a_slow_core_takes_longer() {
+    let with = |server: &str| {
+        let top =
+            format!("size = '4k'\noutstanding = 64\njobs = 1\nsoftware = 'linux-libaio'\n{server}");
+        asked(&format!("name = 'x'\n{top}\n[[group]]\ndrive = 'pm1743'\n"))
+    };
+    let usual = with("server = 'xeon-scalable-1'").iops;
+    near(with("").iops, usual, 0.01);
+    near(with("server = 'cortex-a72'").iops / usual, 0.28, 0.05);
+    assert!(with("server = 'ryzen-7000'").iops > 1.5 * usual);
+    assert!(with("").remarks.iter().any(|remark| remark.contains("not scaled")));
+    assert!(!with("server = 'atom-c3558'").remarks.iter().any(|r| r.contains("not scaled")));
+    // A processor of any number of cores has none to count.
+    let error = read(
+        "name = 'x'\nsize = '4k'\noutstanding = 1\nsoftware = 'linux'\n\
+        server = 'cortex-a72'\n[[group]]\ndrive = 'x25-m'\n",
+    )
+    .map(|bill| predict(&bill, &Tweak::default()).unwrap_err().to_string());
+    assert!(error.unwrap().contains("give cores or jobs"));
+}
+
+#[test]
+fn enclosures_have_a_bridge_and_a_cable() {
+    let with = |drive: &str, more: &str, link: &str| {
+        iops(&format!("outstanding = 1\n{more}"), &format!("drive = '{drive}'\n{link}"))
+    };
+    let stream = |link: &str| with("dc600m-960", "size = '1m'\nsequential = true", link) * 1.048576;
+    assert!((380.0..440.0).contains(&stream("link = 'usb-3'")), "{}", stream("link = 'usb-3'"));
+    assert!((30.0..44.0).contains(&stream("link = 'usb-2'")));
+    let lone = |drive: &str, link: &str| with(drive, "size = '4k'", link);
+    assert!(lone("dc600m-960", "link = 'usb-3'") < 0.8 * lone("dc600m-960", ""));
+    assert!(lone("970-evo-500", "link = 'usb-4'") > 0.8 * lone("970-evo-500", ""));
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 1\n[[group]]\ndrive = 'sas-ssd'\n";
+    let error = read(&format!("{text}link = 'usb-3'\n")).map(|_| "taken").unwrap_err();
+    assert!(error.contains("no usb-3"), "{error}");
+}
+
+#[test]
+fn a_record_of_no_length_is_refused() {
+    for (record, why) in [("'0'", "512 to 16m"), ("'32m'", "512 to 16m"), ("'big'", "not a size")] {
+        let text = format!(
+            "name = 'x'\nsize = '4k'\noutstanding = 1\nrecord = {record}\n[[group]]\ndrive = 'x25-m'\n"
+        );
+        let error = read(&text).map(|_| "taken").unwrap_err();
+        assert!(error.contains(why) && error.starts_with("b.toml:4:"), "{error}");
+    }
+}
