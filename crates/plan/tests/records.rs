@@ -43,7 +43,7 @@ fn a_record_under_parity_keeps_all_data_drives_busy() {
         let group = format!("drive = 'hdd-7k2'\ndrives = {drives}\nraid = '{raid}'");
         iops("size = '4k'\noutstanding = 4\nrecord = '128k'", &group)
     };
-    // Eight disks under two parities do little more than one disk, as mirrors they do eight times that.
+    // Eight disks under two parities do little more than one, and as mirrors eight times that.
     let one = disks("none", 1);
     assert!((1.0..1.6).contains(&(disks("raidz2", 8) / one)), "{}", disks("raidz2", 8) / one);
     assert!((7.0..9.0).contains(&(disks("mirror", 8) / one)), "{}", disks("mirror", 8) / one);
@@ -59,7 +59,8 @@ fn a_record_under_parity_keeps_all_data_drives_busy() {
     assert!(writes > 20.0 * plain, "{writes} {plain}");
     // What no cache holds is read before.
     let missed = iops(
-        "size = '4k'\nread = 0\noutstanding = 32\nrecord = '16k'\ncache_hit = 0\ncache_latency_us = 10",
+        "size = '4k'\nread = 0\noutstanding = 32\nrecord = '16k'\ncache_hit = 0\n\
+         cache_latency_us = 10",
         "drive = 'hdd-7k2'\ndrives = 6\nraid = 'raidz1'",
     );
     assert!(missed < writes / 10.0, "{missed} {writes}");
@@ -143,7 +144,8 @@ fn enclosures_have_a_bridge_and_a_cable() {
 fn a_record_of_no_length_is_refused() {
     for (record, why) in [("'0'", "512 to 16m"), ("'32m'", "512 to 16m"), ("'big'", "not a size")] {
         let text = format!(
-            "name = 'x'\nsize = '4k'\noutstanding = 1\nrecord = {record}\n[[group]]\ndrive = 'x25-m'\n"
+            "name = 'x'\nsize = '4k'\noutstanding = 1\nrecord = {record}\n[[group]]\n\
+             drive = 'x25-m'\n"
         );
         let error = read(&text).map(|_| "taken").unwrap_err();
         assert!(error.contains(why) && error.starts_with("b.toml:4:"), "{error}");

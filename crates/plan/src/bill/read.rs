@@ -180,35 +180,15 @@ impl Bill {
         let size = block::parse_size(raw.size.get_ref());
         let size = size.map_err(|error| refuse(at(&raw.size), error.to_string()))?;
         let mut groups = Vec::new();
-        for group in raw.group {
+        for group in std::mem::take(&mut raw.group) {
             let line = line_of(text, group.span().start);
             let group = group.into_inner().checked(&catalogue, line);
             groups.push(group.map_err(|reason| refuse(line, reason))?);
         }
-        let streams = streams(text, raw.stream).map_err(|(line, reason)| refuse(line, reason))?;
-        let mut setup: Setup = RawSetup {
-            jobs: raw.jobs,
-            hosts: raw.hosts,
-            replicas: raw.replicas,
-            state: raw.state,
-            cache_hit: raw.cache_hit,
-            cache_latency_us: raw.cache_latency_us,
-            target_software: raw.target_software.clone(),
-            target_server: raw.target_server.clone(),
-            target_cores: raw.target_cores,
-            width: raw.width,
-            spares: raw.spares,
-            down_drives: raw.down_drives,
-            down_hosts: raw.down_hosts,
-            sequential: raw.sequential,
-            erasure: raw.erasure.clone(),
-            rebuild: raw.rebuild,
-            cores: raw.cores,
-            network: raw.network.clone(),
-            clients: raw.clients,
-        }
-        .checked(&catalogue)
-        .map_err(|reason| refuse(1, reason))?;
+        let mut setup: Setup =
+            raw.setup().checked(&catalogue).map_err(|reason| refuse(1, reason))?;
+        let streams = streams(text, std::mem::take(&mut raw.stream))
+            .map_err(|(line, reason)| refuse(line, reason))?;
         setup.streams = streams;
         setup.buffered = raw.buffered;
         let record = raw
@@ -233,6 +213,30 @@ impl Bill {
 }
 
 impl RawBill {
+    fn setup(&self) -> RawSetup {
+        RawSetup {
+            jobs: self.jobs,
+            hosts: self.hosts,
+            replicas: self.replicas,
+            state: self.state,
+            cache_hit: self.cache_hit,
+            cache_latency_us: self.cache_latency_us,
+            target_software: self.target_software.clone(),
+            target_server: self.target_server.clone(),
+            target_cores: self.target_cores,
+            width: self.width,
+            spares: self.spares,
+            down_drives: self.down_drives,
+            down_hosts: self.down_hosts,
+            sequential: self.sequential,
+            erasure: self.erasure.clone(),
+            rebuild: self.rebuild,
+            cores: self.cores,
+            network: self.network.clone(),
+            clients: self.clients,
+        }
+    }
+
     /// The software where no part is named for it: none if that is said, and that of some cluster
     /// where hosts keep copies; `None` where a part is named.
     fn cluster_software(&self) -> Option<Option<String>> {
