@@ -106,7 +106,7 @@ mod test {
     }
 
     /// Value names of options that take no number.
-    const WORDS: [&str; 31] = [
+    const WORDS: [&str; 32] = [
         "ADDRESS:PORT",
         "ARRIVALS",
         "BILL.toml",
@@ -137,6 +137,7 @@ mod test {
         "METHOD",
         "PART=DOLLARS",
         "PATH|URI",
+        "STATE",
         "URI",
     ];
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use catalogue::Catalogue;
 
 pub(crate) use check::LANES;
+pub use memory::record;
 pub use setup::{
     Cache, Down, Erasure, FlashState, HOSTS_MAX, Network, Raid, Setup, Stream, Target,
 };

@@ -2,7 +2,7 @@
 
 use ::catalogue::Class;
 use clap::Args as Flags;
-use plan::bill::{Bill, Group, Target};
+use plan::bill::{Bill, FlashState, Group, Target};
 
 use super::sized::Wanted;
 use crate::exit::UsageError;
@@ -23,6 +23,15 @@ pub struct Around {
     /// A flush after every N writes, as fio's fsync: 1 flushes after each.
     #[arg(long, alias = "fsync", alias = "fdatasync", value_name = "N", requires = "drive")]
     pub flush: Option<u32>,
+    /// What flash has been through: worn (sustained, steady), or fresh (burst into an SLC cache).
+    #[arg(long, value_name = "STATE", requires = "drive")]
+    pub state: Option<String>,
+    /// Records that a file system reads and writes whole, such as 16k of a ZFS volume.
+    #[arg(long, alias = "recordsize", value_name = "SIZE", requires = "drive")]
+    pub record: Option<String>,
+    /// Memory acknowledges writes that are not flushed, and reads ahead.
+    #[arg(long, requires = "drive")]
+    pub buffered: bool,
     /// The adapter has a non-volatile write cache.
     #[arg(long, requires_all = ["adapter", "drive"])]
     pub write_cache: bool,
@@ -45,6 +54,9 @@ impl Around {
             ("--sequential", self.sequential),
             ("--in-flight", self.in_flight.is_some()),
             ("--flush", self.flush.is_some()),
+            ("--state", self.state.is_some()),
+            ("--record", self.record.is_some()),
+            ("--buffered", self.buffered),
             ("--write-cache", self.write_cache),
             ("--target", self.target.is_some()),
         ];
@@ -72,6 +84,7 @@ impl Around {
         if let Some(all) = self.in_flight {
             bill.set_in_flight(None, Some(all)).map_err(|why| usage("--in-flight", why))?;
         }
+        self.remember(bill)?;
         let drives: u32 = bill.groups.iter().map(Group::devices).sum();
         for group in &mut bill.groups {
             group.write_cache = self.write_cache;
@@ -109,6 +122,21 @@ impl Around {
             let target = Target { software, server: None, cores: self.target_cores };
             bill.setup.target = Some(target);
         }
+        Ok(())
+    }
+
+    /// What flash, records and memory before the drives are like.
+    fn remember(&self, bill: &mut Bill) -> Result<(), UsageError> {
+        let usage = |flag: &str, why: String| UsageError(format!("{flag}: {why}"));
+        if let Some(state) = &self.state {
+            bill.setup.state = FlashState::named(state).map_err(|why| usage("--state", why))?;
+        }
+        if let Some(record) = &self.record {
+            bill.setup.record =
+                Some(plan::bill::record(record).map_err(|why| usage("--record", why))?);
+        }
+        bill.setup.buffered = self.buffered;
+        bill.wait_for_memory();
         Ok(())
     }
 }

@@ -11,8 +11,12 @@ const RECORD_MAX: u64 = 16 << 20;
 /// Shortest: a sector.
 const RECORD_MIN: u64 = 512;
 
-/// Bytes of a record; the error is the reason.
-pub(super) fn record(text: &str) -> Result<u32, String> {
+/// Bytes of a record, as "16k".
+///
+/// # Errors
+///
+/// The reason: no size, or shorter than 512 bytes or longer than 16 MiB.
+pub fn record(text: &str) -> Result<u32, String> {
     let bytes = block::parse_size(text).map_err(|error| error.to_string())?;
     match (RECORD_MIN..=RECORD_MAX).contains(&bytes) {
         true => Ok(bytes as u32),
@@ -35,7 +39,7 @@ impl Bill {
 
     /// Changes what is in flight on drives to what memory asks of them, or to what threads do that
     /// wait for each I/O.
-    pub(super) fn wait_for_memory(&mut self) {
+    pub fn wait_for_memory(&mut self) {
         if self.is_buffered() {
             self.work.outstanding = self.work.outstanding.max(BY_MEMORY);
             self.setup.in_flight = None;

@@ -216,6 +216,21 @@ pub enum FlashState {
     Worn,
 }
 
+impl FlashState {
+    /// The state of a word; the error names the words.
+    ///
+    /// # Errors
+    ///
+    /// It is none of them.
+    pub fn named(word: &str) -> Result<FlashState, String> {
+        match word {
+            "fresh" | "burst" => Ok(FlashState::Fresh),
+            "worn" | "sustained" | "steady" => Ok(FlashState::Worn),
+            other => Err(format!("'{other}': worn, sustained or steady; fresh or burst")),
+        }
+    }
+}
+
 /// What answers before the drives do.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cache {
