@@ -57,6 +57,7 @@ const FILES: &[(&str, &str)] = &[
     ("processors.toml", include_str!("../data/processors.toml")),
     ("classes.toml", include_str!("../data/classes.toml")),
     ("flushes.toml", include_str!("../data/flushes.toml")),
+    ("ratings.toml", include_str!("../data/ratings.toml")),
 ];
 
 impl Catalogue {

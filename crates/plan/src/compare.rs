@@ -348,11 +348,11 @@ mod test {
         );
         assert!(compare(&[], Equal::Systems, (10, 1)).is_err());
         let mut silent = bills();
-        silent[0].groups[0].drive = Some("exos-x20".to_owned());
+        silent[0].groups[0].drive = Some("any-sata-ssd".to_owned());
         let error = compare(&silent, Equal::Systems, (10, 1)).unwrap_err();
         // Who it was, and as its source why: a chain that is printed says each once.
         let why = std::error::Error::source(&error).unwrap().to_string();
         assert_eq!(error.to_string(), "sata");
-        assert!(why.starts_with("line 4: read_iops of exos-x20"), "{why}");
+        assert!(why.starts_with("line 4: read_iops of any-sata-ssd"), "{why}");
     }
 }

@@ -502,8 +502,9 @@ mod test {
 
     #[test]
     fn a_missing_figure_is_named_with_its_line() {
-        let text = "name = 'x'\nsize = '4k'\noutstanding = 1\n\n[[group]]\ndrive = 'exos-x20'\n";
+        let text =
+            "name = 'x'\nsize = '4k'\noutstanding = 1\n\n[[group]]\ndrive = 'any-sata-ssd'\n";
         let error = predict(&read(text), &Tweak::default()).unwrap_err().to_string();
-        assert!(error.starts_with("line 5: read_iops of exos-x20 is not known"), "{error}");
+        assert!(error.starts_with("line 5: read_iops of any-sata-ssd is not known"), "{error}");
     }
 }

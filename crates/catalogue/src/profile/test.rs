@@ -73,11 +73,12 @@ fn a_figure_that_is_not_known_is_named_and_is_no_zero() {
     let catalogue = Catalogue::shipped();
     let refused = |name: &str| catalogue.part(name).unwrap().profile().unwrap_err().to_string();
     assert_eq!(
-        refused("micron-7450"),
-        "micron-7450 cannot be emulated: the catalogue has no write_iops; `drumfire plan --drive \
-         micron-7450` predicts it with figures of similar drives"
+        refused("iodrive-160-slc"),
+        "iodrive-160-slc cannot be emulated: the catalogue has no write_iops, read_latency, \
+         write_latency; `drumfire plan --drive iodrive-160-slc` predicts it with figures of \
+         similar drives"
     );
-    assert!(refused("d7-ps1010").contains("no read_iops, write_iops, read_latency, write_lat"));
+    assert!(refused("any-nvme").contains("no read_iops, write_iops, read_latency, write_lat"));
     assert_eq!(refused("lsi-9210-8i"), "lsi-9210-8i is an adapter: only drives have profiles");
 }
 

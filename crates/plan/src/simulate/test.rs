@@ -226,8 +226,8 @@ fn what_no_figure_tells_is_refused() {
         asked.unwrap_err().to_string()
     };
     assert!(refused(text, &access).contains("trims"));
-    let text = text.replace("x25-m", "p3700-800");
-    assert!(refused(&text, &Access::new(4096, 50.0, 100.0)).contains("read_iops of p3700-800"));
+    let text = text.replace("x25-m", "any-sata-ssd");
+    assert!(refused(&text, &Access::new(4096, 50.0, 100.0)).contains("read_iops of any-sata-ssd"));
     assert!(Simulator::of_profile(&Profile::shipped("x25-m").unwrap(), 0).is_err());
 }
 

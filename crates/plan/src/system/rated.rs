@@ -64,8 +64,14 @@ impl Builder<'_> {
         } else if writes > 0.0 {
             let bandwidth = self.bandwidth(drive, "write_bandwidth");
             let state = self.state(drive);
+            // What hosts share out is in sequence on none of their drives.
+            let streams = self.bill.setup.sequential && self.bill.setup.hosts == 1;
             let rate = match state {
                 _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
+                // In sequence nothing is left of a block to copy when it is erased.
+                FlashState::Worn if streams && bandwidth.is_finite() => {
+                    self.streamed(drive, bandwidth)
+                }
                 FlashState::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
                     self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
                 }
@@ -84,12 +90,22 @@ impl Builder<'_> {
             let weight = if among { self.mix_factor(drive)? } else { 1.0 };
             let write = match state {
                 _ if is_disk(drive) => moved(drive, 1.0 / rate, (work.size_bytes, bandwidth)),
-                FlashState::Worn => between(work.size_bytes, rate, bandwidth),
-                FlashState::Fresh => (1.0 / rate).max(work.size_bytes / bandwidth),
+                FlashState::Worn if !streams => between(work.size_bytes, rate, bandwidth),
+                _ => (1.0 / rate).max(work.size_bytes / bandwidth),
             };
             seconds += writes * weight * write * after;
         }
         Ok(seconds)
+    }
+
+    /// Writes per second in sequence: as bytes pass, and no more than its controller does of any
+    /// kind, as far as that is rated.
+    fn streamed(&mut self, drive: &Part, bandwidth: f64) -> f64 {
+        let rated = ["read_iops", "write_iops", "fresh_write_iops"];
+        let most =
+            rated.into_iter().filter_map(|rating| self.figure(drive, rating)).reduce(f64::max);
+        let bytes = bandwidth / self.bill.work.size_bytes.max(RATED);
+        bytes.min(most.unwrap_or(f64::INFINITY))
     }
 
     /// Writes per second of fresh flash without a rating for it: as fast as in sequence, or half
