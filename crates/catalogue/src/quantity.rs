@@ -126,6 +126,7 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("port_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "payload through one port"),
     measured("engine_time", Dimension::TIME, LATENCY, "of a port's engine for each I/O"),
     measured("added_latency", Dimension::TIME, LATENCY, "that passing through adds"),
+    measured("rdma_latency", Dimension::TIME, LATENCY, "that passing through adds, by RDMA"),
     measured("added_write_latency", Dimension::TIME, LATENCY, "the same, where writes take longer"),
     defined("capacity", Dimension::BYTES, (1e3, 1e18), "for data"),
     measured("price", Dimension::MONEY, PRICE, "of one, new unless noted"),

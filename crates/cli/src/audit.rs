@@ -65,7 +65,7 @@ pub struct Flagged {
     /// Claimed bandwidth of the link.
     #[arg(long, value_name = "RATE")]
     pub link_rate: Option<String>,
-    /// iscsi or nvme-tcp [default: the leanest there could be].
+    /// iscsi, nvme-tcp, nvme-rdma, iser or nbd [default: the leanest there could be].
     #[arg(long)]
     pub protocol: Option<String>,
     /// MTU.

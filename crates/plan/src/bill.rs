@@ -94,7 +94,7 @@ pub struct Group {
     /// What each drive hangs on, where that is slower than it could be: SATA, SAS or PCI Express
     /// of a generation, a link of the catalogue.
     pub bus: Option<String>,
-    /// Which protocol goes over it: `iscsi` or `nvme-tcp`.
+    /// Which protocol goes over it, one of [`crate::wire::Protocol::NAMES`].
     pub protocol: Option<String>,
     /// Bytes of TCP options in each segment.
     pub tcp_options: u32,

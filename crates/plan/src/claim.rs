@@ -51,7 +51,7 @@ pub struct ClaimText {
     /// Claimed bandwidth of the link.
     #[serde(deserialize_with = "text")]
     pub link_rate: Option<String>,
-    /// `iscsi` or `nvme-tcp`; by default the least overhead of any block protocol.
+    /// As in bills; by default the least overhead of any block protocol.
     #[serde(deserialize_with = "text")]
     pub protocol: Option<String>,
     /// MTU.

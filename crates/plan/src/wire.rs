@@ -1,5 +1,5 @@
-//! Overheads of links: line codes, frames and headers of PCI Express, Ethernet, Fibre Channel, SATA
-//! and SAS.
+//! Overheads of links: line codes, frames and headers of PCI Express, Ethernet, InfiniBand, Fibre
+//! Channel, SATA and SAS.
 //!
 //! Each function says how many bytes a transfer takes on the wire. This is arithmetic of the
 //! standards; nothing is fitted.
@@ -17,6 +17,22 @@ pub const ISCSI_BYTES: f64 = 48.0;
 /// NVMe/TCP header of data to the host.
 //= NVMe-TCP §3.6.2.10: C2HData has a header of 24 bytes
 pub const NVME_TCP_BYTES: f64 = 24.0;
+/// Header of a reply with data in NBD.
+// NBD protocol: simple reply message, magic 4, error 4, cookie 8.
+pub const NBD_BYTES: f64 = 16.0;
+/// RoCE v2 in each packet: IPv4 20, UDP 8, BTH 12, ICRC 4.
+// InfiniBand Architecture, volume 1, annex A17 (RoCE v2).
+pub const ROCE_BYTES: f64 = ETHERNET_BYTES + 44.0;
+/// InfiniBand in each packet of a subnet: LRH 8, BTH 12, ICRC 4, VCRC 2.
+// InfiniBand Architecture, volume 1, chapter 5.
+pub const INFINIBAND_BYTES: f64 = 26.0;
+/// Header of an RDMA write or read, in its first packet.
+pub const RETH_BYTES: f64 = 16.0;
+/// Completion of NVMe, a packet of its own over RDMA.
+pub const NVME_COMPLETION_BYTES: f64 = 16.0;
+/// iSER: its header, and the basic header segment of the response.
+//= RFC 7145 §9.2: the iSER header of the control type has 28 bytes
+pub const ISER_BYTES: f64 = 28.0 + ISCSI_BYTES;
 /// Fibre Channel: SOF 4, header 24, CRC 4, EOF 4, and six idle words between frames.
 pub const FC_FRAME_BYTES: f64 = 60.0;
 /// Most payload of a Fibre Channel frame that adapters use.
@@ -43,6 +59,8 @@ impl Tcp {
     pub const ISCSI: Tcp = Tcp { mtu: 1500.0, options: 0.0, pdu: ISCSI_BYTES };
     /// NVMe/TCP in standard frames, without TCP options.
     pub const NVME: Tcp = Tcp { mtu: 1500.0, options: 0.0, pdu: NVME_TCP_BYTES };
+    /// NBD in standard frames, without TCP options.
+    pub const NBD: Tcp = Tcp { mtu: 1500.0, options: 0.0, pdu: NBD_BYTES };
     /// The least that block storage over TCP can cost: smallest header, jumbo frames.
     pub const LEAST: Tcp = Tcp { mtu: 9000.0, options: 0.0, pdu: NVME_TCP_BYTES };
 
@@ -54,6 +72,99 @@ impl Tcp {
         let pdu = self.pdu + size;
         pdu * (segment + frame) / segment
     }
+}
+
+/// How blocks are carried by RDMA.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rdma {
+    /// Most payload of a packet on Ethernet: 1024 in standard frames, 4096 in jumbo frames.
+    pub payload: f64,
+    /// Payload of the packet that completes a command.
+    pub response: f64,
+}
+
+impl Rdma {
+    /// NVMe/RDMA in standard frames.
+    pub const NVME: Rdma = Rdma { payload: 1024.0, response: NVME_COMPLETION_BYTES };
+    /// iSER in standard frames.
+    pub const ISER: Rdma = Rdma { payload: 1024.0, response: ISER_BYTES };
+    /// Most payload of a packet of InfiniBand, and of any.
+    pub const MOST: f64 = 4096.0;
+
+    /// Bytes on the wire for one transfer of `size` bytes in one direction: the packets of data,
+    /// and the one that completes the command.
+    pub fn wire_bytes(&self, size: f64, infiniband: bool) -> f64 {
+        let (header, payload) = match infiniband {
+            true => (INFINIBAND_BYTES, Rdma::MOST),
+            false => (ROCE_BYTES, self.payload),
+        };
+        let packets = (size / payload).ceil();
+        size + packets * header + RETH_BYTES + header + self.response
+    }
+}
+
+/// What carries blocks over a network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Protocol {
+    /// A stream of TCP.
+    Tcp(Tcp),
+    /// RDMA.
+    Rdma(Rdma),
+}
+
+impl Protocol {
+    /// Their names in bills and claims.
+    pub const NAMES: [&str; 5] = ["iscsi", "nvme-tcp", "nvme-rdma", "iser", "nbd"];
+
+    /// By its name; `None` for any other.
+    pub fn named(name: &str) -> Option<Protocol> {
+        Some(match name {
+            "iscsi" => Protocol::Tcp(Tcp::ISCSI),
+            "nvme-tcp" => Protocol::Tcp(Tcp::NVME),
+            "nvme-rdma" => Protocol::Rdma(Rdma::NVME),
+            "iser" => Protocol::Rdma(Rdma::ISER),
+            "nbd" => Protocol::Tcp(Tcp::NBD),
+            _ => return None,
+        })
+    }
+
+    /// In words.
+    pub fn title(&self) -> &'static str {
+        match self {
+            Protocol::Tcp(tcp) if tcp.pdu == ISCSI_BYTES => "iSCSI",
+            Protocol::Tcp(tcp) if tcp.pdu == NBD_BYTES => "NBD",
+            Protocol::Tcp(_) => "NVMe/TCP",
+            Protocol::Rdma(rdma) if rdma.response == ISER_BYTES => "iSER",
+            Protocol::Rdma(_) => "NVMe/RDMA",
+        }
+    }
+
+    /// The same in frames of this MTU. RDMA takes the next power of two below it.
+    #[must_use]
+    pub fn with_mtu(self, mtu: f64) -> Protocol {
+        match self {
+            Protocol::Tcp(tcp) => Protocol::Tcp(Tcp { mtu, ..tcp }),
+            Protocol::Rdma(rdma) => {
+                let sizes = [256.0, 512.0, 1024.0, 2048.0, Rdma::MOST];
+                let fits = |payload: &f64| payload + ROCE_BYTES - ETHERNET_BYTES <= mtu;
+                let payload = sizes.into_iter().rev().find(fits).unwrap_or(sizes[0]);
+                Protocol::Rdma(Rdma { payload, ..rdma })
+            }
+        }
+    }
+
+    /// Bytes on the wire for one transfer of `size` bytes in one direction.
+    pub fn wire_bytes(&self, size: f64, infiniband: bool) -> f64 {
+        match self {
+            Protocol::Tcp(tcp) => tcp.wire_bytes(size),
+            Protocol::Rdma(rdma) => rdma.wire_bytes(size, infiniband),
+        }
+    }
+}
+
+/// Whether a link is InfiniBand.
+pub fn is_infiniband(link: &Part) -> bool {
+    link.id.starts_with("ib-")
 }
 
 /// Bytes on a Fibre Channel wire for one transfer of `size` bytes.
@@ -166,6 +277,42 @@ mod test {
         // Standard frames leave 94.9 % to TCP, 94.1 % with timestamps.
         let stamped = Tcp { options: 12.0, pdu: 0.0, ..Tcp::ISCSI };
         near(1e6 / stamped.wire_bytes(1e6), 0.9415);
+    }
+
+    #[test]
+    fn rdma_costs_its_packets_and_a_completion() {
+        // Four packets of 82 bytes of frame and headers, an RETH, and a completion of 16 + 82.
+        let roce = Protocol::named("nvme-rdma").unwrap();
+        assert_eq!(roce.wire_bytes(4096.0, false), 4096.0 + 4.0 * 82.0 + 16.0 + 98.0);
+        // One packet in jumbo frames: 2.91 million of 4 KiB on 100 Gb/s.
+        near(12.5e9 / roce.with_mtu(9000.0).wire_bytes(4096.0, false), 2.9125e6);
+        assert_eq!(roce.with_mtu(1500.0), roce);
+        assert_eq!(roce.wire_bytes(4096.0, true), 4096.0 + 26.0 + 16.0 + 42.0);
+        let iser = Protocol::named("iser").unwrap();
+        assert_eq!(iser.wire_bytes(4096.0, false) - roce.wire_bytes(4096.0, false), 60.0);
+        for name in Protocol::NAMES {
+            let protocol = Protocol::named(name).unwrap();
+            let title = protocol.title().to_ascii_lowercase().replace('/', "-");
+            assert_eq!(title, name);
+            // The leanest bound of claims stays below all of them.
+            assert!(protocol.wire_bytes(4096.0, true) > 4096.0);
+            assert!(
+                protocol.with_mtu(9000.0).wire_bytes(4096.0, false)
+                    >= Tcp::LEAST.wire_bytes(4096.0) - 8.1,
+                "{name}"
+            );
+        }
+        assert_eq!(Protocol::named("nfs"), None);
+    }
+
+    #[test]
+    fn infiniband_carries_what_its_code_leaves() {
+        let catalogue = Catalogue::shipped();
+        let line = |id: &str| line_bytes_per_s(catalogue.part(id).unwrap(), 1).unwrap() * 8.0;
+        near(line("ib-qdr"), 32e9);
+        near(line("ib-fdr"), 54.545e9);
+        near(line("ib-edr"), 100e9);
+        near(line("ib-hdr"), 200e9);
     }
 
     #[test]

@@ -105,8 +105,11 @@ impl Around {
                     _ => Err(usage("--link", format!("{link} is no network: no ports, no target"))),
                 };
             }
-            let iscsi = software.as_ref().is_some_and(|id| id.contains("iscsi"));
-            let protocol = if iscsi { "iscsi" } else { "nvme-tcp" };
+            let protocol = match software.as_deref().unwrap_or_default() {
+                id if id.contains("iscsi") => "iscsi",
+                id if id.contains("rdma") => "nvme-rdma",
+                _ => "nvme-tcp",
+            };
             bill.groups.push(Group {
                 adapter: None,
                 drive: None,

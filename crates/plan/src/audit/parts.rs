@@ -2,7 +2,7 @@
 
 use super::{Finding, Outcome, finding, holds_if, per_second, round};
 use crate::claim::Claim;
-use crate::wire::{self, Tcp};
+use crate::wire::{self, Protocol, Rdma, Tcp};
 use catalogue::{Catalogue, Kind, Known, Part};
 
 mod room;
@@ -233,16 +233,22 @@ fn link(claim: &Claim) -> Option<Finding> {
 
 /// Payload per second of one link in one direction, for I/Os of `size` bytes.
 fn ceiling(claim: &Claim, part: &Part, lanes: u32, size: f64) -> Option<(f64, String)> {
-    if part.id.starts_with("ethernet") {
-        let bytes = part.value("nominal_rate")? / 8.0;
-        let (name, mut tcp) = match claim.text.protocol.as_deref() {
-            Some("iscsi") => ("iSCSI", Tcp::ISCSI),
-            Some("nvme-tcp") => ("NVMe/TCP", Tcp::NVME),
-            _ => ("the leanest block protocol", Tcp::LEAST),
+    let infiniband = wire::is_infiniband(part);
+    if part.id.starts_with("ethernet") || infiniband {
+        let line = wire::line_bytes_per_s(part, 1).filter(|_| infiniband);
+        let bytes = line.or(part.value("nominal_rate").map(|bits| bits / 8.0))?;
+        let named = claim.text.protocol.as_deref().and_then(Protocol::named);
+        let (name, protocol, usual) = match named {
+            // Packets of RDMA are as long as frames allow; how long these are nobody said.
+            Some(rdma @ Protocol::Rdma(_)) => (rdma.title(), rdma, Tcp::LEAST.mtu),
+            Some(Protocol::Tcp(tcp)) => (Protocol::Tcp(tcp).title(), Protocol::Tcp(tcp), tcp.mtu),
+            // InfiniBand has the least headers of all.
+            None if infiniband => ("RDMA", Protocol::Rdma(Rdma::NVME), Tcp::LEAST.mtu),
+            None => ("the leanest block protocol", Protocol::Tcp(Tcp::LEAST), Tcp::LEAST.mtu),
         };
-        tcp.mtu = claim.count("mtu").unwrap_or(tcp.mtu);
-        let wire = tcp.wire_bytes(size);
-        let how = format!("{name}, MTU {}, {} B on the wire", round(tcp.mtu), round(wire));
+        let mtu = claim.count("mtu").unwrap_or(usual);
+        let wire = protocol.with_mtu(mtu).wire_bytes(size, infiniband);
+        let how = format!("{name}, MTU {}, {} B on the wire", round(mtu), round(wire));
         return Some((bytes * size / wire, how));
     }
     let line = wire::line_bytes_per_s(part, lanes)?;

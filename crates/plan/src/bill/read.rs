@@ -10,6 +10,7 @@ use super::{
     Bill, BillError, Group, IN_FLIGHT_MAX, Raid, Setup, Stream, View, Work, memory, payload,
     setup::RawSetup,
 };
+use crate::wire::Protocol;
 use catalogue::read::{RawFigure, RawPart, RawParts, RawSource, line_of, syntax};
 use catalogue::{Catalogue, Class, Part};
 
@@ -428,8 +429,8 @@ impl RawGroup {
         if drive.is_none() && self.ports.is_none() {
             return Err("a group has a drive, ports, or ports that lead to drives".to_owned());
         }
-        if self.protocol.as_deref().is_some_and(|p| !["iscsi", "nvme-tcp"].contains(&p)) {
-            return Err("protocol: iscsi or nvme-tcp".to_owned());
+        if self.protocol.as_deref().is_some_and(|name| Protocol::named(name).is_none()) {
+            return Err(format!("protocol: {}", Protocol::NAMES.join(" or ")));
         }
         let drive_link = drive.is_some() && link.is_some();
         Ok(Group {

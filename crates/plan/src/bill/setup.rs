@@ -79,8 +79,8 @@ impl Network {
             return Err(format!("network: {ports} ports: 1 to {}", Network::PORTS_MAX));
         }
         let part = catalogue.part(&name).map_err(|error| format!("network: {error}"))?;
-        let ethernet = part.id.starts_with("ethernet") || part.id.starts_with("fc");
-        if part.class != Class::Link || !ethernet {
+        let network = ["ethernet", "fc", "ib-"].iter().any(|kind| part.id.starts_with(kind));
+        if part.class != Class::Link || !network {
             return Err(format!("network: {} is no network: name one, such as 25GbE", part.id));
         }
         Ok(Network { link: part.id.clone(), ports })

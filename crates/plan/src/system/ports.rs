@@ -5,7 +5,7 @@ use model::{Class, Method, Network, Servers, Service, Station, solve};
 
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::Group;
-use crate::wire::{self, Tcp};
+use crate::wire::{self, Protocol, Tcp};
 use catalogue::{Kind, Known, Part};
 
 /// The assumed network of hosts.
@@ -129,23 +129,25 @@ impl<'a> Builder<'a> {
             let reason = "ports without a link: name one, such as ethernet-10".to_owned();
             return Err(PlanError::Part { line: group.line, reason });
         };
-        let mut tcp = match group.protocol.as_deref() {
-            Some("nvme-tcp") => Tcp::NVME,
-            _ => Tcp::ISCSI,
+        let protocol = match protocol(group.protocol.as_deref()) {
+            Protocol::Tcp(tcp) => {
+                Protocol::Tcp(Tcp { options: f64::from(group.tcp_options), ..tcp })
+            }
+            rdma => rdma,
         };
-        tcp.options = f64::from(group.tcp_options);
-        Ok((link, self.port_seconds(link, tcp)?))
+        Ok((link, self.port_seconds(link, protocol)?))
     }
 
     /// How long an I/O holds a port of a link: what its bytes take, or what the adapter takes.
-    fn port_seconds(&mut self, link: &Part, tcp: Tcp) -> Result<f64, PlanError> {
+    fn port_seconds(&mut self, link: &Part, protocol: Protocol) -> Result<f64, PlanError> {
         let size = self.bill.work.size_bytes;
         let (bytes_per_s, wire) = if link.id.starts_with("fc") {
             let line = wire::line_bytes_per_s(link, 1).unwrap_or(f64::NAN);
             let framing = self.figure(link, "framing").unwrap_or(1.0);
             (line * framing, wire::fc_wire_bytes(size))
         } else {
-            (self.need(link, "nominal_rate")? / 8.0, tcp.wire_bytes(size))
+            let infiniband = wire::is_infiniband(link);
+            (self.carried_per_s(link)?, protocol.wire_bytes(size, infiniband))
         };
         let each = self.figure(link, "port_iops").map_or(0.0, |rate| 1.0 / rate);
         let carried = match self.bill.setup.hosts {
@@ -156,6 +158,14 @@ impl<'a> Builder<'a> {
             }
         };
         Ok((wire * carried / bytes_per_s).max(each))
+    }
+
+    /// Bytes per second of a network after its code: Ethernet is named after them, InfiniBand not.
+    fn carried_per_s(&mut self, link: &Part) -> Result<f64, PlanError> {
+        match wire::line_bytes_per_s(link, 1).filter(|_| wire::is_infiniband(link)) {
+            Some(line) => Ok(line),
+            None => Ok(self.need(link, "nominal_rate")? / 8.0),
+        }
     }
 
     /// Latency of a link and the stacks at its ends, where no software says it; 0 without one,
@@ -170,14 +180,18 @@ impl<'a> Builder<'a> {
             (None, Some(network)) => (network.link.as_str(), network.ports, None),
             (None, None) => return 0.0,
         };
-        let tcp = if protocol == Some("nvme-tcp") { Tcp::NVME } else { Tcp::ISCSI };
+        let carrier = self::protocol(protocol);
         let link = self.part(id);
-        let Ok(seconds) = self.port_seconds(link, tcp) else { return 0.0 };
+        let Ok(seconds) = self.port_seconds(link, carrier) else { return 0.0 };
         let waiting = f64::from(self.bill.work.outstanding) * f64::from(self.bill.drives().max(1));
-        let full = 2.0 * link.value("added_latency").unwrap_or(0.0);
+        let quantity = match carrier {
+            Protocol::Rdma(_) if link.known("rdma_latency").is_some() => "rdma_latency",
+            _ => "added_latency",
+        };
+        let full = 2.0 * link.value(quantity).unwrap_or(0.0);
         match self.bill.setup.hosts > 1 || waiting * seconds / f64::from(ports) > full {
             true => 0.0,
-            false => self.figure(link, "added_latency").unwrap_or(0.0),
+            false => self.figure(link, quantity).unwrap_or(0.0),
         }
     }
 
@@ -209,7 +223,7 @@ impl<'a> Builder<'a> {
             }
             None => return Ok(()),
         };
-        let seconds = self.port_seconds(link, Tcp::ISCSI)?;
+        let seconds = self.port_seconds(link, protocol(None))?;
         self.link_clients(link, ports)?;
         let name = format!("network, {ports} x {}", link.id);
         let at = self.network.add_station(Station::servers(name.clone(), ports));
@@ -222,8 +236,7 @@ impl<'a> Builder<'a> {
     /// The ports of the clients of a cluster, each with those of a host.
     fn link_clients(&mut self, link: &Part, ports: u32) -> Result<(), PlanError> {
         let Some(clients) = self.bill.setup.clients else { return Ok(()) };
-        let (size, bytes_per_s) =
-            (self.bill.work.size_bytes, self.need(link, "nominal_rate")? / 8.0);
+        let (size, bytes_per_s) = (self.bill.work.size_bytes, self.carried_per_s(link)?);
         let wire = Tcp::ISCSI.wire_bytes(size) * self.one_way() / bytes_per_s;
         let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate"])];
         let name = format!("network of the clients, {clients} with {ports} x {}", link.id);
@@ -300,4 +313,9 @@ impl<'a> Builder<'a> {
         self.resource(name, Level::Port, from, Load::Stations(vec![at]));
         Ok(Some(Stop { at, seconds: self.at(Level::Port, seconds) }))
     }
+}
+
+/// What carries blocks over a network, iSCSI where a bill does not say.
+fn protocol(name: Option<&str>) -> Protocol {
+    name.and_then(Protocol::named).unwrap_or(Protocol::Tcp(Tcp::ISCSI))
 }
