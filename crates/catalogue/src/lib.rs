@@ -56,6 +56,7 @@ const FILES: &[(&str, &str)] = &[
     ("volumes.toml", include_str!("../data/volumes.toml")),
     ("processors.toml", include_str!("../data/processors.toml")),
     ("classes.toml", include_str!("../data/classes.toml")),
+    ("software.toml", include_str!("../data/software.toml")),
     ("flushes.toml", include_str!("../data/flushes.toml")),
     ("ratings.toml", include_str!("../data/ratings.toml")),
 ];

@@ -151,6 +151,12 @@ pub const QUANTITIES: &[Quantity] = &[
         BANDWIDTH,
         "that a core copies and sums beside its time for each I/O of 4 KiB",
     ),
+    defined(
+        "cluster",
+        Dimension::NUMBER,
+        (0.0, 1.0),
+        "1 if it keeps copies on hosts: what is not known of it is what others do",
+    ),
     measured(
         "daemon_read_iops",
         Dimension::RATE,
@@ -206,6 +212,12 @@ pub const QUANTITIES: &[Quantity] = &[
         Dimension::TIME,
         LATENCY,
         "of a client of a cluster for each I/O, which it handles one after the other",
+    ),
+    measured(
+        "client_write_time",
+        Dimension::TIME,
+        LATENCY,
+        "the same of a write, where it takes longer",
     ),
     counted(
         "queue_depth",

@@ -46,6 +46,26 @@ fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
 }
 
 #[test]
+fn software_says_what_it_takes() {
+    let catalogue = Catalogue::shipped();
+    let software = catalogue.parts.values().filter(|part| part.class == Class::Software);
+    let mut clusters = 0;
+    for part in software {
+        let known = |quantity: &str| part.known(quantity).is_some();
+        let serves = known("daemon_read_iops") && known("daemon_write_iops");
+        assert!(known("core_time") || serves, "{}: neither core time nor daemons", part.id);
+        if part.value("cluster") == Some(1.0) {
+            clusters += 1;
+            assert!(serves, "{}", part.id);
+            let (read, write) = (part.value("added_latency"), part.value("added_write_latency"));
+            // A write waits for its copies.
+            assert!(read.unwrap() < write.unwrap(), "{}", part.id);
+        }
+    }
+    assert!(clusters >= 12, "{clusters} clusters");
+}
+
+#[test]
 fn takes_a_figure_with_a_source() {
     let text = "{ is = 'read_latency', value = 65, unit = 'us', kind = 'spec', source = 'sheet' },";
     let catalogue = one(text).unwrap();

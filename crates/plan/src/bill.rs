@@ -17,6 +17,7 @@ use catalogue::Catalogue;
 
 pub(crate) use check::LANES;
 pub use memory::record;
+pub(crate) use read::ANY_CLUSTER;
 pub use setup::{
     Cache, Down, Erasure, FlashState, HOSTS_MAX, Network, Raid, Setup, Stream, Target,
 };

@@ -5,7 +5,7 @@ use model::{Class, Service, Station, StationId, Step, Visit};
 use super::flush::Flush;
 use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop, through};
-use crate::bill::{Group, LANES, View};
+use crate::bill::{ANY_CLUSTER, Group, LANES, View};
 use crate::wire::{self, Pcie};
 use catalogue::Part;
 
@@ -108,13 +108,15 @@ impl Builder<'_> {
     }
 
     /// How many drives an I/O keeps busy at once, where what is in flight is told for all drives:
-    /// those of its mirror or its parities, and those that a long one is spread over.
+    /// those of its mirror, its parities or its copies, and those that a long one is spread over.
     fn at_once(&self, group: &Group) -> f64 {
         if self.bill.setup.in_flight.is_none() || group.view != View::Rated {
             return 1.0;
         }
         let (reads, writes) = self.shares();
         let (before, after) = self.written(group);
+        let (first, hosts) = self.bill.setup.host_writes();
+        let (before, after) = (first + before * hosts, after * hosts);
         let phases = if before > 0.0 { 2.0 } else { 1.0 };
         let commands = self.records(group).map_or(1.0, |records| records.commands);
         let all = reads * commands + writes * (before * commands + after);
@@ -151,7 +153,10 @@ impl Builder<'_> {
         self.resource(
             format!("daemons of {id}"),
             Level::Processor,
-            &[(&id, &["daemon_read_iops", "daemon_write_iops"])],
+            &[
+                (&id, &["daemon_read_iops", "daemon_write_iops"]),
+                (ANY_CLUSTER, &["daemon_read_iops", "daemon_write_iops"]),
+            ],
             Load::Stations(stations),
         );
     }

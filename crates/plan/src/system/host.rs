@@ -5,7 +5,7 @@ use model::{Station, StationId};
 use super::{Builder, Level, Load, PlanError, Stop};
 use catalogue::{Kind, Known, Part};
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
     /// The cores, if the bill names software.
     pub(super) fn processor(&mut self) -> Result<Option<Stop>, PlanError> {
         let Some(software) = &self.bill.software else {
@@ -50,12 +50,7 @@ impl Builder<'_> {
 
     /// The cores that all daemons of a host share, if their number is known.
     fn daemon_cores(&mut self, software: &Part) -> Result<Option<Stop>, PlanError> {
-        let (reads, writes) = self.shares();
-        let (first, copies) = self.bill.setup.host_writes();
-        let reads = reads * self.bill.setup.host_reads() + writes * first;
-        let read = self.figure(software, "daemon_read_time").unwrap_or(0.0);
-        let write = self.figure(software, "daemon_write_time").unwrap_or(0.0);
-        let seconds = reads * read + writes * copies * write;
+        let seconds = self.daemon_core_seconds(software);
         let Some(cores) = self.host_cores()?.filter(|_| seconds > 0.0) else { return Ok(None) };
         let name = format!("processor, {cores} cores with the daemons of {}", software.id);
         let at = self.network.add_station(Station::servers(name.clone(), cores.max(1.0) as u32));
@@ -63,6 +58,29 @@ impl Builder<'_> {
             &[(&software.id, &["daemon_read_time", "daemon_write_time"])];
         self.resource(name, Level::Processor, from, Load::Stations(vec![at]));
         Ok(Some(Stop { at, seconds: self.at(Level::Processor, seconds) }))
+    }
+
+    /// Core time of all daemons for an I/O.
+    fn daemon_core_seconds(&mut self, software: &Part) -> f64 {
+        let (reads, writes) = self.shares();
+        let (first, copies) = self.bill.setup.host_writes();
+        let reads = reads * self.bill.setup.host_reads() + writes * first;
+        let read = self.told_of(software, "daemon_read_time").unwrap_or(0.0);
+        let write = self.told_of(software, "daemon_write_time").unwrap_or(0.0);
+        reads * read + writes * copies * write
+    }
+
+    /// What an I/O takes at daemons, their cores and clients, one after the other.
+    fn daemons_alone(&mut self) -> f64 {
+        let Some(software) = self.bill.software.as_deref().map(|id| self.part(id)) else {
+            return 0.0;
+        };
+        let cores = match self.bill.setup.cores.is_some() || self.bill.server.is_some() {
+            true => self.daemon_core_seconds(software),
+            false => 0.0,
+        };
+        let client = self.bill.setup.clients.and_then(|_| self.client_seconds(software));
+        self.daemon_seconds() + self.at(Level::Processor, cores + client.unwrap_or(0.0))
     }
 
     /// Service time of a drive's daemon for an I/O, where the software has a daemon per drive; 0
@@ -84,9 +102,9 @@ impl Builder<'_> {
                 [("daemon_read_iops", read, reads), ("daemon_write_iops", write, writes * copies)]
             {
                 if ios > 0.0 {
-                    let command = self.figure(part, rate).map_or(0.0, |rate| 1.0 / rate);
+                    let command = self.told_of(part, rate).map_or(0.0, |rate| 1.0 / rate);
                     let bytes = match more > 0.0 {
-                        true => self.figure(part, bandwidth).map_or(0.0, |b| more / b),
+                        true => self.told_of(part, bandwidth).map_or(0.0, |b| more / b),
                         false => 0.0,
                     };
                     seconds += ios * (command + bytes);
@@ -101,6 +119,13 @@ impl Builder<'_> {
         let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
         let mut named = self.bill.software.as_deref().into_iter().chain(target);
         named.any(|id| daemon(self.part(id)))
+    }
+
+    /// A figure of software. What is not known of a cluster is what others do.
+    pub(super) fn told_of(&mut self, software: &Part, quantity: &'static str) -> Option<f64> {
+        let other = cluster(software).then(|| self.part(crate::bill::ANY_CLUSTER));
+        let known = self.figure(software, quantity);
+        known.or_else(|| other.and_then(|other| self.figure(other, quantity)))
     }
 
     /// The cores of the far side of a network, if there is one.
@@ -136,7 +161,8 @@ impl Builder<'_> {
         self.client_stops.push(stop);
     }
 
-    /// Latency of the software beyond its core time: wake-ups, interrupts, context switches.
+    /// Latency of the software beyond its core time: wake-ups, interrupts, context switches. That
+    /// of daemons is of all that a lone I/O takes beyond its drive, what they serve it with too.
     pub(super) fn added(&mut self) -> Option<Stop> {
         if !self.wanted(Level::Processor) {
             return None;
@@ -154,16 +180,18 @@ impl Builder<'_> {
         if seconds == 0.0 {
             return None;
         }
+        let served = if self.has_daemons() { self.daemons_alone() } else { 0.0 };
+        let seconds = (self.at(Level::Processor, seconds) - served).max(0.0);
         let at = self.network.add_station(Station::delay("what the software adds"));
-        Some(Stop { at, seconds: self.at(Level::Processor, seconds) })
+        (seconds > 0.0).then_some(Stop { at, seconds })
     }
 
     /// What software adds on a host, at the speed of its cores.
     fn added_by(&mut self, part: &Part, server: Option<&Part>) -> f64 {
         let (reads, writes) = self.shares();
-        let added = self.figure(part, "added_latency").unwrap_or(0.0);
+        let added = self.told_of(part, "added_latency").unwrap_or(0.0);
         let write = match writes > 0.0 {
-            true => self.figure(part, "added_write_latency").unwrap_or(added),
+            true => self.told_of(part, "added_write_latency").unwrap_or(added),
             false => added,
         };
         let mut seconds = reads * added + writes * write;
@@ -271,5 +299,11 @@ fn usual_speed() -> Known {
 
 /// Whether software has a daemon for each drive, whose rate is known.
 fn daemon(software: &Part) -> bool {
-    software.known("daemon_read_iops").is_some() || software.known("daemon_write_iops").is_some()
+    let rated = |quantity| software.known(quantity).is_some();
+    cluster(software) || rated("daemon_read_iops") || rated("daemon_write_iops")
+}
+
+/// Whether software keeps copies on hosts, as `any-cluster` does.
+fn cluster(software: &Part) -> bool {
+    software.value("cluster") == Some(1.0)
 }

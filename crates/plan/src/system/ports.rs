@@ -271,10 +271,18 @@ impl<'a> Builder<'a> {
         if !self.wanted(Level::Processor) {
             return;
         }
-        let Some(seconds) = self.figure(software, "client_time") else { return };
+        let Some(seconds) = self.client_seconds(software) else { return };
         let name = format!("clients, {clients} of {}", software.id);
-        let from: &[(&str, &[&str])] = &[(&software.id, &["client_time"])];
+        let from: &[(&str, &[&str])] = &[(&software.id, &["client_time", "client_write_time"])];
         self.clients(name, Level::Processor, from, (clients, seconds));
+    }
+
+    /// What an I/O takes of a client, if that is known.
+    pub(super) fn client_seconds(&mut self, software: &Part) -> Option<f64> {
+        let (reads, writes) = self.shares();
+        let read = self.told_of(software, "client_time")?;
+        let write = (writes > 0.0).then(|| self.told_of(software, "client_write_time")).flatten();
+        Some(reads * read + writes * write.unwrap_or(read))
     }
 
     /// Ports beside drives: what comes in by them goes to the drives, and is not work of its own.

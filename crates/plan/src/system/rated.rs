@@ -9,6 +9,8 @@ const CHOICE_MAX: f64 = 64.0;
 /// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
 /// known, in bytes.
 pub(super) const LONG: f64 = 65_536.0;
+/// Clusters cut what is in sequence into objects, each at a place of its own, in bytes.
+const OBJECT: f64 = 4_194_304.0;
 /// Lengths that ratings and bandwidths of writes are found with, in bytes.
 const RATED: f64 = 4096.0;
 /// Least that a record leaves on a drive, a sector, in bytes.
@@ -47,7 +49,7 @@ impl Builder<'_> {
         if reads > 0.0 || (writes > 0.0 && before > 0.0) {
             let bandwidth = self.bandwidth(drive, "read_bandwidth");
             let rate = match LONG <= bytes && bandwidth.is_finite() {
-                _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
+                _ if self.in_sequence(drive, bandwidth) => self.objects(drive, "read_iops"),
                 true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
                 false => self.read_rate(drive)?,
             } * self.chosen(drive);
@@ -67,7 +69,7 @@ impl Builder<'_> {
             // What hosts share out is in sequence on none of their drives.
             let streams = self.bill.setup.sequential && self.bill.setup.hosts == 1;
             let rate = match state {
-                _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
+                _ if self.in_sequence(drive, bandwidth) => self.objects(drive, "write_iops"),
                 // In sequence nothing is left of a block to copy when it is erased.
                 FlashState::Worn if streams && bandwidth.is_finite() => {
                     self.streamed(drive, bandwidth)
@@ -213,6 +215,15 @@ impl Builder<'_> {
         self.bill.setup.sequential && bandwidth.is_finite() && is_disk(drive)
     }
 
+    /// I/Os in sequence per second by how often the head of a disk moves: never, or to each object
+    /// of a cluster.
+    fn objects(&mut self, drive: &Part, rating: &'static str) -> f64 {
+        match self.has_daemons().then(|| self.figure(drive, rating)).flatten() {
+            Some(rate) => rate * (OBJECT / self.bill.work.size_bytes).max(1.0),
+            None => f64::INFINITY,
+        }
+    }
+
     /// Speed-up of a disk by reordering its command queue.
     fn chosen(&mut self, drive: &Part) -> f64 {
         let depth = self.figure(drive, "queue_depth").unwrap_or(CHOICE_MAX).min(CHOICE_MAX);
@@ -222,8 +233,15 @@ impl Builder<'_> {
 
     /// The same for writes, which a write-back cache may sort first.
     fn gathered(&mut self, group: &Group, drive: &Part) -> f64 {
-        let cached = group.write_cache.then(|| self.figure(drive, "cached_write_gain")).flatten();
+        let sorted = group.write_cache || self.deferred(drive);
+        let cached = sorted.then(|| self.figure(drive, "cached_write_gain")).flatten();
         cached.unwrap_or_else(|| self.chosen(drive))
+    }
+
+    /// Whether short writes to a disk go to a log first, one after the other, and to their places
+    /// later in their order: daemons that keep copies do so (BlueStore up to 64 KiB).
+    fn deferred(&self, drive: &Part) -> bool {
+        is_disk(drive) && self.bill.work.size_bytes < LONG && self.has_daemons()
     }
 
     /// Drive reads for each read while drives have failed: their data are reconstructed from the
