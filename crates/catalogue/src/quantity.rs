@@ -121,6 +121,18 @@ pub const QUANTITIES: &[Quantity] = &[
     ),
     measured("mix_factor", Dimension::NUMBER, (0.1, 100.0), "weight of a write among reads"),
     measured("iops", Dimension::RATE, IOPS, "I/Os per second through the whole part"),
+    measured(
+        "parity_iops",
+        Dimension::RATE,
+        IOPS,
+        "short writes at random per second that a card or software makes parity for",
+    ),
+    measured(
+        "parity_bandwidth",
+        Dimension::BYTE_RATE,
+        BANDWIDTH,
+        "of data that a card makes parity for",
+    ),
     measured("port_iops", Dimension::RATE, IOPS, "I/Os per second through one port"),
     measured("bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "through the whole part"),
     measured("port_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "payload through one port"),

@@ -45,6 +45,35 @@ fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
     assert_eq!(names.len(), count);
 }
 
+/// Adapters by the names that results of strangers give.
+const CARDS: &str = "\
+    9207-8i 9211-8i 9300-8i 9305-24i 9400-16i 9500-16i 9600-16i hba330 hba355i h220 h240 h200 \
+    perc-5i perc-6i h310 h330 h700 h710 h730p h740p h750 h755 h755n h965i 9265-8i 9266-8i \
+    9280-24i4e 9380-8e 9440-8i 9460-16i 9540-8i 9560-16i 9580-8i8e 9660-16i 9670w-16i 9650se \
+    9690sa 9750-8i 5805 6805 7805 71605 8805 81605zq 3154-8i 3254-16i arc-1231ml arc-1680 \
+    arc-1880 arc-1882 arc-1883 p400 p411 p800 p812 p816i-a mr416i-p ssd7505 ssd7540 ssd7580 \
+    sr-1000 sr-1001 sr-1010 ich10r z87 z370 asm1061 jmb575";
+
+#[test]
+fn cards_that_people_name_are_known_and_make_parity_slower_than_they_read() {
+    let catalogue = Catalogue::shipped();
+    for name in CARDS.split_whitespace() {
+        let part = catalogue.part(name).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        assert_eq!(part.class, Class::Adapter, "{name}");
+        assert!(part.value("ports").is_some(), "{name}: how many drives it takes is not known");
+    }
+    for part in catalogue.parts.values() {
+        for (made, read) in [("parity_iops", "iops"), ("parity_bandwidth", "bandwidth")] {
+            if let (Some(made), Some(read)) = (part.value(made), part.value(read)) {
+                assert!(made < read, "{}: {made} with parity, {read} without", part.id);
+            }
+        }
+    }
+    for software in ["linux-md", "vroc", "xiraid"] {
+        assert!(catalogue.part(software).unwrap().value("parity_iops").is_some(), "{software}");
+    }
+}
+
 #[test]
 fn software_says_what_it_takes() {
     let catalogue = Catalogue::shipped();
