@@ -103,6 +103,13 @@ pub struct Group {
     pub raid: Raid,
     /// Whether the adapter takes writes into a memory that keeps them, and sorts them for disks.
     pub write_cache: bool,
+    /// Bytes of a stripe that are on one drive.
+    pub chunk: f64,
+    /// Whether md marks in a bitmap on each drive what is about to be written, as it does unless
+    /// told otherwise; `None` where the bill does not say.
+    pub bitmap: Option<bool>,
+    /// Whether an expander or a port multiplier stands between the adapter and its drives.
+    pub expander: bool,
     /// How a drive is seen.
     pub view: View,
     /// Share of the work of all devices of the group that they do one after the other.
@@ -246,6 +253,10 @@ pub struct BillError {
     pub reason: String,
 }
 
+/// Bytes of a stripe that are on one drive, as far as that is not known: cards have 64 to 256 KiB,
+/// md 512 KiB.
+pub(crate) const CHUNK_BYTES: f64 = 131_072.0;
+
 /// What most chipsets allow.
 fn payload() -> u32 {
     256
@@ -273,6 +284,9 @@ impl Group {
             tcp_options: 0,
             raid: Raid::None,
             write_cache: false,
+            chunk: CHUNK_BYTES,
+            bitmap: None,
+            expander: false,
             view: View::Rated,
             contention: 0.0,
             contexts: 1,

@@ -6,7 +6,8 @@
 //! | flush of a drive without protection | one at a time, for all that wait | its latency |
 //! | disk, rated | one server | 1 / rating and the rest of its bytes, or bytes alone in sequence |
 //! | drive, by channels | a server for each channel, one at random | its latency |
-//! | adapter | one server | 1 / rating, or size / bandwidth |
+//! | adapter | one server | 1 / rating, or size / bandwidth, or what its parity takes |
+//! | parity by software | one server, its thread | a stripe of 4 KiB pages |
 //! | slot of PCI Express | one server | packets of the busier direction |
 //! | network port | one server | bytes on the wire of the busier direction |
 //! | network of a host | a server for each port | the same, with the copies of writes |
@@ -32,6 +33,7 @@ mod flush;
 mod host;
 mod like;
 mod ports;
+mod raid;
 mod rated;
 
 pub(crate) use flush::is_flush;
@@ -187,6 +189,7 @@ impl System {
         let fabric = builder.fabric()?;
         let far = builder.target()?;
         let added = builder.added();
+        let parity = builder.parity();
         builder.ports([fabric, processor, far, added])?;
         builder.network()?;
         builder.client_software();
@@ -194,7 +197,7 @@ impl System {
         for (index, group) in bill.groups.iter().enumerate() {
             if group.drive.is_some() {
                 builder.line = group.line;
-                builder.drives(index, group, [fabric, processor, far, added])?;
+                builder.drives(index, group, [fabric, processor, far, added, parity])?;
             }
         }
         if let Some(seconds) = bill.rebuild_s() {

@@ -107,9 +107,11 @@ impl Bill {
         };
         let used = if group.drive.is_some() { group.drives } else { group.ports };
         match adapter.value("ports") {
-            Some(ports) if f64::from(used) > ports => {
-                Err(format!("{used} on each {} with {ports} ports: add cards", adapter.id))
-            }
+            Some(ports) if f64::from(used) > ports && !group.expander => Err(format!(
+                "{used} on each {} with {ports} ports: add cards, or say expander = true where a \
+                 backplane or a box with an expander stands between",
+                adapter.id
+            )),
             _ => Ok(()),
         }
     }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    Bill, BillError, Group, IN_FLIGHT_MAX, Raid, Setup, Stream, View, Work, memory, payload,
-    setup::RawSetup,
+    Bill, BillError, CHUNK_BYTES, Group, IN_FLIGHT_MAX, Raid, Setup, Stream, View, Work, memory,
+    payload, setup::RawSetup,
 };
 use crate::wire::Protocol;
 use catalogue::read::{RawFigure, RawPart, RawParts, RawSource, line_of, syntax};
@@ -123,6 +123,11 @@ struct RawGroup {
     raid: Raid,
     #[serde(default)]
     write_cache: bool,
+    /// Bytes of a stripe on one drive, as "64k".
+    chunk: Option<String>,
+    bitmap: Option<bool>,
+    #[serde(default)]
+    expander: bool,
     #[serde(default)]
     view: View,
     #[serde(default)]
@@ -384,6 +389,35 @@ impl RawGroup {
         Ok(())
     }
 
+    /// Checks how its drives hold data, and what they hang on; the error is the reason.
+    fn check_set(&self) -> Result<(), String> {
+        if self.raid != Raid::None && self.drive.is_none() {
+            return Err("raid is of drives: name one".to_owned());
+        }
+        let drives = self.count.saturating_mul(self.drives.unwrap_or(1));
+        if let Some(least) = self.raid.least().filter(|least| drives < *least) {
+            return Err(format!("raid {}: {least} drives at least", self.raid.word()));
+        }
+        let both = self.drive.is_some() && self.adapter.is_some();
+        if self.write_cache && !both {
+            return Err("write_cache is of an adapter with drives: name both".to_owned());
+        }
+        match self.expander && !both {
+            true => Err("expander is between an adapter and drives: name both".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes of a stripe on one drive; the error is the reason.
+    fn chunk_bytes(&self) -> Result<f64, String> {
+        let Some(text) = &self.chunk else { return Ok(CHUNK_BYTES) };
+        let bytes = block::parse_size(text).map_err(|error| format!("chunk: {error}"))? as f64;
+        match (4096.0..=1e9).contains(&bytes) {
+            true => Ok(bytes),
+            false => Err(format!("chunk = \"{text}\": 4k to 1g are possible")),
+        }
+    }
+
     /// The group, with parts by their ids; the error is the reason.
     fn checked(self, catalogue: &Catalogue, line: usize) -> Result<Group, String> {
         let card = |name: &String| {
@@ -412,17 +446,8 @@ impl RawGroup {
             let why = "ports that lead to drives: name their link, such as ethernet-100";
             return Err(why.to_owned());
         }
-        if self.raid != Raid::None && drive.is_none() {
-            return Err("raid is of drives: name one".to_owned());
-        }
-        if let Some(least) =
-            self.raid.least().filter(|least| self.count * self.drives.unwrap_or(1) < *least)
-        {
-            return Err(format!("raid {}: {least} drives at least", self.raid.word()));
-        }
-        if self.write_cache && (drive.is_none() || adapter.is_none()) {
-            return Err("write_cache is of an adapter with drives: name both".to_owned());
-        }
+        self.check_set()?;
+        let chunk = self.chunk_bytes()?;
         if drive.is_none() && self.drives.is_some() {
             return Err("drives without a drive: name one".to_owned());
         }
@@ -445,6 +470,9 @@ impl RawGroup {
             tcp_options: self.tcp_options,
             raid: self.raid,
             write_cache: self.write_cache,
+            chunk,
+            bitmap: self.bitmap,
+            expander: self.expander,
             view: self.view,
             contention: self.contention,
             contexts: self.contexts,

@@ -86,6 +86,13 @@ pub struct Row {
     /// Whether the adapter has a write cache.
     #[serde(default)]
     pub write_cache: bool,
+    /// Bytes of a stripe on one drive.
+    pub chunk: Option<String>,
+    /// Whether md keeps a bitmap of what is written.
+    pub bitmap: Option<bool>,
+    /// Whether drives are behind an expander.
+    #[serde(default)]
+    pub expander: bool,
     /// Whether I/Os are one after the other on the medium.
     #[serde(default)]
     pub sequential: bool,
@@ -295,6 +302,9 @@ impl Evidence {
         say("protocol", quoted(&row.protocol));
         say("raid", quoted(&row.raid));
         say("write_cache", row.write_cache.then(|| "true".to_owned()));
+        say("chunk", quoted(&row.chunk));
+        say("bitmap", row.bitmap.map(|kept| kept.to_string()));
+        say("expander", row.expander.then(|| "true".to_owned()));
         let source = &self.sources[&row.source];
         let _ = writeln!(text, "[source.here]\ntitle = {:?}\ndate = {:?}", source.url, source.date);
         for given in &row.given {

@@ -3,9 +3,9 @@
 use model::{Class, Service, Station, StationId, Step, Visit};
 
 use super::flush::Flush;
-use super::rated::LONG;
+use super::rated::{LONG, is_disk};
 use super::{Builder, Level, Load, PlanError, Stop, through};
-use crate::bill::{ANY_CLUSTER, Group, LANES, View};
+use crate::bill::{ANY_CLUSTER, Group, LANES, Raid, View};
 use crate::wire::{self, Pcie};
 use catalogue::Part;
 
@@ -13,8 +13,8 @@ use catalogue::Part;
 const CHANNELS_MAX: u32 = 2048;
 /// With so many in flight for each bank of a drive all of them are busy.
 const FULL: f64 = 4.0;
-/// Bytes of a stripe that are on one drive, as far as that is not known.
-const CHUNK_BYTES: f64 = 131_072.0;
+/// What a card with a write cache takes to keep a write, in seconds: 50 to 100 us are usual.
+const KEPT_S: f64 = 60e-6;
 /// A queue that takes longer than this at the rating hides what a lone I/O takes, in seconds.
 const DEEP_S: f64 = 300e-6;
 
@@ -24,13 +24,13 @@ impl Builder<'_> {
         &mut self,
         index: usize,
         group: &Group,
-        [fabric, cpu, far, added]: [Option<Stop>; 4],
+        [fabric, cpu, far, added, parity]: [Option<Stop>; 5],
     ) -> Result<(), PlanError> {
         let drive = self.part(group.drive.as_deref().unwrap_or_default());
         let (flush, medium) = self.flushed(group, drive)?;
         let adapter = group.adapter.as_deref().map(|id| self.part(id));
         let depth = self.figure(drive, "queue_depth").map_or(u32::MAX, |depth| depth as u32);
-        let depth = self.bill.work.outstanding.min(depth);
+        let depth = self.bill.work.outstanding.min(depth).min(self.commands_each(group));
         let way = self.way_in(index, group)?.or(self.front);
         let daemon_s = self.daemon_seconds();
         // Nobody waits in a delay, so that one is enough for all drives of the group.
@@ -42,7 +42,7 @@ impl Builder<'_> {
         let (mut media, mut cards, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for card in 0..group.count {
             let passes = match adapter {
-                Some(adapter) => self.adapter(adapter, index, card)?,
+                Some(adapter) => self.adapter(group, adapter, [index as u32, card])?,
                 None => None,
             };
             let mut slot = None;
@@ -68,7 +68,8 @@ impl Builder<'_> {
                 let flushed = flush.map(|flush| flush.stop(self, &name));
                 let daemon = self.daemon(&name, daemon_s);
                 daemons.extend(daemon.map(|stop| stop.at));
-                let stops = [alone, flushed, daemon, passes, slot, fabric, cpu, way, far, added];
+                let stops =
+                    [alone, flushed, daemon, passes, slot, fabric, cpu, parity, way, far, added];
                 let clients = self.client_stops.iter().copied().map(Some);
                 class = stops.into_iter().chain(clients).fold(class, through);
                 self.add(class);
@@ -113,19 +114,33 @@ impl Builder<'_> {
         if self.bill.setup.in_flight.is_none() || group.view != View::Rated {
             return 1.0;
         }
+        let all = f64::from(group.devices());
         let (reads, writes) = self.shares();
         let (before, after) = self.written(group);
         let (first, hosts) = self.bill.setup.host_writes();
         let (before, after) = (first + before * hosts, after * hosts);
-        let phases = if before > 0.0 { 2.0 } else { 1.0 };
-        let commands = self.records(group).map_or(1.0, |records| records.commands);
-        let all = reads * commands + writes * (before * commands + after);
-        let copies = all / (reads + writes * phases);
-        let spread = match self.bill.setup.sequential {
-            true => (self.bill.work.size_bytes / CHUNK_BYTES).max(1.0),
+        let drive = self.part(group.drive.as_deref().unwrap_or_default());
+        let reads = reads * self.pieces(group, drive).0;
+        let written = writes * (before + after);
+        // A write cache hands its writes to all drives, however few come at once.
+        let waits = if group.write_cache { written / all } else { writes * self.phases(group) };
+        let copies = (reads + written) / (self.shares().0 + waits);
+        (copies * self.spread(group)).clamp(1.0, all)
+    }
+
+    /// Drives that an I/O is spread over, where what is in flight is told for all drives: in
+    /// sequence by its length, and a set of flash takes one apart by its bytes.
+    fn spread(&self, group: &Group) -> f64 {
+        let drive = self.part(group.drive.as_deref().unwrap_or_default());
+        let apart = group.raid != Raid::None && !is_disk(drive);
+        let told = self.bill.setup.in_flight.is_some() && group.view == View::Rated;
+        match told && (self.bill.setup.sequential || apart) {
+            true => {
+                let chunks = self.bill.work.size_bytes / group.chunk;
+                chunks.clamp(1.0, f64::from(group.devices()))
+            }
             false => 1.0,
-        };
-        (copies * spread).clamp(1.0, f64::from(group.devices()))
+        }
     }
 
     /// Slots as a resource: arithmetic of the standard.
@@ -179,47 +194,9 @@ impl Builder<'_> {
         );
         if let Some(adapter) = adapter.filter(|_| !cards.is_empty()) {
             let name = format!("adapters, {} x {} ({full})", group.count, adapter.id);
-            let decides: &[&str] = match self.adapter_times(adapter) {
-                (Some(by_rate), Some(by_bytes)) if by_bytes > by_rate => &["bandwidth"],
-                (None, _) => &["bandwidth"],
-                _ => &["iops"],
-            };
+            let decides = self.adapter_decides(group, adapter);
             self.resource(name, Level::Adapter, &[(&adapter.id, decides)], Load::Stations(cards));
         }
-    }
-
-    /// What an adapter needs for an I/O; `None` if nothing is known of it.
-    fn adapter(
-        &mut self,
-        adapter: &Part,
-        index: usize,
-        card: u32,
-    ) -> Result<Option<Stop>, PlanError> {
-        if !self.wanted(Level::Adapter) {
-            return Ok(None);
-        }
-        let (by_rate, by_bytes) = self.adapter_times(adapter);
-        let size = self.bill.work.size_bytes;
-        let by_bytes = match by_bytes {
-            None if size >= LONG && adapter.value("lanes").is_none() => {
-                self.adapter_like(adapter, "bandwidth").map(|bandwidth| size / bandwidth)
-            }
-            known => known,
-        };
-        let by_rate = match (by_rate, by_bytes) {
-            (None, None) => self.adapter_like(adapter, "iops").map(|iops| 1.0 / iops),
-            (known, _) => known,
-        };
-        let seconds = [by_rate, by_bytes].into_iter().flatten().reduce(f64::max);
-        let name = format!("adapter {index}.{card}");
-        Ok(seconds.map(|seconds| self.server(name, Level::Adapter, seconds)))
-    }
-
-    /// Service times of an adapter, by its rated IOPS and by its bandwidth.
-    fn adapter_times(&mut self, adapter: &Part) -> (Option<f64>, Option<f64>) {
-        let size = self.bill.work.size_bytes;
-        let by_rate = self.figure(adapter, "iops").map(|iops| 1.0 / iops);
-        (by_rate, self.figure(adapter, "bandwidth").map(|bandwidth| size / bandwidth))
     }
 
     /// Long I/Os flow through drive and slot at once: the shorter of both times is hidden.
@@ -240,6 +217,7 @@ impl Builder<'_> {
             return None;
         }
         let seconds = self.slot_seconds(&self.pcie(group, self.part(part))?);
+        let seconds = seconds * self.passes(group);
         let name = match group.adapter {
             None if group.drives > 1 => format!("slot {index}.{card}.{number}"),
             _ => format!("slot {index}.{card}"),
@@ -314,7 +292,9 @@ impl Builder<'_> {
                 let seconds = self.at(Level::Drive, devices / law.throughput_per_s(devices));
                 // What a lone I/O takes beyond the time that it keeps others waiting.
                 let idle = self.idle(group, drive, alone)?;
-                let delay_s = self.beside(seconds, idle) * passed
+                let depth = self.bill.work.outstanding.min(self.commands_each(group));
+                let busy = seconds / self.at_once(group);
+                let delay_s = self.beside(busy, idle, depth) * passed
                     + self.bill.setup.cache.map_or(0.0, |cache| cache.hit * cache.latency_s);
                 // What a rebuild takes of a drive's time, others wait for.
                 let passed = passed / (1.0 - self.bill.setup.rebuild);
@@ -346,7 +326,7 @@ impl Builder<'_> {
             Some(bus) => (bus.bytes_per_s, self.figure(bus.part, "added_latency").unwrap_or(0.0)),
             None => (f64::INFINITY, 0.0),
         };
-        let size = self.bill.work.size_bytes;
+        let size = self.bill.work.size_bytes / self.spread(group);
         let bytes = |bandwidth: Option<f64>, size: f64| {
             let more = (size - 4096.0).max(0.0);
             bandwidth.map_or(0.0, |bandwidth| more / bandwidth.min(bus))
@@ -357,13 +337,16 @@ impl Builder<'_> {
         // Parity is read before it is written.
         let reads_first = self.written(group).0 + self.bill.setup.host_writes().0 > 0.0;
         let before = if reads_first { read } else { 0.0 };
-        Ok(reads * read + writes * (before + write))
+        let written = match group.write_cache {
+            true => KEPT_S,
+            false => before + write + self.bitmap_seconds(group, drive, write)?,
+        };
+        Ok(reads * read + writes * written)
     }
 
     /// The delay beside the single server of a rated drive. Random reads hit dies at random, so a
     /// drive reaches its rating only when most dies are busy; writes go to a buffer.
-    fn beside(&self, seconds: f64, idle: f64) -> f64 {
-        let depth = self.bill.work.outstanding;
+    fn beside(&self, seconds: f64, idle: f64, depth: u32) -> f64 {
         let least = (idle - seconds).max(0.0);
         // Long I/Os are spread over many banks; and many in flight leave none of them idle.
         let apart = self.shares().0 < 0.5 || self.bill.work.size_bytes >= LONG;

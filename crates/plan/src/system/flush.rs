@@ -94,7 +94,7 @@ impl Builder<'_> {
 
     /// What a flush adds to a lone write, less than nothing where a write with its flush was
     /// measured to be quicker than the rated one; and whether flushes queue in the drive.
-    fn one_flush(&mut self, drive: &Part) -> Result<(f64, bool), PlanError> {
+    pub(super) fn one_flush(&mut self, drive: &Part) -> Result<(f64, bool), PlanError> {
         if drive.interface == "network" {
             self.remark(&format!(
                 "{}: writes are durable on completion: a flush costs nothing",

@@ -43,17 +43,16 @@ impl Builder<'_> {
         let (before, after) = (first + before * copies, after * copies);
         let mut seconds = 0.0;
         let records = self.records(group);
-        let (commands, bytes) =
-            records.map_or((1.0, work.size_bytes), |records| (records.commands, records.bytes));
-        let reads = reads * self.degraded(group) * self.bill.setup.host_reads();
+        let (pieces, length) = self.pieces(group, drive);
+        let reads = reads * pieces * self.degraded(group) * self.bill.setup.host_reads();
         if reads > 0.0 || (writes > 0.0 && before > 0.0) {
             let bandwidth = self.bandwidth(drive, "read_bandwidth");
-            let rate = match LONG <= bytes && bandwidth.is_finite() {
+            let rate = match LONG <= length && bandwidth.is_finite() {
                 _ if self.in_sequence(drive, bandwidth) => self.objects(drive, "read_iops"),
                 true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
                 false => self.read_rate(drive)?,
-            } * self.chosen(drive);
-            let read = commands * moved(drive, 1.0 / rate, (bytes, bandwidth));
+            } * self.chosen(group, drive);
+            let read = moved(drive, 1.0 / rate, (length, bandwidth));
             // Under the head of a disk the parity passes, too, that a read in sequence leaves out.
             let passed = match self.in_sequence(drive, bandwidth) {
                 true if group.raid.parity() > 0 => group.raid.per_data(self.set(group)),
@@ -91,7 +90,7 @@ impl Builder<'_> {
             let among = work.read_share > 0.0 || self.bill.setup.among_reads;
             let weight = if among { self.mix_factor(drive)? } else { 1.0 };
             let write = match state {
-                _ if is_disk(drive) => moved(drive, 1.0 / rate, (work.size_bytes, bandwidth)),
+                _ if is_disk(drive) => moved(drive, 1.0 / rate, (length, bandwidth)),
                 FlashState::Worn if !streams => between(work.size_bytes, rate, bandwidth),
                 _ => (1.0 / rate).max(work.size_bytes / bandwidth),
             };
@@ -163,9 +162,9 @@ impl Builder<'_> {
         match self.records(group) {
             // The log of synchronous writes: what is written, and a mirror or parities of it.
             Some(_) if self.bill.work.flush.is_some() => (0.0, group.raid.copies()),
-            Some(records) => (records.read_first, stripes),
+            Some(records) => (records.read_first * records.commands, stripes),
             None if self.bill.setup.sequential => (0.0, stripes),
-            None => group.raid.small_write(),
+            None => self.at_random(group),
         }
     }
 
@@ -205,7 +204,7 @@ impl Builder<'_> {
     }
 
     /// Drives of a set.
-    fn set(&self, group: &Group) -> u32 {
+    pub(super) fn set(&self, group: &Group) -> u32 {
         let spares = self.bill.setup.spares;
         self.bill.setup.width.unwrap_or(group.devices().saturating_sub(spares).max(1))
     }
@@ -225,9 +224,10 @@ impl Builder<'_> {
     }
 
     /// Speed-up of a disk by reordering its command queue.
-    fn chosen(&mut self, drive: &Part) -> f64 {
+    fn chosen(&mut self, group: &Group, drive: &Part) -> f64 {
         let depth = self.figure(drive, "queue_depth").unwrap_or(CHOICE_MAX).min(CHOICE_MAX);
-        let depth = f64::from(self.bill.work.outstanding).min(depth);
+        let taken = self.bill.work.outstanding.min(self.commands_each(group));
+        let depth = f64::from(taken).min(depth);
         self.figure(drive, "reorder").map_or(1.0, |power| depth.powf(power))
     }
 
@@ -235,7 +235,7 @@ impl Builder<'_> {
     fn gathered(&mut self, group: &Group, drive: &Part) -> f64 {
         let sorted = group.write_cache || self.deferred(drive);
         let cached = sorted.then(|| self.figure(drive, "cached_write_gain")).flatten();
-        cached.unwrap_or_else(|| self.chosen(drive))
+        cached.unwrap_or_else(|| self.chosen(group, drive))
     }
 
     /// Whether short writes to a disk go to a log first, one after the other, and to their places
