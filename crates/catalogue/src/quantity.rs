@@ -240,6 +240,7 @@ pub const QUANTITIES: &[Quantity] = &[
     counted("modules", 64.0, "devices on the card"),
     counted("ports", 1024.0, "for drives or links"),
     counted("lanes", 1024.0, "of PCI Express"),
+    counted("drive_lanes", 16.0, "of PCI Express that an adapter gives each drive"),
     counted("generation", 7.0, "of PCI Express"),
     counted("slots", 64.0, "for cards"),
     counted("bays", 1024.0, "for drives"),

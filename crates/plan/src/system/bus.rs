@@ -29,15 +29,47 @@ impl<'a> Builder<'a> {
     /// How long an I/O holds the link of its drive, which carries reads and writes one after the
     /// other; 0 where nothing is said of it.
     pub(super) fn bus_seconds(&mut self, group: &Group) -> f64 {
-        let Some(bus) = self.bus(group) else { return 0.0 };
+        let Some(bus) = self.bus(group) else { return self.lane_seconds(group) };
         self.remark(&format!(
             "each drive behind {}: {}B/s of data at most",
             bus.part.id,
             block::Rate(bus.bytes_per_s)
         ));
+        let drive = self.part(group.drive.as_deref().unwrap_or_default());
+        let (pieces, length) = self.pieces(group, drive);
         let (reads, writes) = self.shares();
         let (before, after) = self.written(group);
-        (reads + writes * (before + after)) * self.bill.work.size_bytes / bus.bytes_per_s
+        (reads * pieces + writes * (before + after)) * length / bus.bytes_per_s
+    }
+
+    /// The same of the lanes that an adapter gives each NVMe drive; 0 where it does not say.
+    fn lane_seconds(&mut self, group: &Group) -> f64 {
+        let Some(adapter) = group.adapter.as_deref().map(|id| self.part(id)) else { return 0.0 };
+        let drive = self.part(group.drive.as_deref().unwrap_or_default());
+        let nvme = drive.interface == "pcie";
+        let Some(lanes) = nvme.then(|| self.figure(adapter, "drive_lanes")).flatten() else {
+            return 0.0;
+        };
+        let generation = [drive, adapter].map(|part| part.value("generation"));
+        let Some(generation) = generation.into_iter().flatten().reduce(f64::min) else {
+            return 0.0;
+        };
+        let Some(link) = self.bill.catalogue.parts.get(&format!("pcie-{generation}")) else {
+            return 0.0;
+        };
+        let Some(lane_bytes_per_s) = wire::line_bytes_per_s(link, 1) else { return 0.0 };
+        let lane = wire::Pcie {
+            lane_bytes_per_s,
+            generation: generation as u32,
+            lanes: lanes as u32,
+            payload_max: group.payload_max,
+            long_addresses: group.long_addresses,
+        };
+        let (reads, writes) = self.shares();
+        let (before, after) = self.written(group);
+        let bytes = lane.read_bytes(self.bill.work.size_bytes);
+        // Reads and writes go opposite ways.
+        (reads + writes * before).max(writes * after) * bytes / lane.packet_bytes_per_s()
     }
 
     /// The generation of PCI Express that the bill says a drive has, if it does.

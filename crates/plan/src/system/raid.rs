@@ -446,6 +446,23 @@ mod test {
         let behind = found(stream, &format!("{group}expander = true"));
         // Eight lanes of 300 MB/s, less their frames.
         assert!((2.2e9..2.4e9).contains(&behind.bytes_per_s), "{}", behind.bytes_per_s);
+        // One lane of generation 3 passes 985 MB/s with its headers, and a drive here 1 GB/s.
+        let lanes = |more: &str| {
+            let nvme = format!(
+                "adapter = 'hba'\ndrive = 'nvme'\n[[part]]\nid = 'nvme'\nname = 'NVMe'\n\
+                 class = 'drive'\ninterface = 'nvme'\nfigures = [\n\
+                 {{ is = 'read_iops', value = 1e6, unit = 'IOPS', kind = 'spec', source = 's' }},\n\
+                 {{ is = 'read_latency', value = 50, unit = 'us', kind = 'spec', source = 's' }},\n\
+                 {{ is = 'read_bandwidth', value = 3, unit = 'GB/s', kind = 'spec', \
+                 source = 's' }},\n\
+                 {{ is = 'generation', value = 3, kind = 'spec', source = 's' }}]\n{more}"
+            );
+            found("size = '128k'\noutstanding = 64", &nvme).bytes_per_s
+        };
+        let one = "[[figure]]\npart = 'hba'\nis = 'drive_lanes'\nvalue = 1\nkind = 'spec'\n\
+                   source = 's'\n";
+        near(lanes(""), 3e9);
+        assert!((0.85e9..0.95e9).contains(&lanes(one)), "{}", lanes(one));
         // Of eight commands each of four drives has two.
         let few = "adapter = 'few'\ndrive = 'ssd'\ndrives = 4";
         let deep = found("size = '4k'\noutstanding = 32", few).iops;
