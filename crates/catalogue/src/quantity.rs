@@ -220,6 +220,12 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("daemon_read_time", Dimension::TIME, LATENCY, "of a core for a read of a daemon"),
     measured("daemon_write_time", Dimension::TIME, LATENCY, "of a core for each copy of a write"),
     measured(
+        "drive_writes",
+        Dimension::NUMBER,
+        (1.0, 20.0),
+        "of a drive for each copy that it writes: 2 with a journal on the same drive",
+    ),
+    measured(
         "client_time",
         Dimension::TIME,
         LATENCY,

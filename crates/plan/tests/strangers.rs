@@ -281,3 +281,17 @@ fn short_writes_to_disks_of_a_cluster_go_through_a_log() {
     // Copies are written at the same time, not one after the other: 1.5 ms are Ceph's.
     within(disks("4k", 0, 3).latency_s * 1e3, 3.0..=14.0);
 }
+
+#[test]
+fn a_journal_on_the_same_disk_halves_what_a_cluster_writes() {
+    let disks = |software: &str, read: u32| {
+        let rest = format!("in_flight = 64\nsequential = true\nread = {read}\n");
+        let text = format!(
+            "name = 'x'\nsize = '4m'\nhosts = 3\nreplicas = 2\nnetwork = '10GbE'\n\
+             software = '{software}'\n{rest}[[group]]\ndrive = 'hdd-7k2'\ncount = 3\n"
+        );
+        mb_s(&text)
+    };
+    within(disks("ceph-filestore", 0) / disks("ceph", 0), 0.45..=0.65);
+    within(disks("ceph-filestore", 100) / disks("ceph", 100), 0.8..=1.05);
+}

@@ -40,7 +40,7 @@ impl Builder<'_> {
         let (before, after) = self.written(group);
         let (first, copies) = self.bill.setup.host_writes();
         // Parity over hosts is of what each host holds: both read before they write.
-        let (before, after) = (first + before * copies, after * copies);
+        let (before, after) = (first + before * copies, after * copies * self.journalled());
         let mut seconds = 0.0;
         let records = self.records(group);
         let (pieces, length) = self.pieces(group, drive);
@@ -236,6 +236,12 @@ impl Builder<'_> {
         let sorted = group.write_cache || self.deferred(drive);
         let cached = sorted.then(|| self.figure(drive, "cached_write_gain")).flatten();
         cached.unwrap_or_else(|| self.chosen(group, drive))
+    }
+
+    /// Writes of a drive for each copy that the software of a cluster writes.
+    fn journalled(&mut self) -> f64 {
+        let software = self.bill.software.as_deref().map(|id| self.part(id));
+        software.and_then(|software| self.figure(software, "drive_writes")).unwrap_or(1.0)
     }
 
     /// Whether short writes to a disk go to a log first, one after the other, and to their places
