@@ -259,6 +259,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
             right &= recheck::after(&run, &folder)?;
         }
     }
+    crate::layout::unlink(job);
     if many && drive.json {
         show::print_steps(&results)?;
     }

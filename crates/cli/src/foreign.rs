@@ -117,6 +117,7 @@ fn fio_options(volumes: &[String], seconds: Option<f64>) -> fio::Options<'_> {
         capacity: &capacity,
         is_far: &is_far,
         node: &os::cpu::of_node,
+        polls: &polls,
         seconds,
     }
 }
@@ -250,6 +251,17 @@ fn is_no_storage(path: &str) -> bool {
 
 fn is_volume(name: &str) -> bool {
     name.parse::<Uri>().is_ok()
+}
+
+/// Whether the device that a file is on, or will be on, has poll queues.
+fn polls(path: &str) -> bool {
+    let path = Path::new(path);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let there = if path.exists() { path } else { folder.unwrap_or(Path::new(".")) };
+    let twin = os::block_twin(there);
+    let file = std::fs::File::open(twin.as_deref().unwrap_or(there)).ok();
+    let device = file.and_then(|file| os::Device::under(&file));
+    device.is_some_and(|device| device.settings().polls == Some(true))
 }
 
 fn is_far(uri: &str) -> bool {

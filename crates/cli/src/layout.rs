@@ -108,6 +108,19 @@ impl Making {
     }
 }
 
+/// Removes the files of groups that want that of theirs when all is over; devices stay.
+pub fn unlink(job: &JobSpec) {
+    let groups = job.steps.iter().flat_map(|step| &step.groups);
+    for uri in groups.filter(|group| group.unlink).flat_map(|group| &group.volumes) {
+        let Ok(Uri::File(FileUri { path, .. })) = uri.parse() else { continue };
+        if fs::symlink_metadata(&path).is_ok_and(|there| there.is_file())
+            && let Err(error) = fs::remove_file(&path)
+        {
+            output::note(format_args!("drumfire: cannot remove {}: {error}", path.display()));
+        }
+    }
+}
+
 /// Whether it reads what it has not written first.
 fn reads(group: &Group) -> bool {
     let fills = group.workload.verify.is_some_and(|verify| verify.fill);

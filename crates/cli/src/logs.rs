@@ -104,6 +104,8 @@ struct Paths {
     bandwidth: Option<PathBuf>,
     iops: Option<PathBuf>,
     latency: Option<[PathBuf; 2]>,
+    /// Empty, as that of fio's synchronous engines: submission is not measured apart.
+    submission: Option<PathBuf>,
     histograms: Option<PathBuf>,
     trace: Option<PathBuf>,
 }
@@ -117,13 +119,14 @@ impl Paths {
             bandwidth: logs.bandwidth.as_ref().map(|name| path(name, "bw")),
             iops: logs.iops.as_ref().map(|name| path(name, "iops")),
             latency: logs.latency.as_ref().map(|name| [path(name, "lat"), path(name, "clat")]),
+            submission: logs.latency.as_ref().map(|name| path(name, "slat")),
             histograms: logs.histograms.as_ref().map(|log| path(&log.name, "clat_hist")),
             trace: logs.trace.as_ref().map(PathBuf::from),
         }
     }
 
     fn all(self) -> impl Iterator<Item = PathBuf> {
-        let single = [self.bandwidth, self.iops, self.histograms, self.trace];
+        let single = [self.bandwidth, self.iops, self.submission, self.histograms, self.trace];
         single.into_iter().flatten().chain(self.latency.into_iter().flatten())
     }
 }

@@ -166,7 +166,7 @@ mod test {
     #[test]
     fn data_that_are_compared_are_kept_in_little_memory() {
         let mut verified = Workload::new(Access::of(vec![Line::new(4096, 70.0, 100.0)]), 32);
-        verified.verify = Some(Verify { fill: false, sample_percent: 50.0, earlier: false });
+        verified.verify = Some(Verify { fill: false, sample_percent: 50.0, ..Verify::default() });
         verified.range = Range { start: Extent::Bytes(1 << 30), length: None };
         let run = prepared(&[verified.clone()]);
         let [stand_in] = &stand_ins(&run)[..] else { panic!("one volume") };

@@ -94,7 +94,9 @@ fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
         return check(Verdict::Fail, "a read returned data that differ from what was written")
             .mend("drumfire run JOB --verify-only (which blocks of the volume differ)");
     }
-    let reads = |worker: &&WorkerSpec| worker.workload.access.read_percent() > 0.0;
+    let reads = |worker: &&WorkerSpec| {
+        worker.workload.access.read_percent() > 0.0 || worker.workload.reads_back()
+    };
     let share =
         |worker: &WorkerSpec| worker.workload.verify.map_or(0.0, |verify| verify.sample_percent);
     let shares: Vec<f64> = spec.workers.iter().filter(reads).map(share).collect();

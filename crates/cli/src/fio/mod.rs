@@ -268,6 +268,7 @@ fn results(
             right &= verified(&run, &folder, results.last_mut().expect("it was pushed"))?;
         }
     }
+    layout::unlink(job);
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, false));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);

@@ -64,6 +64,8 @@ pub struct Access {
 
 /// Most lines: every size of a range from one block to 2 MiB fits.
 pub(super) const MAX_LINES: usize = 4096;
+/// Most places that are remembered one by one: 512 MiB for each worker.
+const MAP_MAX: u64 = 1 << 32;
 
 impl Access {
     /// I/Os of one size, with shares of reads and of random places, 0 to 100.
@@ -121,8 +123,9 @@ impl Access {
             let (what, range) = ("a stride", "longer than 0");
             return Err(AccessError::OutOfRange { what, range, value: 0.0 });
         }
-        if self.random == Places::Once && !self.is_uniform() {
-            let words = "`once` needs I/Os of one size and alignment";
+        if self.is_mapped() && !self.fits_map() {
+            let words = "`once` with several sizes needs random I/Os of one alignment, without \
+                         replies, runs, zones and files";
             return Err(AccessError::Conflict(words));
         }
         self.zones.map_or(Ok(()), |zones| zones.check(self))?;
@@ -146,6 +149,10 @@ impl Access {
             && self.lines.iter().any(|line| !bytes.is_multiple_of(u64::from(line.align())))
         {
             return Err(AccessError::Conflict("a stride must be a multiple of every alignment"));
+        }
+        if self.is_mapped() && bytes / u64::from(self.lines[0].align()) > MAP_MAX {
+            let words = "`once` with several sizes remembers at most 2^32 places: use uniform";
+            return Err(AccessError::Conflict(words));
         }
         self.zones.map_or(Ok(()), |zones| zones.fits(range, geometry))?;
         self.files.as_ref().map_or(Ok(()), |files| files.fits(bytes, self))?;
@@ -203,6 +210,22 @@ impl Access {
         sum / self.lines.iter().map(|line| line.share_percent).sum::<f64>().max(f64::MIN_POSITIVE)
     }
 
+    /// Whether places that were visited are remembered one by one: I/Os of several lengths that
+    /// visit each once.
+    pub fn is_mapped(&self) -> bool {
+        self.random == Places::Once && !self.is_uniform()
+    }
+
+    /// Whether its I/Os can have a map.
+    fn fits_map(&self) -> bool {
+        let align = self.lines[0].align();
+        let fits = |line: &Line| {
+            line.align() == align && line.random_percent == 100.0 && line.reply_bytes == 0
+        };
+        let apart = self.zones.is_some() || self.zoned.is_some() || self.files.is_some();
+        self.lines.iter().all(fits) && self.run == 1 && !apart
+    }
+
     fn is_uniform(&self) -> bool {
         let shape = |line: &Line| (line.size_bytes, line.align(), line.reply_bytes);
         let first = shape(&self.lines[0]);
@@ -244,7 +267,13 @@ mod test {
         assert!(says(&Access::of(vec![trims]), g).contains("reads, trims, zeroes and flushes"));
         let other = Line { size_bytes: 512, share_percent: 40.0, ..line };
         let once = Access { random: Places::Once, ..Access::of(vec![line, other]) };
-        assert!(says(&once, g).contains("one size and alignment"));
+        assert!(says(&once, g).contains("one alignment"));
+        let line = Line { align_bytes: Some(512), ..line };
+        let mut once = Access { random: Places::Once, ..Access::of(vec![line, other]) };
+        assert_eq!(once.fits(&Range::WHOLE, g), Ok(()));
+        assert!(says(&once, Geometry::new(4 << 40, 512)).contains("2^32 places"));
+        once.run = 2;
+        assert!(says(&once, g).contains("one alignment"));
         let zones = vec![Zone { io_percent: 90.0, space: Extent::Percent(10.0) }];
         let zones = Access { random: Places::Zones { zones }, ..Access::new(512, 0.0, 100.0) };
         assert!(says(&zones, g).contains("zones' I/Os must sum up"));

@@ -262,7 +262,7 @@ impl Workload {
             return conflict("with duplicates chunk_bytes is 4 KiB");
         }
         let has_places = pattern.as_ref().is_some_and(DataPattern::has_places);
-        let Some(Verify { sample_percent: sample, fill, earlier }) = self.verify else {
+        let Some(Verify { sample_percent: sample, fill, earlier, .. }) = self.verify else {
             return match has_places {
                 true => conflict("%o in a pattern goes with verify"),
                 false => Ok(()),
@@ -277,10 +277,27 @@ impl Workload {
         if earlier && (fill || self.access.writes()) {
             return conflict("checking an earlier run only reads: use fill = false and no writes");
         }
+        if self.reads_back() && !self.can_read_back() {
+            return conflict(
+                "read_back_bytes needs a closed loop without zones and files, sequential or with \
+                 random = \"once\"",
+            );
+        }
         match pattern {
             Some(pattern) => self.pattern_fits(pattern).or_else(conflict),
             None => Ok(()),
         }
+    }
+
+    /// Whether what it wrote can be read again in the same order: the places do not depend on what
+    /// else is in flight.
+    pub fn can_read_back(&self) -> bool {
+        let access = &self.access;
+        let apart = access.zones.is_some() || access.zoned.is_some() || access.files.is_some();
+        let sequential = access.lines.iter().all(|line| line.random_percent == 0.0);
+        let replies = access.lines.iter().any(|line| line.reply_bytes > 0);
+        let known = sequential || access.random == super::Places::Once;
+        self.pacing == Pacing::Closed && access.trace.is_none() && !apart && !replies && known
     }
 
     /// Whether a block that is compared with a pattern holds the same whichever I/O wrote it; why

@@ -47,6 +47,9 @@ pub struct Group {
     /// What fio's forms show of it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub figures: Figures,
+    /// Its files are removed when the run is over.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unlink: bool,
     /// What each does.
     pub workload: Workload,
 }
@@ -96,6 +99,7 @@ impl Group {
             cache: Cache::default(),
             logs: Logs::default(),
             figures: Figures::default(),
+            unlink: false,
             workload,
         }
     }

@@ -151,6 +151,7 @@ pub(super) mod test {
             cache: Cache::default(),
             logs: Logs::default(),
             figures: Figures::default(),
+            unlink: false,
             workload: Workload::new(Access::new(4096, 70.0, 100.0), 1),
         };
         assert_eq!(job, JobSpec::of(1, 10.0, 0.0, group));
@@ -251,7 +252,12 @@ pub(super) mod test {
                 Content { compress_percent, dedupe_percent, repeats, ..Content::default() };
             workload.content =
                 Content { chunk_bytes: Some(512), dedupe_blocks: Some(9), pattern, ..content };
-            workload.verify = Some(Verify { fill: false, sample_percent: 1.5, earlier: true });
+            workload.verify = Some(Verify {
+                fill: false,
+                sample_percent: 1.5,
+                earlier: true,
+                read_back_bytes: 0,
+            });
             workload.limit_bytes = Some(1 << 30);
             workload.refill_at = Some(3);
             steer(workload);

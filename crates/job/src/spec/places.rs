@@ -16,7 +16,8 @@ pub enum Places {
     #[default]
     Uniform,
     /// Each once, in an order without pattern, before any comes again. Workers of one volume
-    /// share the places out. All lines must have one size and alignment.
+    /// share the places out. With lines of several sizes and one alignment each worker goes
+    /// through all places by itself, and an I/O ends at the next place that had its turn.
     Once,
     /// The k-th most popular with a probability in proportion to 1 / kᵉ. The popular ones are
     /// scattered over the volume.

@@ -154,11 +154,15 @@ pub struct Verify {
     /// read, without `fill`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub earlier: bool,
+    /// After so many bytes, and at its end, a worker reads again what it wrote, in the same
+    /// order; 0: it does not. For closed loops, sequential or with places that come once.
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "super::size::bytes")]
+    pub read_back_bytes: u64,
 }
 
 impl Default for Verify {
     fn default() -> Verify {
-        Verify { fill: true, sample_percent: 100.0, earlier: false }
+        Verify { fill: true, sample_percent: 100.0, earlier: false, read_back_bytes: 0 }
     }
 }
 
@@ -197,7 +201,12 @@ impl Workload {
     /// Whether it writes what is to be compared, and reads nothing of it.
     pub fn is_unread(&self) -> bool {
         let compares = self.verify.is_some_and(|verify| verify.sample_percent > 0.0);
-        compares && self.access.read_percent() == 0.0
+        compares && self.access.read_percent() == 0.0 && !self.reads_back()
+    }
+
+    /// Whether workers read again what they wrote while the run goes on.
+    pub fn reads_back(&self) -> bool {
+        self.verify.is_some_and(|verify| verify.read_back_bytes > 0)
     }
 
     /// Whether it fits a volume of this shape, and its settings each other.

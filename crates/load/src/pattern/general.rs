@@ -4,7 +4,9 @@ use block::{Nanos, Op, Rng};
 
 use super::alias::Alias;
 use super::files::Files;
+use super::map::Map;
 use super::places::Chooser;
+use super::read_back::ReadBack;
 use super::zones::Zones;
 use super::{Next, share};
 use job::spec::{Access, Line, Part, Walk, Workload};
@@ -33,6 +35,10 @@ pub(crate) struct General {
     zones: Option<Box<Zones>>,
     /// The current file, with several.
     files: Option<Box<Files>>,
+    /// The free places, where lengths differ and each place comes once.
+    map: Option<Box<Map>>,
+    /// What is written is read again.
+    read_back: Option<Box<ReadBack>>,
     /// The write whose range was trimmed last.
     trimmed: Option<Next>,
     /// Bytes left to do.
@@ -137,6 +143,23 @@ impl General {
         seed: u64,
         part: Part,
     ) -> General {
+        let mut general = General::forward(workload, (start, bytes), rng.clone(), seed, part);
+        let bytes_each = workload.verify.map_or(0, |verify| verify.read_back_bytes);
+        if bytes_each > 0 {
+            let again = General::forward(workload, (start, bytes), rng, seed, part);
+            general.read_back = Some(Box::new(ReadBack::new(again, bytes_each)));
+        }
+        general
+    }
+
+    /// The same, without a look back.
+    fn forward(
+        workload: &Workload,
+        (start, bytes): (u64, u64),
+        rng: Rng,
+        seed: u64,
+        part: Part,
+    ) -> General {
         let access = &workload.access;
         let zones = access.zones.map(|walk| Zones::new(walk, access, bytes, seed, part));
         // A zone is used by this worker alone.
@@ -163,6 +186,10 @@ impl General {
             trims_first: access.trims_first,
             zones: zones.map(Box::new),
             files,
+            map: access
+                .is_mapped()
+                .then(|| Box::new(Map::new(bytes, u64::from(access.lines[0].align())))),
+            read_back: None,
             trimmed: None,
             left: workload.limit_bytes.unwrap_or(u64::MAX),
             left_ios: workload.limit_ios.unwrap_or(u64::MAX),
@@ -171,6 +198,18 @@ impl General {
     }
 
     pub(super) fn next(&mut self) -> Option<Next> {
+        match self.read_back.take() {
+            None => self.next_forward(),
+            Some(mut read_back) => {
+                let next = read_back.next(|| self.next_forward());
+                self.read_back = Some(read_back);
+                next
+            }
+        }
+    }
+
+    /// The next I/O of its own.
+    pub(super) fn next_forward(&mut self) -> Option<Next> {
         if let Some(write) = self.trimmed.take() {
             return Some(write);
         }
@@ -195,7 +234,10 @@ impl General {
         if op == Op::Flush {
             return Some(Next { pause, ..FLUSH });
         }
-        let offset = self.offset(op, size);
+        let (offset, size) = match &mut self.map {
+            Some(map) => map.draw(&mut self.rng, size),
+            None => (self.offset(op, size), size),
+        };
         self.left = self.left.saturating_sub(u64::from(size));
         self.left_ios -= 1;
         self.writes += u32::from(op != Op::Read);
@@ -215,9 +257,15 @@ impl General {
     /// Maximum number of I/Os left: flushes in between do not count, and with a byte limit I/Os may
     /// be shorter.
     pub(super) fn left(&self) -> u64 {
-        let shortest = self.here.lines.iter().map(|line| line.size).min().unwrap_or(1).max(1);
-        let ios = self.left_ios.min(self.left.div_ceil(u64::from(shortest)));
-        ios.saturating_add(u64::from(self.trimmed.is_some()))
+        let mapped = self.map.is_some();
+        let least = |line: &LineState| match mapped {
+            true => line.align.min(u64::from(line.size)),
+            false => u64::from(line.size),
+        };
+        let shortest = self.here.lines.iter().map(least).min().unwrap_or(1).max(1);
+        let ios = self.left_ios.min(self.left.div_ceil(shortest));
+        let again = self.read_back.as_ref().map_or(0, |read_back| read_back.left());
+        ios.saturating_add(u64::from(self.trimmed.is_some())).saturating_add(again)
     }
 
     /// Offset within the range.
@@ -266,7 +314,7 @@ impl General {
         let line = &mut self.here.lines[self.line];
         // With offsets visited once, each waits for its turn, or one would be skipped.
         let once = matches!(line.chooser, Chooser::Once(_));
-        if line.randoms == 0 || next.len != line.size || once {
+        if line.randoms == 0 || next.len != line.size || once || self.map.is_some() {
             return next;
         }
         let zone = self.zones.as_ref().map_or(0, |zones| zones.begin());

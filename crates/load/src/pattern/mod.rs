@@ -6,8 +6,10 @@
 mod alias;
 mod files;
 mod general;
+mod map;
 mod permutation;
 mod places;
+mod read_back;
 mod replay;
 mod zipf;
 mod zoned;
@@ -84,7 +86,8 @@ impl Pattern {
         {
             return Pattern::Replay(Box::new(stream));
         }
-        if is_plain(access) && (workload.limit_bytes, workload.limit_ios) == (None, None) {
+        let goes_on = (workload.limit_bytes, workload.limit_ios) == (None, None);
+        if is_plain(access) && goes_on && !workload.reads_back() {
             return Pattern::Plain(Plain::new(&access.lines[0], range, rng, part));
         }
         Pattern::General(Box::new(General::new(workload, range, rng, seed, part)))

@@ -4,7 +4,7 @@
 //! With a window a line is a point of one direction: milliseconds since the job began at which the
 //! window ends, value, direction, and columns that fio fills for single I/Os only. A direction
 //! without an I/O in a window has no line, as with fio. Without a window each I/O has a line.
-//! Submission is not measured apart: there is no `_slat` log, and `_clat` says the same as `_lat`.
+//! Submission is not measured apart: the `_slat` log is empty, and `_clat` says the same as `_lat`.
 
 use std::fmt::Write;
 

@@ -6,6 +6,7 @@ use super::lengths::{self, LINES_MAX};
 use super::settings::{Distribution, Settings, Sizes};
 use super::storage::JobFiles;
 use super::value::Amount;
+use super::zones::Zones;
 use crate::formats::note::Treatment;
 use crate::spec::{Access, Extent, Line, Places, Walk, Zone};
 
@@ -234,9 +235,16 @@ fn uniform(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Place
     }
     let first = lines.first().map(|line| (line.size_bytes, line.align()));
     let one = lines.iter().all(|line| Some((line.size_bytes, line.align())) == first);
+    let aligned = |line: &Line| Some(line.align()) == first.map(|(_, align)| align);
+    let mapped = lines.iter().all(|line| line.random_percent == 100.0 && aligned(line));
+    let mapped = mapped && !settings.unaligned && settings.zones == Zones::default();
+    if !one && mapped && settings.mix.run == 1 {
+        return Places::Once;
+    }
     if !one || settings.mix.run > 1 {
-        let why = "places may come again before all others had their turn: fio's map of them \
-                   needs I/Os of one size; say so with norandommap";
+        let why = "places may come again before all others had their turn: a map of them needs \
+                   single I/Os with the least length of all directions the same; say so with \
+                   norandommap";
         converter.note(job, "rw", Treatment::Differs, why);
         return Places::Uniform;
     }

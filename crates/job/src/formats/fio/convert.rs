@@ -32,6 +32,8 @@ pub struct Options<'a> {
     pub is_far: &'a dyn Fn(&str) -> bool,
     /// Processors beside a memory, by its number; `None` where the host has none of it.
     pub node: &'a dyn Fn(usize) -> Option<Vec<usize>>,
+    /// Whether completions of a file or device can be polled for, by its path.
+    pub polls: &'a dyn Fn(&str) -> bool,
     /// Length of every step, instead of what the file says about lengths and sizes to be done.
     pub seconds: Option<f64>,
 }
@@ -317,6 +319,7 @@ impl Converter<'_> {
                 cache,
                 logs,
                 figures,
+                unlink: settings.before.unlink,
                 workload,
             });
         }

@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 
+use block::print_size;
+
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::Part::Load;
 use super::option::{Row, Word, flag, sets, some_word, switch, word, word_if};
 use super::parse;
+use super::parts;
 use super::settings::{self, Data, Engine, Method};
 use super::storage::{self, JobFiles};
 use super::value::Amount;
@@ -73,6 +76,10 @@ pub(super) const ROWS: &[Row] = &[
         .tells(Load, |group| group.workload.verify.map(compared)),
     switch!("do_verify", verify.reads).writes(is_read_again),
     flag!("verify_only", verify.only),
+    sets!("verify_backlog", verify.backlog, |v| v.number()?).writes(backlog).tells(Load, |group| {
+        let bytes = group.workload.verify?.read_back_bytes;
+        (bytes > 0).then(|| format!("written data read again each {}", print_size(bytes)))
+    }),
 ];
 
 /// The beginning of a pattern.
@@ -105,9 +112,11 @@ fn percent_word(percent: f64, what: &str) -> Word {
 /// both are done.
 fn is_read_again(w: &Written<'_>) -> Word {
     let Some(verify) = w.verify() else { return Ok(None) };
+    // fio reads again what it wrote in any case.
+    let verify = Verify { read_back_bytes: 0, ..verify };
     let (reads, writes) = (w.access().read_percent() > 0.0, w.access().writes());
     let usual = Verify { fill: reads && writes, earlier: !writes, ..Verify::default() };
-    let unread = Verify { fill: false, earlier: false, sample_percent: 0.0 };
+    let unread = Verify { sample_percent: 0.0, fill: false, ..Verify::default() };
     match verify {
         _ if verify == usual => Ok(None),
         _ if verify == unread && writes => word(0),
@@ -115,6 +124,16 @@ fn is_read_again(w: &Written<'_>) -> Word {
             Err("to write what is only read is not fio's: give it a job before".to_owned())
         }
         _ => Err("comparing a part of all reads is not fio's".to_owned()),
+    }
+}
+
+/// I/Os behind which what was written is read again.
+fn backlog(w: &Written<'_>) -> Word {
+    let bytes = w.verify().map_or(0, |verify| verify.read_back_bytes);
+    match w.access().size_bytes().map(u64::from) {
+        _ if bytes == 0 => Ok(None),
+        Some(size) if bytes.is_multiple_of(size) => word(bytes / size),
+        _ => Err("fio counts I/Os until it reads again what it wrote".to_owned()),
     }
 }
 
@@ -163,15 +182,15 @@ pub(super) fn content(
         }
         Some(_) if !writes => Content::default(),
         Some(_) => {
-            let why = "what a sum verifies are our own stamps, which nothing can compress: take \
-                       verify=pattern and verify_pattern";
+            let why = "what a sum verifies are our own stamps, which nothing can compress; with \
+                       verify=pattern and verify_pattern the pattern is written";
             for (word, given) in [
                 ("buffer_pattern", data.pattern.is_some()),
                 ("buffer_compress_percentage", data.compress_percent > 0),
                 ("dedupe_percentage", data.dedupe_percent > 0),
             ] {
                 if given {
-                    converter.refuse(job, word, why);
+                    converter.note(job, word, Differs, why);
                 }
             }
             Content::default()
@@ -255,9 +274,11 @@ pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Veri
         (true, _) => "",
         (false, _) if unread => "blocks are not compared in this job",
         (false, true) => "the range is written once before the run, and all reads are compared",
-        (false, false) => "blocks are compared when the run is over",
+        (false, false) => "",
     };
-    if !why.is_empty() {
+    if why.is_empty() && method == Method::Sum {
+        converter.note(job, word, Differs, "stamps are our own");
+    } else if !why.is_empty() {
         let ours = if earlier { "" } else { ours };
         converter.note(job, word, Differs, &format!("{why}{ours}"));
     }
@@ -269,6 +290,7 @@ pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Veri
         fill: reads && writes && !unread,
         sample_percent: if unread { 0.0 } else { 100.0 },
         earlier,
+        read_back_bytes: 0,
     })
 }
 
@@ -320,6 +342,34 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     }
 }
 
+/// When what was written is read again. As with fio sequential jobs that only time ends are not
+/// read before their end.
+fn read_back(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    place: &JobFiles,
+    workload: &mut Workload,
+) {
+    let settings = &job.settings;
+    let Some(verify) = workload.verify else { return };
+    if verify.earlier || verify.sample_percent == 0.0 || !workload.access.writes() {
+        return;
+    }
+    let random = workload.access.lines.iter().any(|line| line.random_percent > 0.0);
+    let each = match (settings.verify.backlog, workload.limit_bytes) {
+        (0, Some(bytes)) => Some(bytes.div_ceil(settings.loops)),
+        (0, None) if random => parts::pass_bytes(settings, place, &workload.access),
+        (0, None) => None,
+        (ios, _) => Some((ios as f64 * workload.access.mean_bytes()).ceil() as u64),
+    };
+    let each = each.filter(|_| workload.can_read_back());
+    workload.verify = Some(Verify { read_back_bytes: each.unwrap_or(0), ..verify });
+    if workload.is_unread() {
+        let word = if settings.verify.method.is_some() { "verify" } else { "verify_pattern" };
+        converter.note(job, word, Differs, "blocks are compared when the run is over");
+    }
+}
+
 /// The workload as it can be compared: a job that only verifies reads where it would have written.
 pub(super) fn fitting(
     converter: &mut Converter<'_>,
@@ -328,6 +378,7 @@ pub(super) fn fitting(
     mut workload: Workload,
 ) -> Workload {
     let settings = &job.settings;
+    read_back(converter, job, place, &mut workload);
     if workload.verify.is_some()
         && let Some(pattern) = &workload.content.pattern
     {

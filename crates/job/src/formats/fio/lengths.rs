@@ -70,7 +70,7 @@ fn any_lengths(least: u64, most: u64) -> Vec<(u64, f64)> {
 pub(super) fn one_word(converter: &mut Converter<'_>, job: &FioJob, of: usize) {
     let said = &job.settings.lengths;
     let (range, split) = (said.ranges[of].is_some(), said.splits[of].is_some());
-    if range && split {
+    if range && split && !is_within(said.splits[of].as_ref(), said.ranges[of].as_ref()) {
         let why = "beside bsrange fio cuts its lengths until some are nothing: keep one of the two";
         converter.refuse(job, "bssplit", why);
     }
@@ -78,6 +78,14 @@ pub(super) fn one_word(converter: &mut Converter<'_>, job: &FioJob, of: usize) {
         let why = "the bsrange or bssplit that holds here comes before it, as with fio";
         converter.note(job, "bs", Treatment::Ignored, why);
     }
+}
+
+/// Whether a range leaves lengths with shares as they are.
+fn is_within(split: Option<&Sizes>, range: Option<&Sizes>) -> bool {
+    let (Some(Sizes::Split(split)), Some(Sizes::Range(least, most))) = (split, range) else {
+        return false;
+    };
+    split.iter().all(|(size, _)| size.is_multiple_of(*least) && size <= most)
 }
 
 /// What lengths of any number of bytes want.

@@ -176,8 +176,8 @@ pub(super) fn logs(
         let planned =
             if paced { "; with a rate, latencies count from the planned starts" } else { "" };
         let why = format!(
-            "no _slat log: submission is not measured apart, and _clat says the same as \
-             _lat{planned}"
+            "the _slat log is empty, as by fio's synchronous engines: submission is not measured \
+             apart, and _clat says the same as _lat{planned}"
         );
         converter.note(job, "write_lat_log", Differs, &why);
     }

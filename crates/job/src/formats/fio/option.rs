@@ -373,6 +373,10 @@ pub fn apply(
         settings.notes.push(note(Treatment::Differs, &why));
         text = Some(cut);
     }
+    if let Some((one, why)) = text.and_then(|text| value::one_of_several(name, text)) {
+        settings.notes.push(note(Treatment::Differs, why));
+        text = Some(one);
+    }
     let given = Given { text, kb: settings.kb_base, around: surroundings };
     match &row.does {
         Does::Sets(take) => match whole(*take, settings, &given) {

@@ -4,7 +4,7 @@ use super::settings::Settings;
 use super::storage::JobFiles;
 use super::value::Amount;
 use super::{access, lengths};
-use crate::spec::{Access, Places};
+use crate::spec::{Access, Line, Places};
 
 /// Bytes that are read and written before the job ends, where that is known. As with fio a time
 /// through the part ends when all places had their turn, or the bytes are done; `loops` says how
@@ -42,7 +42,7 @@ pub(super) fn is_too_little(settings: &Settings, place: &JobFiles) -> bool {
 }
 
 /// Bytes after which no place is left; `None` where places come again or are not known.
-fn pass_bytes(settings: &Settings, place: &JobFiles, access: &Access) -> Option<u64> {
+pub(super) fn pass_bytes(settings: &Settings, place: &JobFiles, access: &Access) -> Option<u64> {
     let part = place.part_bytes?;
     let random = access.lines.iter().any(|line| line.random_percent > 0.0);
     let all_random = access.lines.iter().all(|line| line.random_percent == 100.0);
@@ -55,6 +55,11 @@ fn pass_bytes(settings: &Settings, place: &JobFiles, access: &Access) -> Option<
     match access::size(settings) {
         Some(size) if size <= part => {
             Some(access::pass_bytes(settings, place).unwrap_or(part / size * size))
+        }
+        // Lengths differ: the last one ends with the last place.
+        _ if random => {
+            let align = u64::from(access.lines.first().map_or(1, Line::align));
+            Some(part / align * align)
         }
         _ => Some(part),
     }

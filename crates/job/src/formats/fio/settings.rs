@@ -258,6 +258,8 @@ pub struct Before {
     pub read: bool,
     /// Files that are not there are not made, `allow_file_create=0`.
     pub none_made: bool,
+    /// Files are removed in the end, `unlink=`.
+    pub unlink: bool,
 }
 
 /// What `rw=` says.
@@ -418,11 +420,13 @@ pub struct Verify {
     pub only: bool,
     /// What all data are, `verify_pattern=`.
     pub pattern: Option<DataPattern>,
+    /// I/Os behind which what was written is read again, `verify_backlog=`; 0: at the end.
+    pub backlog: u64,
 }
 
 impl Default for Verify {
     fn default() -> Verify {
-        Verify { method: None, reads: true, only: false, pattern: None }
+        Verify { method: None, reads: true, only: false, pattern: None, backlog: 0 }
     }
 }
 

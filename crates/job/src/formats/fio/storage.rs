@@ -140,14 +140,15 @@ pub(super) fn storages(
             passthrough::check(converter, job, &paths)?;
             let files = if own_files { 1 } else { names.len() as u32 };
             let odd = is_odd(settings);
+            let first = names.first().map(|name| path(settings, name)).unwrap_or_default();
+            let iopoll = polls(converter, job, &first);
             let file = |name: &String| {
                 let storage = |size_bytes| Storage::File {
                     path: path(settings, name),
                     block_bytes: (!settings.direct && odd).then_some(1),
                     size_bytes,
                     direct: settings.direct,
-                    // Through the page cache fio asks for it in vain.
-                    iopoll: settings.hipri && settings.direct,
+                    iopoll,
                     // Only io_uring has it.
                     sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
                 };
@@ -168,6 +169,22 @@ pub(super) fn storages(
             Some((nowhere(converter, job, storages), own_files))
         }
     }
+}
+
+/// Whether completions are polled for. As with fio only reads by io_uring fail where a device has no
+/// queues for it; through the page cache all ask for it in vain.
+fn polls(converter: &mut Converter<'_>, job: &FioJob, path: &str) -> bool {
+    let settings = &job.settings;
+    if !settings.hipri || !settings.direct {
+        return false;
+    }
+    let fails = settings.engine == Engine::Kernel && settings.mix.reads;
+    let polled = fails || (converter.options.polls)(path);
+    if !polled {
+        let why = "the device has no poll queues: completions come by interrupts, as with fio";
+        converter.note(job, "hipri", Treatment::Differs, why);
+    }
+    polled
 }
 
 /// Puts a volume without storage in the place of devices that keep nothing.

@@ -52,8 +52,15 @@ fn with(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError> {
     let capacity = |uri: &str| uri.contains("/dev/").then_some(1 << 30);
     let node = |number| (number < 2).then(|| vec![2 * number, 2 * number + 1]);
     let (volume, capacity) = (&name, &capacity);
-    let options =
-        Options { volumes: &[], volume, capacity, is_far: &|_| false, node: &node, seconds: None };
+    let options = Options {
+        volumes: &[],
+        volume,
+        capacity,
+        is_far: &|_| false,
+        node: &node,
+        polls: &|_| true,
+        seconds: None,
+    };
     read("x.fio", text, around, &options)
 }
 
@@ -132,7 +139,10 @@ fn sizes_and_shares_become_lines() {
     };
     let split = one("rw=randrw\nrwmixread=80\nbssplit=512/10:4k/90");
     assert_eq!(shares(&split), [(512, 10.0, 80.0), (4096, 90.0, 80.0)]);
-    assert_eq!((split.lines[1].align(), &split.random), (512, &Places::Uniform));
+    assert_eq!((split.lines[1].align(), &split.random), (512, &Places::Once));
+    // Sequential ones in between go on where they are.
+    let mixed = one("rw=randrw\npercentage_random=60\nbssplit=512/10:4k/90");
+    assert_eq!(mixed.random, Places::Uniform);
     let apart = one("rw=rw\nrwmixwrite=25\nbs=4k,8k");
     assert_eq!(shares(&apart), [(4096, 75.0, 100.0), (8192, 25.0, 0.0)]);
     // 4k, 8k, and what is beyond them is cut to 10k.
@@ -379,8 +389,6 @@ fn what_would_not_be_as_it_stands_is_named() {
         ("verify_only", 7, "wants a verify"),
         ("rw=randrw\nverify=md5\nverify_only=1", 9, "beside reads is not known"),
         ("rw=write\nverify=md5\nverify_only=1", 9, "a job that ends by its size"),
-        ("rw=write\nverify=md5\nbuffer_pattern=1", 9, "are our own stamps"),
-        ("rw=write\nverify=md5\ndedupe_percentage=9", 9, "nothing can compress"),
         ("rw=randwrite\nbs=4k,8k\nbssplit=4k:8k\nverify_pattern=%o", 10, "one size"),
         ("no_such_option=1", 7, "not an option"),
         ("rw=randrw\nrate_iops=100,", 8, "both have a rate, or neither"),
@@ -512,6 +520,7 @@ fn volumes_behind_the_file_stand_for_its_own() {
             capacity,
             is_far: &|_| false,
             node: &|_| None,
+            polls: &|_| true,
             seconds: None,
         };
         read("x.fio", text, &Surroundings::none(), &options).unwrap()

@@ -181,6 +181,27 @@ pub fn cut(text: &str) -> Option<&str> {
     (is_number(number) && rest.split('*').all(is_number)).then_some(number)
 }
 
+/// What fio reads of several numbers where one is wanted, and why: of a range or a list of lengths
+/// of a file the last one, of lengths of I/Os with slashes between them the first. `None`: there
+/// is one number.
+pub fn one_of_several<'a>(name: &str, text: &'a str) -> Option<(&'a str, &'static str)> {
+    let (signs, last): (&[char], bool) = match name {
+        "size" | "io_size" | "offset" | "offset_increment" => (&['-', ':', ','], true),
+        "bs" => (&['/'], false),
+        _ => return None,
+    };
+    let parts = text.split(signs).map(str::trim).filter(|part| !part.is_empty());
+    let parts: Vec<&str> = parts.collect();
+    let is_amount = |part: &&str| KbBase::default().amount(part).is_ok();
+    if !text.contains(signs) || !parts.iter().all(is_amount) {
+        return None;
+    }
+    match last {
+        true => parts.last().map(|part| (*part, "as with fio the last of them counts")),
+        false => parts.first().map(|part| (*part, "as with fio the first of them counts")),
+    }
+}
+
 /// What stands before the point of a number with a fraction, in which no unit follows.
 pub fn before_point(text: &str) -> Option<&str> {
     let (whole, fraction) = text.split_once('.')?;
@@ -260,6 +281,26 @@ mod test {
         }
         assert!(switch(Some("yes")).is_err() && flag(Some("yes")).is_err());
         assert_eq!((flag(Some("30")), switch(Some("2")).is_err()), (Ok(true), true));
+    }
+
+    #[test]
+    fn one_number_counts_where_one_is_wanted() {
+        let of = |name, text| one_of_several(name, text).map(|(part, _)| part);
+        assert_eq!(of("size", "4k-2M"), Some("2M"));
+        assert_eq!(of("size", "5k-3M-2k"), Some("2k"));
+        assert_eq!(of("size", "3k-"), Some("3k"));
+        assert_eq!(of("io_size", "1m:50%"), Some("50%"));
+        assert_eq!(of("bs", "512k/1M/4M"), Some("512k"));
+        for (name, text) in [
+            ("size", "2M"),
+            ("size", "-"),
+            ("size", "4k-x"),
+            ("bs", "4k-2M"),
+            ("bs", "4k,2M"),
+            ("bssplit", "4k/50"),
+        ] {
+            assert_eq!(of(name, text), None, "{name}={text}");
+        }
     }
 
     #[test]

@@ -145,8 +145,15 @@ fn of(jobs: &str, config: &str, volumes: &[String]) -> Reading {
         ..Surroundings::none()
     };
     let (volume, capacity) = (&name, &|_: &str| Some(1 << 20));
-    let options =
-        Options { volumes, volume, capacity, is_far: &|_| false, node: &|_| None, seconds: None };
+    let options = Options {
+        volumes,
+        volume,
+        capacity,
+        is_far: &|_| false,
+        node: &|_| None,
+        polls: &|_| true,
+        seconds: None,
+    };
     let text = format!("[a]\nioengine=spdk_bdev\nthread=1\n{jobs}\n");
     read("x.fio", &text, &around, &options).unwrap()
 }

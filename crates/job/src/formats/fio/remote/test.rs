@@ -129,6 +129,7 @@ fn asked(text: &str, capacity: Option<u64>, volumes: &[String]) -> (Option<u64>,
         capacity: &capacity,
         is_far: &|_| true,
         node: &|_| None,
+        polls: &|_| true,
         seconds: None,
     };
     let reading = read("x.fio", text, &Surroundings::none(), &options).unwrap();

@@ -30,8 +30,15 @@ fn reading(text: &str) -> Reading {
     // All is there but what is new.
     let capacity = |uri: &str| (!uri.contains("new")).then_some(1 << 30);
     let (volume, capacity, node) = (&volume, &capacity, &|_| None);
-    let options =
-        Options { volumes: &[], volume, capacity, is_far: &|_| false, node, seconds: None };
+    let options = Options {
+        volumes: &[],
+        volume,
+        capacity,
+        is_far: &|_| false,
+        node,
+        polls: &|_| true,
+        seconds: None,
+    };
     read("x.fio", text, &around, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -120,8 +127,15 @@ fn what_comes_out_otherwise_is_said() {
         let around = Surroundings::none();
         let (capacity, node) = (&|_: &str| None, &|_| None);
         let volume = &|_: &Storage| Err(String::new());
-        let options =
-            Options { volumes: &[], volume, capacity, is_far: &|_| false, node, seconds: None };
+        let options = Options {
+            volumes: &[],
+            volume,
+            capacity,
+            is_far: &|_| false,
+            node,
+            polls: &|_| true,
+            seconds: None,
+        };
         let error = read("x.fio", &format!("[a]\n{words}\n"), &around, &options).unwrap_err();
         assert_eq!(error.at.line, 2, "{error}");
     }

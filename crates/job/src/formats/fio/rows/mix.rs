@@ -43,6 +43,8 @@ pub(in super::super) const ROWS: &[Row] = &[
     }),
     Row::new(&["bssplit"], false, |s, v| {
         parse::size_splits(v.text()?, &mut s.lengths.splits, v.kb)?;
+        // What stands before it counts no longer.
+        s.lengths.ranges = Default::default();
         Ok(None)
     })
     .writes(|w| {

@@ -26,6 +26,12 @@ pub(in super::super) const ROWS: &[Row] = &[
     switch!("direct", direct).writes(|w| some_word(w.way.direct.map(u8::from))),
     sets!("buffered", direct, |v| !v.switch()?),
     switch!("create_only", before.only_made),
+    Row::new(&["unlink"], false, |s, v| {
+        s.before.unlink = v.switch()?;
+        Ok(s.before.unlink.then_some("files are removed when all jobs are over, not behind each"))
+    })
+    .writes(|w| word_if(w.group.unlink, 1))
+    .tells(Load, |group| group.unlink.then(|| "files are removed in the end".to_owned())),
     sets!("allow_file_create", before.none_made, |v| !v.switch()?),
     sets!("size", size, |v| v.some_amount()?)
         .writes(|w| match w.group.workload.range.length {

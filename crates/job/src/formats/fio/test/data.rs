@@ -34,6 +34,27 @@ fn what_is_compared_is_written_before_read_later_or_both() {
     let buffers = "buffer_pattern=0xab63\nzero_buffers";
     assert_eq!(of(&format!("rw=rw\n{buffers}")), (None, 50.0, text(), 0));
     assert_eq!(by(&format!("verify=md5\n{buffers}")), (earlier, 100.0, none(), 1));
+    let stamps = of("rw=write\nverify=md5\nbuffer_compress_percentage=30");
+    assert_eq!(stamps, (Some((false, 100.0, false)), 0.0, none(), 2));
+}
+
+#[test]
+fn what_was_written_is_read_again_when_fio_does() {
+    let of = |words: &str| {
+        let job = job(&format!("[a]\nsize=1m\nfilename=/dev/x\nverify=md5\n{words}\n"));
+        job.steps[0].groups[0].workload.verify.map_or(0, |verify| verify.read_back_bytes)
+    };
+    assert_eq!(of("rw=write"), 1 << 20);
+    assert_eq!(of("rw=randwrite\nloops=3"), 1 << 20);
+    assert_eq!(of("rw=randrw\nbs=64k"), 1 << 20);
+    assert_eq!(of("rw=randwrite\nbssplit=4k/50:16k/50\nruntime=9\ntime_based"), 1 << 20);
+    assert_eq!(of("rw=randwrite\nruntime=9\ntime_based\nverify_backlog=10"), 40960);
+    // Sequential until the time is over, open loops, what may come again, and what is not compared.
+    assert_eq!(of("rw=write\nruntime=9\ntime_based"), 0);
+    assert_eq!(of("rw=write\nrate_iops=9"), 0);
+    assert_eq!(of("rw=randwrite\nnorandommap"), 0);
+    assert_eq!(of("rw=write\ndo_verify=0"), 0);
+    assert_eq!(of("rw=read"), 0);
 }
 
 #[test]

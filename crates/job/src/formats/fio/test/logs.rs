@@ -22,7 +22,7 @@ fn logs_are_numbered_like_fios_jobs() {
     let said: Vec<String> = notes.notes_of(Treatment::Differs).map(ToString::to_string).collect();
     let [fresh, slat] = &said[..] else { panic!("{said:?}") };
     assert!(fresh.contains("begins the log anew"), "{fresh}");
-    assert!(slat.contains("no _slat log") && slat.contains("planned starts"), "{slat}");
+    assert!(slat.contains("the _slat log is empty") && slat.contains("planned starts"), "{slat}");
     assert_eq!(job("[a]\nsize=1m\nlog_avg_msec=500\n").steps[0].groups[0].logs.job_of(0), None);
     for (words, window_ms) in [("", 0), ("log_avg_msec=250\nlog_offset=1\n", 250)] {
         let of = of(&format!("{NULL}{words}[a]\nwrite_bw_log\n"));
