@@ -1,5 +1,6 @@
 //! fio's result document, in its order and under its names.
 
+use super::steady::SteadyState;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Pairs that are written as an object, in their order.
@@ -79,6 +80,8 @@ pub(super) struct Job {
     pub latency_target: u64,
     pub latency_percentile: f64,
     pub latency_window: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steadystate: Option<SteadyState>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desc: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

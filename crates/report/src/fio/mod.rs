@@ -15,6 +15,7 @@ mod logs;
 mod normal;
 mod number;
 pub(crate) mod options;
+mod steady;
 mod terse;
 mod trace;
 
@@ -164,6 +165,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, include: Inc
         latency_target,
         latency_percentile,
         latency_window,
+        steadystate: steady::steady_state(result),
         desc: group.figures.get("description").and_then(Value::as_str).map(str::to_owned),
         drumfire: include.trust.then(|| trust(result, group)),
     }

@@ -206,6 +206,17 @@ pub(super) fn buffers(
     part_bytes: Option<u64>,
 ) -> Content {
     let data = &job.settings.data;
+    if data.pattern.is_some() && data.dedupe_percent > 0 {
+        let why = "with a buffer_pattern all writes hold that: no share of them is drawn beside it";
+        converter.note(job, "dedupe_percentage", Differs, why);
+        let pattern = data.pattern.clone();
+        return Content {
+            compress_percent: f64::from(data.compress_percent),
+            chunk_bytes: chunk_bytes(&Data { dedupe_percent: 0, ..data.clone() }),
+            pattern,
+            ..Content::default()
+        };
+    }
     let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
     Content {
         compress_percent: match data.zeroes {

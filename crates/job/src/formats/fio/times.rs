@@ -182,6 +182,8 @@ fn steady(job: &FioJob) -> Option<Steady> {
     let seconds = |us: u64| us as f64 / 1e6;
     let interval_seconds = u32::try_from(interval_us.div_ceil(1_000_000)).unwrap_or(u32::MAX);
     let (after_seconds, seconds) = (seconds(rest.ramp_us), seconds(rest.duration_us));
+    // One value alone is always steady.
+    let seconds = seconds.max(2.0 * f64::from(interval_seconds));
     Some(Steady { of, slope, below, percent, seconds, after_seconds, interval_seconds })
 }
 

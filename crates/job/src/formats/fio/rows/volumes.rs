@@ -17,8 +17,12 @@ pub(in super::super) const ROWS: &[Row] = &[
     flag!("hipri", hipri).writes(|w| word_if(w.way.iopoll, 1)),
     flag!("sqthread_poll", sqthread_poll).writes(|w| word_if(w.way.sqpoll, 1)),
     // A trace names its files itself.
-    sets!("filename", files, |v| parse::files(v.text()?)?)
-        .writes(|w| word_if(w.mix.is_some() && !w.names.is_empty(), w.names.join(":"))),
+    Row::new(&["filename"], false, |s, v| {
+        let before = std::mem::replace(&mut s.files, parse::files(v.text()?)?);
+        let why = "it takes the place of what was named before; fio drives these files too";
+        Ok((!before.is_empty()).then_some(why))
+    })
+    .writes(|w| word_if(w.mix.is_some() && !w.names.is_empty(), w.names.join(":"))),
     sets!("nrfiles|nr_files", nr_files, |v| v.count()?),
     sets!("openfiles", open_files, |v| Some(v.count()?)),
     sets!("filename_format", name_format, |v| Some(v.text()?.to_owned())),
