@@ -11,7 +11,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Lines whose I/Os and bytes are decided by their options alone.
-const LINES: [&str; 14] = [
+const LINES: [&str; 19] = [
     "--name=a --filename=t --rw=randread --bs=4k --size=1m --ioengine=psync",
     "--name=a --filename=t --rw=write --bs 8k -size=1m --iodepth=4 --ioengine=libaio --direct=1",
     "--bs=4k --size=256k --ioengine=psync --name=a --rw=read --name=b --rw=write --bs=16k",
@@ -26,6 +26,11 @@ const LINES: [&str; 14] = [
     "--name=v --rw=randwrite --size=256k --verify=crc32c",
     "--name=a --rw=write --size=64k --iodepth=128*1 --thread=32 --blocksize=4k-8k",
     "--readonly --name=a --filename=t --rw=read --size=64k --eta=never --max-jobs=4",
+    "--name=a --size=4k-256k --rw=write --bs=16k/32k",
+    "--name=v --rw=randwrite --size=256k --verify=crc32c --loops=2 --buffer_compress_percentage=9",
+    "--name=v --rw=write --size=256k --verify=md5 --verify_backlog=16 --direct=1",
+    "-name=a -rw=write -size=64k -ioengine=pvsync2 -hipri -direct=1 --sync_file_range=write:4",
+    "--bsrange=4k-64k --name=a --rw=write --size=256k --bssplit=8k/100 --unlink=1",
 ];
 
 const JOBS: &str = "# any name\n[global]\nbs=4k\nsize=256k\nfilename=f\n[one]\nrw=randread\n\
@@ -65,6 +70,35 @@ fn keys(document: &Value) -> BTreeSet<String> {
 fn fio(program: &Path, folder: &Path, line: &str) -> Finished {
     let words = line.split_whitespace();
     run(Command::new(program).current_dir(folder).args(words).arg("--output-format=json"), LIMIT)
+}
+
+/// Random I/Os of several lengths: how many and how long is chance, where they were is not.
+#[test]
+fn lengths_drawn_reach_each_place_once() {
+    let (Some(program), Some(drumfire)) = (require("fio"), Drumfire::find()) else { return };
+    let line = "--name=a --rw=randwrite --bssplit=4k/50:16k/25:64k/25 --size=4m --verify=crc32c \
+                --unlink=1 --write_lat_log=l";
+    let (theirs, ours) = (folder(), folder());
+    let fio = document(&fio(&program, theirs.path(), line).ok());
+    let args = format!("fio {line} --output-format=json");
+    let drumfire = document(&drumfire.run(ours.path(), &args, LIMIT).ok());
+    let of = |document: &Value, part: &str, key: &str| {
+        document["jobs"][0][part][key].as_u64().unwrap_or_else(|| panic!("{document}"))
+    };
+    for part in ["read", "write"] {
+        assert_eq!(of(&fio, part, "io_bytes"), 4 << 20);
+        assert_eq!(of(&drumfire, part, "io_bytes"), 4 << 20);
+        let (theirs, ours) = (of(&fio, part, "total_ios"), of(&drumfire, part, "total_ios"));
+        assert!(ours.abs_diff(theirs) * 4 < theirs, "{part}: {ours} I/Os, fio {theirs}");
+        assert_eq!(ours, of(&drumfire, "read", "total_ios"));
+        let latency = &drumfire["jobs"][0][part]["clat_ns"];
+        assert_eq!(latency["N"], ours, "{part}");
+        assert!(latency["percentile"].is_object(), "{part}");
+    }
+    for folder in [&theirs, &ours] {
+        assert!(!folder.path().join("a.0.0").exists());
+        assert!(folder.path().join("l_slat.1.log").exists());
+    }
 }
 
 #[test]

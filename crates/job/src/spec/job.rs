@@ -210,6 +210,9 @@ pub(super) mod test {
         }
     }
 
+    const VERIFY: Verify =
+        Verify { fill: false, sample_percent: 100.0, earlier: false, read_back_bytes: 9 };
+
     #[test]
     fn everything_survives_being_kept() {
         let mut job: JobSpec = toml::from_str(SHORT).unwrap();
@@ -252,12 +255,7 @@ pub(super) mod test {
                 Content { compress_percent, dedupe_percent, repeats, ..Content::default() };
             workload.content =
                 Content { chunk_bytes: Some(512), dedupe_blocks: Some(9), pattern, ..content };
-            workload.verify = Some(Verify {
-                fill: false,
-                sample_percent: 1.5,
-                earlier: true,
-                read_back_bytes: 0,
-            });
+            workload.verify = Some(Verify { sample_percent: 1.5, earlier: true, ..VERIFY });
             workload.limit_bytes = Some(1 << 30);
             workload.refill_at = Some(3);
             steer(workload);
@@ -267,7 +265,7 @@ pub(super) mod test {
             let after = "first".to_owned();
             group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5), ramp_seconds: 1.5 };
             group.cores = vec![1, 3];
-            group.own_places = true;
+            (group.own_places, group.unlink) = (true, true);
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             let latency = Some("x/y".to_owned());
             group.logs = Logs { latency, first: 3, jobs: 2, joined: true, ..Logs::default() };

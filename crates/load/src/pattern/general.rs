@@ -11,6 +11,9 @@ use super::zones::Zones;
 use super::{Next, share};
 use job::spec::{Access, Line, Part, Walk, Workload};
 
+/// Draws of a length that fits before the end of the range: beyond them it is cut.
+const REDRAWS_MAX: u32 = 64;
+
 /// The accesses of one worker.
 #[derive(Debug)]
 pub(crate) struct General {
@@ -234,9 +237,9 @@ impl General {
         if op == Op::Flush {
             return Some(Next { pause, ..FLUSH });
         }
-        let (offset, size) = match &mut self.map {
-            Some(map) => map.draw(&mut self.rng, size),
-            None => (self.offset(op, size), size),
+        let (offset, size) = match self.map.is_some() {
+            true => self.mapped(),
+            false => (self.offset(op, size), size),
         };
         self.left = self.left.saturating_sub(u64::from(size));
         self.left_ios -= 1;
@@ -247,6 +250,24 @@ impl General {
             return Some(Next { op: Op::Trim, fua: false, reply: 0, ..next });
         }
         Some(next)
+    }
+
+    /// Offset and length by the map. As with fio a length that does not fit before the end of the
+    /// range is drawn again, among those of the same kind.
+    fn mapped(&mut self) -> (u64, u32) {
+        let Some(map) = &mut self.map else { return (0, 0) };
+        let offset = map.offset(&mut self.rng);
+        let lines = &self.here.lines;
+        let kind = lines[self.line].bounds;
+        let fits = |line: &LineState| offset + u64::from(line.size) <= self.bytes;
+        let mut line = &lines[self.line];
+        for _ in 0..REDRAWS_MAX {
+            if line.bounds == kind && fits(line) {
+                break;
+            }
+            line = &lines[self.pick.draw(&mut self.rng)];
+        }
+        (offset, map.len(offset, line.size))
     }
 
     /// Whether a flush comes next, behind the writes before it.

@@ -34,15 +34,19 @@ impl Map {
         map
     }
 
-    /// Offset and length of an I/O that is `size` bytes long where as much is free.
-    pub(super) fn draw(&mut self, rng: &mut Rng, size: u32) -> (u64, u32) {
+    /// A random free offset.
+    pub(super) fn offset(&mut self, rng: &mut Rng) -> u64 {
         if self.free == 0 {
             self.refill();
         }
         let from = rng.below(self.places);
-        let first = self.next(from).or_else(|| self.next(0)).unwrap_or_default();
-        let taken = self.take(first, u64::from(size).div_ceil(self.align));
-        (first * self.align, u64::from(size).min(taken * self.align) as u32)
+        self.next(from).or_else(|| self.next(0)).unwrap_or_default() * self.align
+    }
+
+    /// Length of an I/O from a free offset on that is `size` bytes long where as much is free.
+    pub(super) fn len(&mut self, offset: u64, size: u32) -> u32 {
+        let taken = self.take(offset / self.align, u64::from(size).div_ceil(self.align));
+        u64::from(size).min(taken * self.align) as u32
     }
 
     /// Frees all places.
@@ -115,6 +119,11 @@ impl Map {
 mod test {
     use super::*;
 
+    fn draw(map: &mut Map, rng: &mut Rng, size: u32) -> (u64, u32) {
+        let offset = map.offset(rng);
+        (offset, map.len(offset, size))
+    }
+
     #[test]
     fn each_place_comes_once_in_each_pass() {
         for places in [1, 63, 64, 65, 4097, 300_000] {
@@ -125,7 +134,7 @@ mod test {
                 let mut left = places * 512;
                 while left > 0 {
                     let size = 512 << rng.below(8);
-                    let (offset, len) = map.draw(&mut rng, size);
+                    let (offset, len) = draw(&mut map, &mut rng, size);
                     assert!(len > 0 && len <= size && len.is_multiple_of(512));
                     let first = (offset / 512) as usize;
                     seen[first..first + len as usize / 512].iter_mut().for_each(|n| *n += 1);
@@ -141,11 +150,11 @@ mod test {
         let mut map = Map::new(1 << 30, 4096);
         let mut rng = Rng::new(1, 0);
         let mut whole =
-            |ios: u64| (0..ios).filter(|_| map.draw(&mut rng, 65536).1 == 65536).count();
+            |ios: u64| (0..ios).filter(|_| draw(&mut map, &mut rng, 65536).1 == 65536).count();
         assert!(whole(500) > 460);
         whole(12_000);
         assert!(whole(500) < 330);
         // A length of no whole places keeps its end.
-        assert_eq!(Map::new(1 << 20, 4096).draw(&mut Rng::new(1, 0), 5000).1, 5000);
+        assert_eq!(draw(&mut Map::new(1 << 20, 4096), &mut Rng::new(1, 0), 5000).1, 5000);
     }
 }

@@ -171,8 +171,8 @@ pub(super) fn storages(
     }
 }
 
-/// Whether completions are polled for. As with fio only reads by io_uring fail where a device has no
-/// queues for it; through the page cache all ask for it in vain.
+/// Whether completions are polled for. As with fio only reads by io_uring fail where a device has
+/// no queues for it; through the page cache all ask for it in vain.
 fn polls(converter: &mut Converter<'_>, job: &FioJob, path: &str) -> bool {
     let settings = &job.settings;
     if !settings.hipri || !settings.direct {
