@@ -49,6 +49,7 @@ fn the_logs_of_fio_are_written() {
         "mixed_clat.1.log",
         "mixed_iops.1.log",
         "mixed_lat.1.log",
+        "mixed_slat.1.log",
         "t_iops.2.log",
         "t_iops.3.log",
         "x_bw.1.log",
