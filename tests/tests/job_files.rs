@@ -183,8 +183,12 @@ fn what_is_only_written_is_compared_at_the_end() {
         bs=4k\nverify=crc32c\n";
     let folder = with("job.fio", text);
     let finished = drumfire.run(folder.path(), "run job.fio --out out --json", LIMIT).ok();
-    assert_eq!(finished.json()["totals"]["write"]["ios"], 2048);
-    assert!(finished.stderr.contains("2048 blocks of 4096 bytes compared"), "{finished:?}");
+    let totals = finished.json()["totals"].clone();
+    assert_eq!((&totals["write"]["ios"], &totals["read"]["ios"]), (&2048.into(), &2048.into()));
+    // In an open loop it is read when the run is over.
+    let open = text.replace("rw=", "rate_iops=9000\nrw=");
+    let open = drumfire.run(with("job.fio", &open).path(), "run job.fio --out out", LIMIT).ok();
+    assert!(open.stderr.contains("2048 blocks of 4096 bytes compared"), "{open:?}");
     // Of what was written, something else is there now.
     let path = folder.path().join("disk.img");
     let mut bytes = std::fs::read(&path).unwrap();
