@@ -293,8 +293,8 @@ fn a_ramp_takes_its_share_of_the_size() {
     let second = |of: &Value| of["jobs"][1]["read"]["total_ios"].as_u64().unwrap();
     assert!((1..512).contains(&second(&ours)), "{ours}");
     assert!((1..512).contains(&second(&theirs)), "{theirs}");
-    // What is written first, so that reads can be compared, is no part of it; what is read again
-    // is.
+    // What is written first, so that reads can be compared, is no part of it; what is read again is
+    // one.
     let text = "[a]\nfilename=x.img\nsize=16m\nio_size=4m\nbs=4k\nrw=randrw\nverify=crc32c\n";
     let folder = with("job.fio", text);
     let all = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();

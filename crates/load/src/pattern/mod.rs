@@ -1,7 +1,8 @@
 //! The offset and operation of each I/O.
 //!
 //! A worker calls this once per I/O. The usual pattern, with one size, uniform or sequential, has a
-//! fast path; all others use the general one. Both take constant time and memory.
+//! fast path; all others use the general one. Both take constant time and memory,
+//! but for the map of I/Os of several lengths.
 
 mod alias;
 mod files;
