@@ -1,7 +1,7 @@
 //! A server is killed in mid-burst, again and again: nothing is lost that was acknowledged with FUA
 //! or before a flush that was done, and the legs of an array are the same again afterwards.
 //!
-//! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests --test killed` makes so many rounds. In every
+//! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests killed::` makes so many rounds. In every
 //! second series a write cache that the kill empties stands over each file, so that what was not
 //! flushed is lost for certain.
 

@@ -3,6 +3,7 @@
 //! Cargo runs them one after the other. Most system tests wait for clocks and disks, and let a core
 //! idle meanwhile.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -18,9 +19,11 @@ use crate::say::{self, say};
 
 /// Each test has its own, shorter limits. A program of tests takes two minutes at most.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
+/// How long a program may take to say which tests it has.
+const LIST_LIMIT: Duration = Duration::from_secs(120);
 
 /// A program of tests.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Binary {
     /// The package that it belongs to.
     pub package: String,
@@ -29,6 +32,8 @@ pub struct Binary {
     path: PathBuf,
     /// The package's folder, where cargo starts it.
     folder: PathBuf,
+    /// The only tests of it to run; all, if there are none.
+    tests: Vec<String>,
 }
 
 /// Builds the tests of all packages.
@@ -58,7 +63,27 @@ fn binary(message: &Value) -> Option<Binary> {
     let stem = path.file_stem()?.to_str()?;
     let name = stem.rsplit_once('-').map_or(stem, |(name, _)| name).to_owned();
     let package = folder.file_name()?.to_str()?.to_owned();
-    Some(Binary { package, name, folder: folder.to_owned(), path })
+    Some(Binary { package, name, folder: folder.to_owned(), path, tests: Vec::new() })
+}
+
+/// The files that are modules of this program, each as one that runs its tests only.
+pub fn files(program: &Binary) -> Result<Vec<Binary>> {
+    let mut command = Command::new(&program.path);
+    command.arg("--list").current_dir(&program.folder);
+    let outcome = process::run(&mut command, LIST_LIMIT, Show::Nothing)?;
+    ensure!(outcome.success(), "{} --list: {}", program.name, outcome.ending());
+    let files = by_file(&outcome.stdout).into_iter();
+    Ok(files.map(|(name, tests)| Binary { name, tests, ..program.clone() }).collect())
+}
+
+/// The tests of each file, of a list of all.
+fn by_file(list: &str) -> BTreeMap<String, Vec<String>> {
+    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for test in list.lines().filter_map(|line| line.strip_suffix(": test")) {
+        let file = test.split("::").next().unwrap_or(test);
+        files.entry(file.to_owned()).or_default().push(test.to_owned());
+    }
+    files
 }
 
 /// Runs these in their order, so many at a time.
@@ -87,6 +112,9 @@ fn one(binary: &Binary, variables: &[(&str, PathBuf)]) -> Result<Tally> {
     let mut command = Command::new(&binary.path);
     command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
     command.envs(variables.iter().cloned());
+    if !binary.tests.is_empty() {
+        command.arg("--exact").args(&binary.tests);
+    }
     let outcome =
         process::run(&mut command, LIMIT, Show::Nothing).with_context(|| binary.name.clone())?;
     let tally = Tally::of_binary(&binary.name, &outcome);
@@ -126,12 +154,23 @@ mod test {
     }
 
     #[test]
+    fn tests_are_told_apart_by_their_file() {
+        let list =
+            "late::a: test\nlate::deep::b: test\nsimulate::c: test\n\n3 tests, 0 benchmarks\n";
+        let found: Vec<_> = by_file(list).into_iter().collect();
+        let tests = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let late = ("late".to_owned(), tests(&["late::a", "late::deep::b"]));
+        assert_eq!(found, [late, ("simulate".to_owned(), tests(&["simulate::c"]))]);
+    }
+
+    #[test]
     fn each_runs_once_with_its_variables_and_failures_are_named() {
         let shell = |name: &str| Binary {
             package: "x".to_owned(),
             name: name.to_owned(),
             path: PathBuf::from("env"),
             folder: std::env::temp_dir(),
+            tests: Vec::new(),
         };
         let missing = Binary { path: PathBuf::from("no-such-program"), ..shell("missing") };
         let all = [shell("a"), missing, shell("b")];

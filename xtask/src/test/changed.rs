@@ -64,8 +64,8 @@ impl Changed {
         ensure!(built.success(), "build of drumfire: {}", built.ending());
         let mut variables = packages::variables();
         variables.push(("DRUMFIRE_BIN", target_folder().join("debug/drumfire")));
-        let mut args = vec!["test", "-p", SYSTEM, "--no-fail-fast"];
-        self.system.iter().for_each(|name| args.extend(["--test", name]));
+        let mut args = vec!["test", "-p", SYSTEM, "--no-fail-fast", "--"];
+        args.extend(self.system.iter().map(String::as_str));
         Ok(Tally::of_cargo_test("system tests", &cargo(&args, &variables, SYSTEM_LIMIT)?))
     }
 }
@@ -118,13 +118,15 @@ fn touched<'a>(packages: &'a [Package], files: &[String]) -> BTreeSet<&'a str> {
     }
 }
 
-/// Names of the system tests among the files.
+/// How the names of the system tests begin that are in these files. A file is a module, and so is
+/// a folder.
 fn system_tests(files: &[String]) -> Vec<String> {
     let name = |file: &String| {
         let name = file.strip_prefix("tests/tests/")?.strip_suffix(".rs")?;
-        (!name.contains('/') && root().join(file).exists()).then(|| name.to_owned())
+        let module = format!("{}::", name.split('/').next()?);
+        root().join(file).exists().then_some(module)
     };
-    files.iter().filter_map(name).collect()
+    files.iter().filter_map(name).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn ask(program: &str, args: &[&str]) -> Result<String> {
@@ -170,6 +172,8 @@ mod test {
         assert_eq!(of("drumfire-job").folder, "crates/job/");
         assert!(of("drumfire").needs.contains(&"drumfire-job".to_owned()));
         let files = ["tests/tests/gone.rs", "tests/src/lib.rs", "tests/tests/fio_bdev.rs"];
-        assert_eq!(system_tests(&files.map(str::to_owned)), ["fio_bdev"]);
+        assert_eq!(system_tests(&files.map(str::to_owned)), ["fio_bdev::"]);
+        let folder = ["tests/tests/database/mod.rs", "tests/tests/database/postgres.rs"];
+        assert_eq!(system_tests(&folder.map(str::to_owned)), ["database::"]);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result};
+
 use super::binaries::{self, Binary};
 use super::packages;
 use super::tally::Tally;
@@ -11,9 +13,10 @@ use crate::target_folder;
 /// The folder of the package of the system tests.
 pub const FOLDER: &str = "tests";
 
-/// Files that say something of shares of the processors, of a host on which nothing else runs, or
-/// of how near an emulated drive is to its law.
-const QUIET: [&str; 4] = ["busy_host", "classes", "fair", "simulate"];
+/// The program of the files that want the host for themselves.
+const QUIET: &str = "quiet";
+/// The program of the others.
+const BESIDE: &str = "main";
 
 /// Files that take longest, in this order. They are begun first, so that none is still alone when
 /// the others have ended.
@@ -35,32 +38,38 @@ const LONG: [&str; 13] = [
 
 /// Those that do not mind others, so many more at a time than there are processors: they wait half
 /// of their time.
-pub fn beside(all: &[Binary], drumfire: &Path) -> Tally {
-    let (_, mut mine) = split(all);
+pub fn beside(all: &[Binary], drumfire: &Path) -> Result<Tally> {
+    let mut mine = files(all, BESIDE)?;
     mine.sort_by_key(|binary| LONG.iter().position(|name| *name == binary.name).unwrap_or(99));
+    // The tests of what they share, which is a program of its own.
+    let programs = [QUIET, BESIDE];
+    let own = |it: &&Binary| it.package == FOLDER && !programs.contains(&it.name.as_str());
+    mine.extend(all.iter().filter(own).cloned());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    run(&mine, drumfire, cores + 1, "system")
+    Ok(run(&mine, drumfire, cores + 1, "system"))
 }
 
 /// Those that want the host for themselves.
-pub fn quiet(all: &[Binary], drumfire: &Path) -> Tally {
-    run(&split(all).0, drumfire, 1, "quiet")
+pub fn quiet(all: &[Binary], drumfire: &Path) -> Result<Tally> {
+    Ok(run(&files(all, QUIET)?, drumfire, 1, "quiet"))
 }
 
-/// The files that need quiet, and the others.
-fn split(all: &[Binary]) -> (Vec<&Binary>, Vec<&Binary>) {
-    let system = all.iter().filter(|binary| binary.package == FOLDER);
-    system.partition(|binary| QUIET.contains(&binary.name.as_str()))
+/// The files of a program of system tests.
+fn files(all: &[Binary], program: &str) -> Result<Vec<Binary>> {
+    let it = |binary: &&Binary| binary.package == FOLDER && binary.name == program;
+    let program = all.iter().find(it).with_context(|| format!("no program `{program}`"))?;
+    binaries::files(program)
 }
 
-fn run(binaries: &[&Binary], drumfire: &Path, width: usize, name: &str) -> Tally {
+fn run(binaries: &[Binary], drumfire: &Path, width: usize, name: &str) -> Tally {
     let record = target_folder().join(format!("test-record-{name}.tsv"));
     // What stands in it is from an earlier run.
     let _ = std::fs::remove_file(&record);
     let mut variables = packages::variables();
     variables.push(("DRUMFIRE_BIN", drumfire.to_owned()));
     variables.push(("DRUMFIRE_TEST_RECORD", PathBuf::from(&record)));
-    let mut tally = binaries::run(binaries, width, &variables);
+    let binaries: Vec<&Binary> = binaries.iter().collect();
+    let mut tally = binaries::run(&binaries, width, &variables);
     tally.add_record(&std::fs::read_to_string(&record).unwrap_or_default());
     tally
 }
@@ -70,11 +79,18 @@ mod test {
     use super::*;
 
     #[test]
-    fn files_that_are_named_exist() {
-        for name in QUIET.iter().chain(&LONG) {
-            let tests = crate::root().join("tests/tests");
-            let found = [format!("{name}.rs"), format!("{name}/main.rs")];
-            assert!(found.iter().any(|file| tests.join(file).is_file()), "{name} is no file");
+    fn every_file_is_in_a_program() {
+        let tests = crate::root().join("tests/tests");
+        let text = |name: &str| std::fs::read_to_string(tests.join(format!("{name}.rs"))).unwrap();
+        let programs = [QUIET, BESIDE].map(text);
+        let lines: Vec<&str> = programs.iter().flat_map(|text| text.lines()).collect();
+        let is_module = |name: &str| lines.contains(&format!("mod {name};").as_str());
+        LONG.iter().for_each(|name| assert!(is_module(name), "{name} is no file"));
+        // One that is in neither program would never run.
+        for entry in std::fs::read_dir(&tests).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            assert!(is_module(name) || [QUIET, BESIDE].contains(&name), "{name} is in no program");
         }
     }
 }

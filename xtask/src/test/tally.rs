@@ -70,9 +70,9 @@ impl Tally {
             self.passed += passed.unwrap_or(0_usize);
         } else if let Some(test) = line.strip_prefix("test ") {
             match test.rsplit_once(" ... ") {
-                Some((name, "FAILED")) => self.failed.push(format!("{file}::{name}")),
+                Some((name, "FAILED")) => self.failed.push(of_file(file, name)),
                 Some((name, how)) if how.starts_with("ignored") => {
-                    self.skip(format!("{file}::{name}"), how);
+                    self.skip(of_file(file, name), how);
                 }
                 _ => {}
             }
@@ -100,6 +100,14 @@ impl Tally {
                 _ => self.failed.push(format!("a line of the record makes no sense: {line}")),
             }
         }
+    }
+}
+
+/// The name of a test with that of its file, which stands in it where files are modules.
+fn of_file(file: &str, test: &str) -> String {
+    match test.strip_prefix(file).is_some_and(|rest| rest.starts_with("::")) {
+        true => test.to_owned(),
+        false => format!("{file}::{test}"),
     }
 }
 
