@@ -96,6 +96,21 @@ pub fn line_of(text: &str, byte: usize) -> usize {
     text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count() + 1
 }
 
+/// Where the lines of a text end: a file of thousands of figures is not counted through for each.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Lines {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Lines(ends.map(|(at, _)| at).collect())
+    }
+
+    /// The line of a byte, from 1.
+    fn line_of(&self, byte: usize) -> usize {
+        self.0.partition_point(|end| *end < byte) + 1
+    }
+}
+
 /// Line and reason of a syntax error.
 pub fn syntax(text: &str, error: &toml::de::Error) -> (usize, String) {
     let line = error.span().map_or(1, |span| line_of(text, span.start));
@@ -137,6 +152,7 @@ impl RawParts<'_> {
     ///
     /// [`CatalogueError`] with file, line and reason; nothing is added then.
     pub fn add_to(mut self, to: &mut Catalogue) -> Result<(), CatalogueError> {
+        let lines = Lines::of(self.text);
         let mut sources = to.sources.clone();
         for (key, source) in std::mem::take(&mut self.sources) {
             let RawSource { title, date, weak } = source;
@@ -145,7 +161,7 @@ impl RawParts<'_> {
         let mut parts: BTreeMap<String, Arc<Part>> = BTreeMap::new();
         for raw in std::mem::take(&mut self.parts) {
             let start = raw.id.span().start;
-            let part = self.part(raw, &sources)?;
+            let part = self.part(raw, &sources, &lines)?;
             if parts.contains_key(&part.id) {
                 return Err(self.refuse(start, format!("the part '{}' is defined twice", part.id)));
             }
@@ -163,7 +179,7 @@ impl RawParts<'_> {
                     parts.entry(known.id.clone())
                 }
             };
-            let (name, figure) = self.figure(raw, part.key(), &sources)?;
+            let (name, figure) = self.figure(raw, part.key(), &sources, &lines)?;
             let known = part.key().clone();
             let part = part.or_insert_with(|| to.parts[&known].clone());
             Arc::make_mut(part).figures.entry(name).or_default().insert(0, figure);
@@ -173,7 +189,7 @@ impl RawParts<'_> {
         Ok(())
     }
 
-    fn part(&self, raw: RawPart, sources: &Sources) -> Result<Part, CatalogueError> {
+    fn part(&self, raw: RawPart, sources: &Sources, lines: &Lines) -> Result<Part, CatalogueError> {
         let start = raw.id.span().start;
         let id = raw.id.get_ref().clone();
         if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
@@ -198,7 +214,7 @@ impl RawParts<'_> {
                 let reason = "part: a figure that stands in a part belongs to it".to_owned();
                 return Err(self.refuse(raw.span().start, reason));
             }
-            let (name, figure) = self.figure(raw, &id, sources)?;
+            let (name, figure) = self.figure(raw, &id, sources, lines)?;
             figures.entry(name).or_default().push(figure);
         }
         Ok(Part { id, aliases, name, class, interface, note, sold, figures })
@@ -209,9 +225,10 @@ impl RawParts<'_> {
         raw: Spanned<RawFigure>,
         part: &str,
         sources: &Sources,
+        lines: &Lines,
     ) -> Result<(String, Figure), CatalogueError> {
         let start = raw.span().start;
-        let at = format!("{}:{}", self.file, line_of(self.text, start));
+        let at = format!("{}:{}", self.file, lines.line_of(start));
         let name = raw.get_ref().is.clone();
         let figure = figure(raw.into_inner(), sources, at)
             .map_err(|reason| self.refuse(start, format!("{part}: {reason}")))?;
@@ -326,4 +343,19 @@ fn units(quantity: &Quantity) -> String {
 /// Whether a quantity is measured in this unit.
 fn fits(unit: &Unit, quantity: &Quantity) -> bool {
     unit.dimension == quantity.dimension
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_that_are_counted() {
+        for text in ["", "\n", "a", "a\n\nbc\n", "\n\nlast"] {
+            let lines = Lines::of(text);
+            for byte in 0..=text.len() {
+                assert_eq!(lines.line_of(byte), line_of(text, byte), "{text:?} at {byte}");
+            }
+        }
+    }
 }
