@@ -25,8 +25,8 @@ usage: cargo xtask COMMAND
               --changed          only unit tests of what differs from main and of what needs that,
                                  and system tests that differ
               --fuzz-seconds N   time for each fuzz target (default 10)
-              --checked          system tests and the guest drive the build of simulations, which
-                                 asserts more and is made sooner than the release build
+              --checked          system tests and the guest drive the debug build, which asserts
+                                 more and is made with the tests
               --lint             clippy too
               --no-install       do not install missing programs, even as root
   kernel    let the Linux kernel of a virtual machine use our target over both protocols

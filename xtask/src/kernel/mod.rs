@@ -116,7 +116,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     }
     let (built, drumfire) = match drumfire {
         Some(drumfire) => (Tally::default(), drumfire),
-        None => (crate::test::build(Build::Release)?, Build::Release.drumfire()),
+        None => (crate::test::build()?, Build::Release.drumfire()),
     };
     let ready = built.failed.is_empty();
     let tally = if ready { test(provide(install), &drumfire)? } else { built };

@@ -41,7 +41,8 @@ const STAND_BACK: i32 = 10;
 pub enum Build {
     /// The one that users get. Its link takes minutes, on one processor.
     Release,
-    /// One that asserts as a debug build does, optimized crate by crate: the one of simulations.
+    /// The one that is built with the tests, of the same crates: it asserts as a debug build does,
+    /// and is optimized where it moves data.
     Checked,
 }
 
@@ -50,7 +51,7 @@ impl Build {
     fn folder(self) -> PathBuf {
         target_folder().join(match self {
             Build::Release => "release",
-            Build::Checked => "sim",
+            Build::Checked => "debug",
         })
     }
 
@@ -94,22 +95,30 @@ fn all(options: &Options) -> Vec<Step> {
     let mut steps = vec![step("programs", || packages::provide(options.install))];
     let (tests, made) = mpsc::channel();
     let (binary, for_guest) = mpsc::channel();
-    let (worlds, for_worlds) = mpsc::channel();
     let drumfire = &options.build.drumfire();
-    let (waiting, beside, guest, tests) = std::thread::scope(|scope| {
-        let beside = scope.spawn(move || beside(options, &tests, &for_worlds));
+    let (waiting, beside, guest, built, tests) = std::thread::scope(|scope| {
+        let beside = scope.spawn(move || beside(options, &tests));
         let guest = scope.spawn(move || guest(options, drumfire, &for_guest));
-        let build = step("build", || build(options.build));
-        let built = build.tally.failed.is_empty();
-        // Who waits for it may have panicked.
-        let _ = (binary.send(built), worlds.send(built));
-        let all = made.recv().unwrap_or_default();
+        // Who would send them may have panicked.
+        let tests = || made.recv().unwrap_or_default();
+        let (mut waiting, built, all) = match options.build {
+            Build::Release => {
+                let build = step("build", build);
+                let built = build.tally.failed.is_empty();
+                let _ = binary.send(built);
+                (vec![build], built, tests())
+            }
+            Build::Checked => {
+                let all = tests();
+                let _ = binary.send(!all.is_empty());
+                (Vec::new(), !all.is_empty(), all)
+            }
+        };
         let test = || if built { system::beside(&all, drumfire) } else { Ok(no_binary()) };
-        let system = step("system", test);
+        waiting.push(step("system", test));
         let ended = "a step reports its errors";
-        (vec![build, system], beside.join().expect(ended), guest.join().expect(ended), all)
+        (waiting, beside.join().expect(ended), guest.join().expect(ended), built, all)
     });
-    let built = waiting[0].tally.failed.is_empty();
     steps.extend(waiting);
     steps.extend(beside);
     steps.push(guest);
@@ -128,12 +137,11 @@ fn guest(options: &Options, drumfire: &Path, built: &mpsc::Receiver<bool>) -> St
 }
 
 /// What computes, one step after the other. Hands over the programs of tests when they are built.
-fn beside(
-    options: &Options,
-    tests: &mpsc::Sender<Arc<Vec<Binary>>>,
-    built: &mpsc::Receiver<bool>,
-) -> Vec<Step> {
-    stand_back();
+fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step> {
+    // What is driven is built with the tests: all wait for it.
+    if options.build == Build::Release {
+        stand_back();
+    }
     let mut all = Arc::default();
     let made = step("tests", || {
         all = Arc::new(binaries::build()?);
@@ -141,6 +149,7 @@ fn beside(
     });
     // Who would run the system tests may have panicked.
     let _ = tests.send(Arc::clone(&all));
+    stand_back();
     // Its last crates are built one by one: what idles meanwhile is for the steps beside it.
     let fuzz = std::thread::spawn(|| say::within("fuzz", fuzz::build));
     let mut steps = vec![made, step("unit", || unit(&all))];
@@ -150,10 +159,8 @@ fn beside(
     steps.push(step("miri", miri::test));
     let worlds = || match options.build {
         Build::Release => sim::test(None),
-        Build::Checked if built.recv().unwrap_or(false) => {
-            sim::test(Some(&options.build.folder().join("drumfire-sim")))
-        }
-        Build::Checked => Ok(no_binary()),
+        Build::Checked if all.is_empty() => Ok(no_binary()),
+        Build::Checked => sim::test(Some(&options.build.folder().join("drumfire-sim"))),
     };
     steps.push(step("sim", worlds));
     let smoke =
@@ -208,13 +215,9 @@ fn parse(args: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// The binary, of a checked build with the simulator: together they are of the same crates.
-pub fn build(build: Build) -> Result<Tally> {
-    let args: &[&str] = match build {
-        Build::Release => &["build", "--release", "-p", "drumfire"],
-        Build::Checked => &["build", "--profile", "sim", "-p", "drumfire", "-p", "drumfire-sim"],
-    };
-    let outcome = cargo(args, &[], BUILD_LIMIT)?;
+/// The binary that users get.
+pub fn build() -> Result<Tally> {
+    let outcome = cargo(&["build", "--release", "-p", "drumfire"], &[], BUILD_LIMIT)?;
     Ok(if outcome.success() {
         Tally::default()
     } else {
