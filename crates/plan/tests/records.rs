@@ -125,6 +125,46 @@ fn a_slow_core_takes_longer() {
 }
 
 #[test]
+fn heads_of_disks_move_less_in_a_short_file() {
+    let with = |drive: &str, span: &str| {
+        iops(&format!("size = '4k'\noutstanding = 1\n{span}"), &format!("drive = '{drive}'"))
+    };
+    let all = with("hdd-7k2", "");
+    near(with("hdd-7k2", "span = '100t'"), all, 1e-9);
+    let short = with("hdd-7k2", "span = '1g'");
+    // Half a turn of 4.2 ms, and a seek of a track or a few.
+    assert!((1.6 * all..1e3 / 5.0).contains(&short), "{short} of {all}");
+    assert!(with("hdd-7k2", "span = '100g'") < short);
+    near(with("970-evo-500", "span = '1g'"), with("970-evo-500", ""), 1e-9);
+    let text =
+        "name = 'x'\nsize = '4k'\noutstanding = 1\nspan = '1k'\n[[group]]\ndrive = 'x25-m'\n";
+    assert!(read(text).map(|_| "taken").unwrap_err().contains("1m at least"));
+}
+
+#[test]
+fn one_stream_reads_one_side_of_a_mirror() {
+    let with = |jobs: u32, raid: &str| {
+        let top = format!("size = '128k'\noutstanding = 16\nsequential = true\njobs = {jobs}");
+        let top = format!("{top}\nsoftware = 'linux-libaio'");
+        iops(&top, &format!("drive = 'hdd-7k2'\ndrives = 2\nraid = '{raid}'"))
+    };
+    near(with(1, "1"), with(1, "0") / 2.0, 0.02);
+    near(with(2, "1"), with(2, "0"), 0.02);
+}
+
+#[test]
+fn a_host_that_nobody_names_is_as_most_are() {
+    let with = |server: &str| {
+        let top = "size = '4k'\noutstanding = 64\njobs = 1\nsoftware = 'windows-crystaldiskmark'";
+        asked(&format!("name = 'x'\n{top}\n{server}\n[[group]]\ndrive = '990-pro-2000'\n"))
+    };
+    let (slow, fast) = (with("server = 'core-2'").iops, with("server = 'ryzen-9000'").iops);
+    let untold = with("");
+    assert!(slow < untold.iops && untold.iops < fast, "{slow} {} {fast}", untold.iops);
+    assert!(untold.remarks.iter().any(|remark| remark.contains("processor not told")));
+}
+
+#[test]
 fn enclosures_have_a_bridge_and_a_cable() {
     let with = |drive: &str, more: &str, link: &str| {
         iops(&format!("outstanding = 1\n{more}"), &format!("drive = '{drive}'\n{link}"))

@@ -8,6 +8,8 @@ use super::Bill;
 const BY_MEMORY: u32 = 32;
 /// Longest record: ZFS allows 16 MiB.
 const RECORD_MAX: u64 = 16 << 20;
+/// Least that a head moves over: less is in the cache of a disk.
+const SPAN_MIN: u64 = 1 << 20;
 /// Shortest: a sector.
 const RECORD_MIN: u64 = 512;
 
@@ -21,6 +23,19 @@ pub fn record(text: &str) -> Result<u32, String> {
     match (RECORD_MIN..=RECORD_MAX).contains(&bytes) {
         true => Ok(bytes as u32),
         false => Err(format!("record {text}: 512 to 16m")),
+    }
+}
+
+/// Bytes that I/Os at random go to, as "10g".
+///
+/// # Errors
+///
+/// The reason: no size, or none of a disk.
+pub fn span(text: &str) -> Result<f64, String> {
+    let bytes = block::parse_size(text).map_err(|error| error.to_string())?;
+    match bytes >= SPAN_MIN {
+        true => Ok(bytes as f64),
+        false => Err(format!("span {text}: 1m at least")),
     }
 }
 

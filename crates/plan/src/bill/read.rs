@@ -59,6 +59,8 @@ struct RawBill {
     clients: Option<u32>,
     /// Length of the records of a file system.
     record: Option<Spanned<String>>,
+    /// Bytes that I/Os at random go to.
+    span: Option<Spanned<String>>,
     #[serde(default)]
     buffered: bool,
     group: Vec<Spanned<RawGroup>>,
@@ -202,6 +204,11 @@ impl Bill {
             .as_ref()
             .map(|text| memory::record(text.get_ref()).map_err(|reason| refuse(at(text), reason)));
         setup.record = record.transpose()?;
+        let span = raw
+            .span
+            .as_ref()
+            .map(|text| memory::span(text.get_ref()).map_err(|reason| refuse(at(text), reason)));
+        setup.span = span.transpose()?;
         let work = Work {
             size_bytes: size as f64,
             read_share: raw.read / 100.0,

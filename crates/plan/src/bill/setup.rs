@@ -51,6 +51,9 @@ pub struct Setup {
     /// Bytes of the records that a file system reads and writes whole; `None` for those of its
     /// software, if that has any.
     pub record: Option<u32>,
+    /// Bytes of all drives together that I/Os at random go to, such as the length of a test file;
+    /// `None` for all that there are.
+    pub span: Option<f64>,
     /// Whether memory acknowledges writes that are not flushed, and reads ahead.
     pub buffered: bool,
 }
@@ -150,6 +153,7 @@ impl Default for Setup {
             clients: None,
             in_flight: None,
             record: None,
+            span: None,
             buffered: false,
         }
     }

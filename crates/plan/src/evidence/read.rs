@@ -137,6 +137,8 @@ pub struct Row {
     pub flush: Option<u32>,
     /// Length of a file system's records.
     pub record: Option<String>,
+    /// Bytes that I/Os at random go to.
+    pub span: Option<String>,
     /// Whether memory acknowledges writes and reads ahead.
     #[serde(default)]
     pub buffered: bool,
@@ -277,6 +279,7 @@ impl Evidence {
         say("in_flight", row.in_flight.map(|n| n.to_string()));
         say("flush", row.flush.map(|n| n.to_string()));
         say("record", quoted(&row.record));
+        say("span", quoted(&row.span));
         say("buffered", row.buffered.then(|| "true".to_owned()));
         say("server", quoted(&row.server));
         say("software", quoted(&row.software));

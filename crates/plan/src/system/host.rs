@@ -5,6 +5,9 @@ use model::{Station, StationId};
 use super::{Builder, Level, Load, PlanError, Stop};
 use catalogue::{Kind, Known, Part};
 
+/// What one thread does on a host of which nobody tells the processor.
+const UNTOLD: f64 = 1.3;
+
 impl<'a> Builder<'a> {
     /// The cores, if the bill names software.
     pub(super) fn processor(&mut self) -> Result<Option<Stop>, PlanError> {
@@ -237,7 +240,11 @@ impl<'a> Builder<'a> {
     /// How many times as long a core of the host takes as one of the software's source: by what
     /// one thread does on either, or else by their clocks; `None` if neither is known of both.
     fn slower(&mut self, software: &Part, server: Option<&Part>) -> Option<f64> {
-        let server = server?;
+        let Some(server) = server else {
+            let theirs = self.figure(software, "core_speed")?;
+            self.remark("processor not told: taken as of desktops and servers of ten years");
+            return Some(theirs / UNTOLD);
+        };
         if let Some(ours) = self.figure(server, "core_speed") {
             let theirs = match self.figure(software, "core_speed") {
                 Some(theirs) => theirs,

@@ -1,7 +1,7 @@
 //! Service time of a drive from its ratings, at the size, mix and state of the workload.
 
 use super::{Builder, PlanError};
-use crate::bill::{FlashState, Group};
+use crate::bill::{FlashState, Group, Raid};
 use catalogue::Part;
 
 /// More commands than this a disk does not choose among.
@@ -13,6 +13,10 @@ pub(super) const LONG: f64 = 65_536.0;
 const OBJECT: f64 = 4_194_304.0;
 /// Lengths that ratings and bandwidths of writes are found with, in bytes.
 const RATED: f64 = 4096.0;
+/// Bytes, turns a minute and seek to the next track of a disk that does not say, in seconds.
+const CAPACITY: f64 = 2e12;
+const RPM: f64 = 7200.0;
+const TRACK_S: f64 = 1e-3;
 /// Least that a record leaves on a drive, a sector, in bytes.
 const SECTOR: f64 = 4096.0;
 /// What ZFS gathers of records beside each other to write them as one, in bytes.
@@ -51,11 +55,14 @@ impl Builder<'_> {
                 _ if self.in_sequence(drive, bandwidth) => self.objects(drive, "read_iops"),
                 true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
                 false => self.read_rate(drive)?,
-            } * self.chosen(group, drive);
+            };
+            let rate = self.within(drive, rate) * self.chosen(group, drive);
             let read = moved(drive, 1.0 / rate, (length, bandwidth));
             // Under the head of a disk the parity passes, too, that a read in sequence leaves out.
             let passed = match self.in_sequence(drive, bandwidth) {
                 true if group.raid.parity() > 0 => group.raid.per_data(self.set(group)),
+                // One stream is read from one side.
+                _ if self.streams_from_one_side(group) => 2.0,
                 _ => 1.0,
             };
             seconds += (reads * passed + writes * before) * read;
@@ -86,7 +93,7 @@ impl Builder<'_> {
                     None => self.unrated_fresh(drive)?,
                 },
             };
-            let rate = rate * self.gathered(group, drive);
+            let rate = self.within(drive, rate) * self.gathered(group, drive);
             let among = work.read_share > 0.0 || self.bill.setup.among_reads;
             let weight = if among { self.mix_factor(drive)? } else { 1.0 };
             let write = match state {
@@ -221,6 +228,26 @@ impl Builder<'_> {
             Some(rate) => rate * (OBJECT / self.bill.work.size_bytes).max(1.0),
             None => f64::INFINITY,
         }
+    }
+
+    fn streams_from_one_side(&self, group: &Group) -> bool {
+        let setup = &self.bill.setup;
+        setup.sequential && setup.jobs == Some(1) && group.raid == Raid::Mirror
+    }
+
+    /// I/Os of a disk per second where its head moves over a part of it only: the time of a seek
+    /// grows with the root of its length, from one track to all of them.
+    fn within(&mut self, drive: &Part, rate: f64) -> f64 {
+        let Some(span) = self.bill.setup.span.filter(|_| is_disk(drive) && rate.is_finite()) else {
+            return rate;
+        };
+        let drives = f64::from(self.bill.drives().saturating_mul(self.bill.setup.up()).max(1));
+        let bytes = drive.value("capacity").unwrap_or(CAPACITY) * drives;
+        let half_turn = 30.0 / self.figure(drive, "rpm").unwrap_or(RPM);
+        let track = self.figure(drive, "track_seek").unwrap_or(TRACK_S);
+        let seek = (1.0 / rate - half_turn).max(track);
+        let near = track + (seek - track) * (span / bytes).min(1.0).sqrt();
+        1.0 / (half_turn + near)
     }
 
     /// Speed-up of a disk by reordering its command queue.
