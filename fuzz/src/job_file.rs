@@ -40,6 +40,7 @@ fn fio_of(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError>
         capacity: &|uri| uri.contains("/dev").then_some(1 << 30),
         is_far: &|uri| uri.contains("Remote"),
         node: &|number| (number < 8).then(|| vec![number]),
+        polls: &|path| !path.contains("null"),
         seconds: None,
     };
     fio::read("noise.fio", text, around, &options)

@@ -89,9 +89,12 @@ fn a_drive_of_the_catalogue_is_a_profile_for_simulation_and_emulation() {
     let emulated = "run delay:micron-9200(ram:64m) --outstanding 1 --seconds 1 --out r";
     let stdout = run(emulated).ok().stdout;
     assert!(stdout.contains("emulates micron-9200"), "{stdout}");
-    let missing = run("run delay:micron-7450(ram:64m) --seconds 1");
+    let missing = run("run delay:iodrive-160-slc(ram:64m) --seconds 1");
     assert_eq!(missing.code, Some(2), "{missing:?}");
-    assert!(missing.stderr.contains("the catalogue has no write_iops;"), "{missing:?}");
+    assert!(
+        missing.stderr.contains("the catalogue has no write_iops, read_latency"),
+        "{missing:?}"
+    );
     assert_eq!(missing.stderr.trim_end().lines().count(), 1, "{missing:?}");
 }
 
@@ -110,7 +113,7 @@ fn plans_answer_the_same_each_time_and_refuse_what_cannot_be_built() {
     for (args, word) in [
         ("plan --drive x25-m --drives 28 --adapter lsi-9210-8i --adapters 3", "9"),
         ("plan --drive iodrive-duo --drives 6 --server sr2625urlx", "5 slots"),
-        ("plan --drive exos-x20", "read_iops of exos-x20 is not known"),
+        ("plan --drive any-sata-ssd", "read_iops of any-sata-ssd is not known"),
         ("plan --drive x25-m --adapter sr2625urlx", "is a server"),
         ("plan --drive x25-m --drives 0", "0 drives"),
         ("plan --drive x25-m --draws 0", "--draws: 10 to 10000"),

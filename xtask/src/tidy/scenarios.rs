@@ -52,6 +52,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 pub fn write(tree: &Tree, root: &Path) -> Result<()> {
     let page = tree.at(PAGE).context("no docs/founding-systems.md")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // What is kept there would be taken for what this build says.
+    let _ = std::fs::remove_dir_all(root.join(OUT));
     let mut command = Command::new(cargo);
     command.current_dir(root).args(["run", "--quiet", "--package", "drumfire", "--"]);
     let printed = command.args(COMMAND).args(["--out", OUT]).output()?;

@@ -55,6 +55,10 @@ impl Bill {
     /// Changes what is in flight on drives to what memory asks of them, or to what threads do that
     /// wait for each I/O.
     pub fn wait_for_memory(&mut self) {
+        // Streams say for themselves what each has in flight.
+        if !self.setup.streams.is_empty() {
+            return;
+        }
         if self.is_buffered() {
             self.work.outstanding = self.work.outstanding.max(BY_MEMORY);
             self.setup.in_flight = None;
