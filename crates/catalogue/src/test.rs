@@ -11,6 +11,21 @@ fn one(figure: &str) -> Result<Catalogue, String> {
 }
 
 #[test]
+fn no_shipped_part_replaces_another() {
+    let head = |text: &str| text.lines().filter(|line| *line == "[[part]]").count();
+    let parts: usize = FILES.iter().map(|(_, text)| head(text)).sum();
+    let catalogue = Catalogue::shipped();
+    assert_eq!(catalogue.parts.len(), parts, "two of them have one id");
+    let mut names = std::collections::BTreeMap::new();
+    for part in catalogue.parts.values() {
+        for name in part.aliases.iter().chain([&part.id]) {
+            let known = names.insert(name, &part.id);
+            assert_eq!(known, None, "{name} is {} and {known:?}", part.id);
+        }
+    }
+}
+
+#[test]
 fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
     let catalogue = Catalogue::shipped();
     assert!(catalogue.parts.len() >= 60, "{} parts", catalogue.parts.len());

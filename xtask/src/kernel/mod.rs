@@ -256,7 +256,8 @@ fn run(guest: &Guest, drumfire: &Path) -> Result<Outcome> {
     // What the kernel does not know it hands to its first program, as variables. On a busy host
     // ticks are late, from which it would conclude at its start that there is no timer.
     let settings = format!(
-        "console=ttyS0 quiet loglevel=1 panic=-1 no_timer_check iscsi_port={iscsi_port} \
+        "console=ttyS0 quiet loglevel=1 panic=-1 no_timer_check nowatchdog \
+         rcupdate.rcu_cpu_stall_suppress=1 iscsi_port={iscsi_port} \
          nvme_port={nvme_port} iqn=iqn.{volume} nqn=nqn.{volume}"
     );
     let mut command = Command::new(&guest.qemu);

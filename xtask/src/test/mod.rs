@@ -35,6 +35,9 @@ const UNIT_LIMIT: Duration = Duration::from_secs(50 * 60);
 const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// How much what computes stands back behind what waits: a tenth of a processor that both want.
 const STAND_BACK: i32 = 10;
+/// How much the guest does, which computes, and takes longest: a quarter of a processor, three
+/// quarters beside what else computes.
+const GUEST_BACK: i32 = 5;
 
 /// Which build of the binary system tests and the guest drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,7 +132,7 @@ fn all(options: &Options) -> Vec<Step> {
 
 /// The guest, once there is what it uses. Its packages are downloaded before.
 fn guest(options: &Options, drumfire: &Path, built: &mpsc::Receiver<bool>) -> Step {
-    stand_back();
+    stand_back(GUEST_BACK);
     let guest = say::within("kernel", || kernel::provide(options.install));
     // Nobody tells when the build panicked.
     let built = built.recv().unwrap_or(false);
@@ -140,7 +143,7 @@ fn guest(options: &Options, drumfire: &Path, built: &mpsc::Receiver<bool>) -> St
 fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step> {
     // What is driven is built with the tests: all wait for it.
     if options.build == Build::Release {
-        stand_back();
+        stand_back(STAND_BACK);
     }
     let mut all = Arc::default();
     let made = step("tests", || {
@@ -149,7 +152,9 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
     });
     // Who would run the system tests may have panicked.
     let _ = tests.send(Arc::clone(&all));
-    stand_back();
+    if options.build == Build::Checked {
+        stand_back(STAND_BACK);
+    }
     // Its last crates are built one by one: what idles meanwhile is for the steps beside it.
     let fuzz = std::thread::spawn(|| say::within("fuzz", fuzz::build));
     let mut steps = vec![made, step("unit", || unit(&all))];
@@ -170,9 +175,9 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
 }
 
 /// Everything that this thread starts stands back from now on.
-fn stand_back() {
+fn stand_back(by: i32) {
     // A host that does not let us is only slower.
-    let _ = rustix::process::nice(STAND_BACK);
+    let _ = rustix::process::nice(by);
 }
 
 fn step(name: &'static str, work: impl FnOnce() -> Result<Tally>) -> Step {
