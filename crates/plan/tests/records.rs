@@ -138,7 +138,7 @@ fn heads_of_disks_move_less_in_a_short_file() {
     near(with("970-evo-500", "span = '1g'"), with("970-evo-500", ""), 1e-9);
     let text =
         "name = 'x'\nsize = '4k'\noutstanding = 1\nspan = '1k'\n[[group]]\ndrive = 'x25-m'\n";
-    assert!(read(text).map(|_| "taken").unwrap_err().contains("1m at least"));
+    assert!(read(text).map(|_| "taken").unwrap_err().contains("at least 1m"));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_host_that_nobody_names_is_as_most_are() {
     let (slow, fast) = (with("server = 'core-2'").iops, with("server = 'ryzen-9000'").iops);
     let untold = with("");
     assert!(slow < untold.iops && untold.iops < fast, "{slow} {} {fast}", untold.iops);
-    assert!(untold.remarks.iter().any(|remark| remark.contains("processor not told")));
+    assert!(untold.remarks.iter().any(|remark| remark.contains("host processor unknown")));
 }
 
 #[test]
@@ -182,7 +182,9 @@ fn enclosures_have_a_bridge_and_a_cable() {
 
 #[test]
 fn a_record_of_no_length_is_refused() {
-    for (record, why) in [("'0'", "512 to 16m"), ("'32m'", "512 to 16m"), ("'big'", "not a size")] {
+    for (record, why) in
+        [("'0'", "512 bytes to 16m"), ("'32m'", "512 bytes to 16m"), ("'big'", "not a size")]
+    {
         let text = format!(
             "name = 'x'\nsize = '4k'\noutstanding = 1\nrecord = {record}\n[[group]]\n\
              drive = 'x25-m'\n"

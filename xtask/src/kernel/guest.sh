@@ -265,7 +265,7 @@ written_and_read() {
         written $1 --size 1m --rw write --outstanding 2 && found $2
 }
 
-# thrice COMMAND…: a host that is busy leaves a second with few I/Os.
+# thrice COMMAND…: up to three tries, for a busy host does few I/Os in some seconds.
 thrice() { "$@" || "$@" || "$@"; }
 
 # No counter of the system tells of commands, but for interrupts: only our own does. The block device

@@ -22,7 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{self, Outcome, Show};
 use crate::say::say;
@@ -118,6 +118,8 @@ pub fn main(args: &[String]) -> Result<bool> {
         Some(drumfire) => (Tally::default(), drumfire),
         None => (crate::test::build()?, Build::Release.drumfire()),
     };
+    // The guest runs it by this name.
+    ensure!(drumfire.ends_with("drumfire"), "--drumfire {}: name it drumfire", drumfire.display());
     let ready = built.failed.is_empty();
     let tally = if ready { test(provide(install), &drumfire)? } else { built };
     for (name, reason) in &tally.skipped {
@@ -256,7 +258,7 @@ fn run(guest: &Guest, drumfire: &Path) -> Result<Outcome> {
     // What the kernel does not know it hands to its first program, as variables. On a busy host
     // ticks are late, from which it would conclude at its start that there is no timer.
     let settings = format!(
-        "console=ttyS0 quiet loglevel=1 panic=-1 no_timer_check nowatchdog \
+        "console=ttyS0 quiet loglevel=1 panic=-1 no_timer_check watchdog_thresh=60 \
          rcupdate.rcu_cpu_stall_suppress=1 iscsi_port={iscsi_port} \
          nvme_port={nvme_port} iqn=iqn.{volume} nqn=nqn.{volume}"
     );

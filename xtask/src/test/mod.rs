@@ -35,8 +35,7 @@ const UNIT_LIMIT: Duration = Duration::from_secs(50 * 60);
 const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// How much what computes stands back behind what waits: a tenth of a processor that both want.
 const STAND_BACK: i32 = 10;
-/// How much the guest does, which computes, and takes longest: a quarter of a processor, three
-/// quarters beside what else computes.
+/// Nice value of the guest: it takes longest, so it goes before other steps that compute.
 const GUEST_BACK: i32 = 5;
 
 /// Which build of the binary system tests and the guest drive.

@@ -22,7 +22,7 @@ pub fn record(text: &str) -> Result<u32, String> {
     let bytes = block::parse_size(text).map_err(|error| error.to_string())?;
     match (RECORD_MIN..=RECORD_MAX).contains(&bytes) {
         true => Ok(bytes as u32),
-        false => Err(format!("record {text}: 512 to 16m")),
+        false => Err(format!("record {text}: 512 bytes to 16m")),
     }
 }
 
@@ -35,7 +35,7 @@ pub fn span(text: &str) -> Result<f64, String> {
     let bytes = block::parse_size(text).map_err(|error| error.to_string())?;
     match bytes >= SPAN_MIN {
         true => Ok(bytes as f64),
-        false => Err(format!("span {text}: 1m at least")),
+        false => Err(format!("span {text}: at least 1m")),
     }
 }
 

@@ -230,6 +230,7 @@ impl Builder<'_> {
         }
     }
 
+    /// Whether one thread reads a mirror in sequence: from one of its drives.
     fn streams_from_one_side(&self, group: &Group) -> bool {
         let setup = &self.bill.setup;
         setup.sequential && setup.jobs == Some(1) && group.raid == Raid::Mirror
