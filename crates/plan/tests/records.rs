@@ -122,6 +122,10 @@ fn a_slow_core_takes_longer() {
     )
     .map(|bill| predict(&bill, &Tweak::default()).unwrap_err().to_string());
     assert!(error.unwrap().contains("give cores or jobs"));
+    let target = "name = 'x'\nsize = '4k'\noutstanding = 1\ntarget_software = 'linux-lio-iscsi'\n\
+        target_server = 'cortex-a72'\n[[group]]\ndrive = 'x25-m'\nlink = '10GbE'\n";
+    let error = predict(&read(target).unwrap(), &Tweak::default()).unwrap_err().to_string();
+    assert!(error.contains("give target_cores"), "{error}");
 }
 
 #[test]

@@ -142,8 +142,12 @@ impl<'a> Builder<'a> {
             return Ok(None);
         }
         let server = target.server.as_deref().map(|server| self.part(server));
-        let counted = server.filter(|server| server.known("cores").is_some() || given.is_none());
-        let theirs = counted.map(|server| self.need(server, "cores")).transpose()?;
+        let theirs = server.and_then(|server| self.figure(server, "cores"));
+        if given.or(theirs).is_none() {
+            let reason =
+                "target without cores: give target_cores, or a target_server that has them";
+            return Err(PlanError::Part { line: 1, reason: reason.to_owned() });
+        }
         let cores = given.unwrap_or(f64::INFINITY).min(theirs.unwrap_or(f64::INFINITY));
         self.cores("processor of the target", software, server, cores).map(Some)
     }
