@@ -191,7 +191,9 @@ impl General {
             files,
             map: access
                 .is_mapped()
-                .then(|| Box::new(Map::new(bytes, u64::from(access.lines[0].align())))),
+                .then(|| Map::new(bytes, u64::from(access.lines[0].align())))
+                .flatten()
+                .map(Box::new),
             read_back: None,
             trimmed: None,
             left: workload.limit_bytes.unwrap_or(u64::MAX),

@@ -5,6 +5,9 @@
 
 use block::Rng;
 
+/// Most places of a map, 128 MiB of memory: the length of a volume is what its target claims.
+const PLACES_MAX: u64 = 1 << 30;
+
 /// The free places of one worker.
 #[derive(Debug)]
 pub(super) struct Map {
@@ -16,9 +19,12 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Of a range of `bytes`, at least one place long.
-    pub(super) fn new(bytes: u64, align: u64) -> Map {
+    /// Of a range of `bytes`, at least one place long; `None` if it is too long for a map.
+    pub(super) fn new(bytes: u64, align: u64) -> Option<Map> {
         let places = bytes / align;
+        if places > PLACES_MAX {
+            return None;
+        }
         let mut levels = Vec::new();
         let mut bits = places;
         loop {
@@ -31,7 +37,7 @@ impl Map {
         }
         let mut map = Map { levels, places, free: 0, align };
         map.refill();
-        map
+        Some(map)
     }
 
     /// A random free offset.
@@ -127,7 +133,7 @@ mod test {
     #[test]
     fn each_place_comes_once_in_each_pass() {
         for places in [1, 63, 64, 65, 4097, 300_000] {
-            let mut map = Map::new(places * 512 + 100, 512);
+            let mut map = Map::new(places * 512 + 100, 512).unwrap();
             let mut rng = Rng::new(places, 0);
             let mut seen = vec![0_u32; places as usize];
             for pass in 1..=2 {
@@ -147,7 +153,7 @@ mod test {
 
     #[test]
     fn lengths_are_whole_until_free_places_are_rare() {
-        let mut map = Map::new(1 << 30, 4096);
+        let mut map = Map::new(1 << 30, 4096).unwrap();
         let mut rng = Rng::new(1, 0);
         let mut whole =
             |ios: u64| (0..ios).filter(|_| draw(&mut map, &mut rng, 65536).1 == 65536).count();
@@ -155,6 +161,13 @@ mod test {
         whole(12_000);
         assert!(whole(500) < 330);
         // A length of no whole places keeps its end.
-        assert_eq!(draw(&mut Map::new(1 << 20, 4096), &mut Rng::new(1, 0), 5000).1, 5000);
+        let mut map = Map::new(1 << 20, 4096).unwrap();
+        assert_eq!(draw(&mut map, &mut Rng::new(1, 0), 5000).1, 5000);
+    }
+
+    #[test]
+    fn a_length_that_a_target_claims_takes_no_memory() {
+        assert!(Map::new(u64::MAX, 512).is_none());
+        assert!(Map::new(PLACES_MAX * 512 + 512, 512).is_none());
     }
 }
