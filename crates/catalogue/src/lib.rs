@@ -58,6 +58,7 @@ const FILES: &[(&str, &str)] = &[
     ("classes.toml", include_str!("../data/classes.toml")),
     ("software.toml", include_str!("../data/software.toml")),
     ("flushes.toml", include_str!("../data/flushes.toml")),
+    ("remembered.toml", include_str!("../data/remembered.toml")),
     ("ratings.toml", include_str!("../data/ratings.toml")),
 ];
 
