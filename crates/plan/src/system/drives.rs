@@ -310,15 +310,16 @@ impl Builder<'_> {
     /// Latency of an I/O on an idle drive. If unknown, it is that of similar drives, never zero.
     fn idle(&mut self, group: &Group, drive: &Part, rated: f64) -> Result<f64, PlanError> {
         let (reads, writes) = self.shares();
-        // Where many wait at the rating, what a lone one takes changes nothing.
-        let deep = f64::from(self.bill.work.outstanding) * rated > DEEP_S;
+        // Where others wait at the rating, what a lone one takes changes nothing.
+        let others = self.bill.work.outstanding.saturating_sub(1);
+        let deep = f64::from(others) * rated > DEEP_S || is_disk(drive);
         let read = match self.figure(drive, "read_latency") {
-            Some(read) => read,
+            Some(read) => 1.0 / self.within(drive, 1.0 / read),
             None if reads > 0.0 && !deep => self.latency_like(drive, "read_latency"),
             None => 0.0,
         };
         let write = match self.figure(drive, "write_latency") {
-            Some(write) => write,
+            Some(write) => 1.0 / self.within(drive, 1.0 / write),
             None if writes > 0.0 && !deep => self.latency_like(drive, "write_latency"),
             None => 0.0,
         };

@@ -238,7 +238,7 @@ impl Builder<'_> {
 
     /// I/Os of a disk per second where its head moves over a part of it only: the time of a seek
     /// grows with the root of its length, from one track to all of them.
-    fn within(&mut self, drive: &Part, rate: f64) -> f64 {
+    pub(super) fn within(&mut self, drive: &Part, rate: f64) -> f64 {
         let Some(span) = self.bill.setup.span.filter(|_| is_disk(drive) && rate.is_finite()) else {
             return rate;
         };
