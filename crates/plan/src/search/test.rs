@@ -342,24 +342,11 @@ fn each_candidate_says_how_sure_its_figures_are() {
 /// All drives twice: `examples/plan_speed.rs` times such a search.
 #[test]
 fn more_than_150_drives_are_looked_through() {
-    let mut catalogue = Catalogue::shipped();
-    let drives: Vec<Part> = catalogue
-        .parts
-        .values()
-        .filter(|part| part.class == Class::Drive)
-        .map(|part| Part::clone(part))
-        .collect();
-    for part in &drives {
-        let again = Part { id: format!("{}-again", part.id), aliases: Vec::new(), ..part.clone() };
-        catalogue.parts.insert(again.id.clone(), again.into());
-    }
+    let catalogue = Catalogue::shipped();
+    let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive).count();
     let mut found = search(&goal(1.0), &catalogue);
-    let looked = found.candidates.len() + found.refused.len();
-    assert_eq!(looked, 2 * drives.len());
-    assert!(looked >= 200 && found.candidates.len() >= 120, "{}", found.candidates.len());
+    assert_eq!(found.candidates.len() + found.refused.len(), drives);
+    assert!(found.candidates.len() >= 150, "{}", found.candidates.len());
     draw(&goal(1.0), &catalogue, &mut found, (10, 1));
     assert!(found.candidates.iter().all(|candidate| candidate.chance.is_some()));
-    // The copy of a drive is as good as the drive.
-    let of = |id: &str| found.candidates.iter().find(|one| one.drive == id).unwrap().drives;
-    assert_eq!(of("x25-m"), of("x25-m-again"));
 }

@@ -62,6 +62,9 @@ impl Builder<'_> {
     /// What an adapter of unknown rate or bandwidth does: the median of adapters of its generation,
     /// from the slowest to the fastest. No adapter is infinitely fast.
     pub(super) fn adapter_like(&mut self, adapter: &Part, quantity: &'static str) -> Option<f64> {
+        if let Some(drawn) = self.drawn(adapter, quantity) {
+            return Some(self.supposed(adapter, quantity, drawn));
+        }
         let generation = adapter.value("generation");
         let parts = self.bill.catalogue.parts.values();
         let alike = parts.filter(|part| part.class == Sort::Adapter && part.id != adapter.id);
@@ -90,8 +93,17 @@ impl Builder<'_> {
         Some(self.supposed(adapter, quantity, known))
     }
 
+    /// What a draw says that was supposed: no other parts are looked through for it again.
+    fn drawn(&self, part: &Part, quantity: &'static str) -> Option<Known> {
+        let value = *self.tweak.values.get(&(part.id.clone(), quantity))?;
+        Some(Known { value, low: value, high: value, kind: Kind::Guess, source: String::new() })
+    }
+
     /// Median of drives with the same interface and similar ratings, of disks that turn as fast.
-    fn like(&self, drive: &Part, quantity: &str) -> Option<Known> {
+    fn like(&self, drive: &Part, quantity: &'static str) -> Option<Known> {
+        if let Some(drawn) = self.drawn(drive, quantity) {
+            return Some(drawn);
+        }
         let rating = drive.value("read_iops");
         let old = |part: &Part| part.value("generation").map(|generation| generation < 4.0);
         let ours = old(drive).or(rating.map(|rating| rating < OLD_RATING));
@@ -103,22 +115,20 @@ impl Builder<'_> {
             aged && rating.zip(part.value("read_iops")).is_some_and(alike)
         };
         let turns = |part: &Part| part.value("rpm").map(|rpm| (rpm / 1000.0).round());
-        let streams = quantity.ends_with("bandwidth");
-        let same = |part: &Part| match is_disk(drive) && streams {
+        let (disk, streams) = (is_disk(drive), quantity.ends_with("bandwidth"));
+        let same = |part: &Part| match disk && streams {
             true => turns(part) == turns(drive),
             false => near(part),
         };
         let known = |alike: &dyn Fn(&Part) -> bool| {
             let parts = self.bill.catalogue.parts.values();
             let parts = parts.filter(|part| {
-                let interface = part.interface == drive.interface || (is_disk(drive) && streams);
-                part.class == Sort::Drive
-                    && interface
-                    && is_disk(part) == is_disk(drive)
-                    && part.id != drive.id
-                    && alike(part)
+                let interface = part.interface == drive.interface || (disk && streams);
+                part.class == Sort::Drive && interface && part.id != drive.id
             });
-            let mut values: Vec<f64> = parts.filter_map(|part| sure(part, quantity)).collect();
+            let known = parts.filter_map(|part| sure(part, quantity).map(|value| (part, value)));
+            let alike = known.filter(|(part, _)| is_disk(part) == disk && alike(part));
+            let mut values: Vec<f64> = alike.map(|(_, value)| value).collect();
             values.sort_by(f64::total_cmp);
             values
         };

@@ -116,24 +116,21 @@ impl Builder<'_> {
         bytes.min(most.unwrap_or(f64::INFINITY))
     }
 
-    /// Writes per second of fresh flash without a rating for it: as fast as in sequence, or half
-    /// way (by ratio) between that and the rating of worn flash.
+    /// Writes per second of fresh flash without a rating for it: as fast as in sequence, and no
+    /// faster than its controller reads.
     fn unrated_fresh(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let Some(bandwidth) = self.bandwidth_like(drive, "write_bandwidth") else {
             return self.need(drive, "write_bandwidth");
         };
         let stream = bandwidth / self.bill.work.size_bytes.max(RATED);
-        Ok(match self.figure(drive, "write_iops") {
-            Some(worn) if worn < stream => {
-                self.remark(&format!(
-                    "{}: no rating of fresh flash; assumed half way between the worn rating and \
-                     the bandwidth",
-                    drive.id
-                ));
-                (worn * stream).sqrt()
-            }
-            _ => stream,
-        })
+        if drive.value("write_iops").is_none_or(|worn| worn >= stream) {
+            return Ok(stream);
+        }
+        self.remark(&format!(
+            "{}: no rating of fresh flash; assumed as fast as in sequence, or as its reads",
+            drive.id
+        ));
+        Ok(stream.min(self.figure(drive, "read_iops").unwrap_or(f64::INFINITY)))
     }
 
     /// Whether its flash is fresh. What is flushed after each write comes so slowly that a drive
