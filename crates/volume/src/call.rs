@@ -73,8 +73,7 @@ impl Call {
     pub(crate) fn lane(&self, geometry: Geometry) -> Result<Box<dyn Lane>, OpenError> {
         let fail = |error| OpenError::File { path: self.path.clone().into(), error };
         let one = matches!(self.kind, CallKind::Allocate | CallKind::Truncate);
-        let open = || File::options().read(true).write(true).create(true).open(&self.path);
-        let file = one.then(open).transpose().map_err(fail)?;
+        let file = one.then(|| made(&self.path)).transpose().map_err(fail)?;
         let (call, pending) = (self.clone(), VecDeque::new());
         Ok(Box::new(CallLane { geometry, call, file, pending }))
     }
@@ -85,6 +84,11 @@ impl std::fmt::Display for Call {
         let kind = KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or("", |(name, _)| name);
         write!(f, "call={kind},{},{}", self.each, self.path)
     }
+}
+
+/// The file, made if it is not there.
+fn made(path: &str) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(false).open(path)
 }
 
 struct CallLane {
@@ -108,9 +112,7 @@ impl CallLane {
             (CallKind::Allocate | CallKind::Truncate, ..) => {
                 Err(io::Error::from_raw_os_error(EINVAL))
             }
-            (CallKind::Create, ..) => {
-                File::options().write(true).create(true).truncate(false).open(path()).map(drop)
-            }
+            (CallKind::Create, ..) => made(&path()).map(drop),
             (CallKind::Stat, ..) => fs::metadata(path()).map(drop),
             (CallKind::Delete, ..) => fs::remove_file(path()),
         }
