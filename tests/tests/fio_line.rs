@@ -11,7 +11,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Lines whose I/Os and bytes are decided by their options alone.
-const LINES: [&str; 25] = [
+const LINES: [&str; 26] = [
     "--name=a --filename=t --rw=randread --bs=4k --size=1m --ioengine=psync",
     "--name=a --filename=t --rw=write --bs 8k -size=1m --iodepth=4 --ioengine=libaio --direct=1",
     "--bs=4k --size=256k --ioengine=psync --name=a --rw=read --name=b --rw=write --bs=16k",
@@ -37,6 +37,7 @@ const LINES: [&str; 25] = [
     "--name=a --ioengine=filestat --nrfiles=8 --filesize=8k --rw=randread",
     "--name=a --ioengine=filedelete --nrfiles=8 --filesize=4k",
     "--filename=x --size=256k --rw=write --name=a --filename=y --name=b",
+    "--name=a --nrfiles=3 --filesize=1m --rw=read --bs=4k,16k --file_service_type=sequential",
 ];
 
 const JOBS: &str = "# any name\n[global]\nbs=4k\nsize=256k\nfilename=f\n[one]\nrw=randread\n\

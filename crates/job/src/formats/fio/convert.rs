@@ -17,7 +17,7 @@ use super::{
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
-use crate::spec::{Access, Group, JobSpec, Pacing, Replay, Reported, Step, Workload};
+use crate::spec::{Access, Group, JobSpec, Pacing, Places, Replay, Reported, Step, Workload};
 
 /// What the caller knows and decides.
 pub struct Options<'a> {
@@ -333,6 +333,12 @@ impl Converter<'_> {
         let access = trace.unwrap_or_else(|| {
             let mut access = access::access(self, job);
             access.files.clone_from(&place.turns);
+            if access.files.is_some() && access.is_mapped() {
+                let why = "places of a file may come again before all others had their turn, and \
+                           no I/O is cut short at one that had";
+                self.note(job, "nrfiles", Treatment::Differs, why);
+                access.random = Places::Uniform;
+            }
             zones::zones(self, job, place, &mut access);
             access
         });

@@ -394,7 +394,7 @@ fn what_would_not_be_as_it_stands_is_named() {
         ("no_such_option=1", 7, "not an option"),
         ("rw=randrw\nrate_iops=100,", 8, "both have a rate, or neither"),
         ("flow_watermark=5", 7, "no longer"),
-        ("nrfiles=2\nbs=4k,8k\nrw=rw\nioengine=psync", 7, "I/Os of one size"),
+        ("nrfiles=2\noffset=4k\nrw=rw\nioengine=psync", 7, "I/Os without offset"),
     ] {
         // What is compared is stored somewhere.
         let stored = NULL.replace("ioengine=null", "filename=/dev/x");
