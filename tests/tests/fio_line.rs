@@ -156,6 +156,17 @@ fn files_are_as_fio_leaves_them_and_programs_run_around_jobs() {
 }
 
 #[test]
+fn calls_about_files_want_to_be_allowed() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = folder();
+    let line = "run null:4k?call=delete,4096,t --size 4k --seconds 1";
+    let finished = drumfire.run(folder.path(), line, LIMIT);
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+    assert!(finished.stderr.contains("give --destroy"), "{finished:?}");
+    assert!(folder.path().join("t").exists());
+}
+
+#[test]
 fn the_text_has_the_lines_that_scripts_look_for() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = folder();

@@ -194,6 +194,11 @@ pub struct UriError {
 }
 
 impl Uri {
+    /// Whether its I/Os are calls about files.
+    pub fn calls_on_files(&self) -> bool {
+        matches!(self, Uri::Null { call: Some(call), .. } if !call.path.is_empty())
+    }
+
     /// Host and port of a remote volume.
     pub fn address(&self) -> Option<&str> {
         match self {
