@@ -228,6 +228,16 @@ fn names_may_be_short_and_a_rate_counts_no_flushes() {
 }
 
 #[test]
+fn what_only_reads_makes_no_file() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = folder();
+    let finished = drumfire.run(folder.path(), "fio --name=a --size=1m --readonly", LIMIT);
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("a.0.0 would be written first"), "{finished:?}");
+    assert!(!folder.path().join("a.0.0").exists());
+}
+
+#[test]
 fn a_job_file_that_is_not_there_is_named() {
     let Some(drumfire) = Drumfire::find() else { return };
     let finished = drumfire.run(folder().path(), "fio none.conf", LIMIT);

@@ -200,6 +200,12 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     let mut allowed = Allowed { cores, destroy, only_looks: false };
     let stop = Stop::default();
     signal::stop_on_signal(&stop)?;
+    let missing = layout::missing(job, Manner::FioAnew);
+    if let Some(path) = missing.keys().next().filter(|_| line.read_only) {
+        let name = path.display();
+        output::note(format_args!("drumfire: {name} would be written first, against --readonly"));
+        return Ok(Exit::Jobs(1));
+    }
     layout::has_room(job, Manner::FioAnew)?;
     layout::folders(job, Manner::FioAnew)?;
     let Some(made) = layout::make(job, Manner::FioAnew, &allowed.destroy, &stop)? else {
