@@ -299,7 +299,8 @@ fn execute(job: &JobSpec, step: &Step, when: &str) -> Result<()> {
         let kept = format!("{}.{when}.txt", group.name);
         let file = File::create(&kept).with_context(|| format!("cannot write {kept}"))?;
         let status = Program::new("/bin/sh").arg("-c").arg(command).stdout(file).status()?;
-        ensure!(status.success(), "{}: {option}={command}: {status}", group.name);
+        let goes_on = when == "postrun" || status.success();
+        ensure!(goes_on, "{}: {option}={command}: {status}", group.name);
     }
     Ok(())
 }
