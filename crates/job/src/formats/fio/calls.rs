@@ -17,7 +17,7 @@ use crate::spec::LaidOut;
 /// The options of `cpuio`.
 pub(super) const ROWS: &[Row] = &[
     sets!("cpuload", calls.load, |v| v.number::<u64>()?.min(100)),
-    sets!("cpuchunks|cpuchunk", calls.chunk_us, |v| v.count()?),
+    sets!("cpuchunks|cpuchunk", calls.chunk_us, |v| v.count::<u32>()?.into()),
 ];
 
 /// The engines, each with its kind of call.
@@ -30,6 +30,8 @@ pub(super) const ENGINES: [(&str, &str); 6] = [
     ("filedelete", "delete"),
 ];
 const SPIN: &str = "spin";
+/// Most files that are there before a job looks at them or removes them.
+const LAID_OUT_MAX: u64 = 1 << 20;
 
 /// What the options say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,6 +97,10 @@ pub(super) fn storages(
         return None;
     };
     let each = settings.calls.each_bytes.unwrap_or(size_bytes);
+    if kind != "create" && size_bytes / each > LAID_OUT_MAX / u64::from(settings.clones) {
+        converter.refuse(job, "nrfiles", "more than 1048576 files to be laid out");
+        return None;
+    }
     let mut storages = Vec::new();
     for path in names.iter().map(|name| storage::path(settings, name)) {
         // They must be there, as fio lays them out.
@@ -178,6 +184,8 @@ mod test {
     fn files_and_programs_are_for_the_command_line() {
         let why = refused("[a]\nioengine=filedelete\nnrfiles=2\nexec_prerun=true\n");
         assert!(why.contains("run it with `drumfire fio`"), "{why}");
+        let many = refused("[a]\nioengine=filestat\nnrfiles=70000\nnumjobs=16\n");
+        assert!(many.contains("more than 1048576 files"), "{many}");
         assert!(why.contains("`exec_prerun=true`: `drumfire fio` alone starts programs"), "{why}");
     }
 }
