@@ -41,6 +41,7 @@ fn fio_of(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError>
         is_far: &|uri| uri.contains("Remote"),
         node: &|number| (number < 8).then(|| vec![number]),
         polls: &|path| !path.contains("null"),
+        is_fio: true,
         seconds: None,
     };
     fio::read("noise.fio", text, around, &options)
@@ -91,9 +92,10 @@ fn name(storage: &Storage) -> Result<String, String> {
             Ok(format!("file:{direct}:{iopoll}:{sqpoll}:{size}:{block}:{path}"))
         }
         Storage::Nothing { size_bytes, .. } => Ok(format!("null:{size_bytes}")),
-        Storage::Memory { .. } | Storage::Stripe { .. } | Storage::Mirror { .. } => {
-            Ok(format!("{storage:?}"))
-        }
+        Storage::Calls { .. }
+        | Storage::Memory { .. }
+        | Storage::Stripe { .. }
+        | Storage::Mirror { .. } => Ok(format!("{storage:?}")),
         Storage::Uri(uri) => Ok(uri.clone()),
         Storage::Remote(remote) => Ok(format!("{remote:?}")),
     }

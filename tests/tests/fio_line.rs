@@ -11,7 +11,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Lines whose I/Os and bytes are decided by their options alone.
-const LINES: [&str; 19] = [
+const LINES: [&str; 26] = [
     "--name=a --filename=t --rw=randread --bs=4k --size=1m --ioengine=psync",
     "--name=a --filename=t --rw=write --bs 8k -size=1m --iodepth=4 --ioengine=libaio --direct=1",
     "--bs=4k --size=256k --ioengine=psync --name=a --rw=read --name=b --rw=write --bs=16k",
@@ -31,6 +31,13 @@ const LINES: [&str; 19] = [
     "--name=v --rw=write --size=256k --verify=md5 --verify_backlog=16 --direct=1",
     "-name=a -rw=write -size=64k -ioengine=pvsync2 -hipri -direct=1 --sync_file_range=write:4",
     "--bsrange=4k-64k --name=a --rw=write --size=256k --bssplit=8k/100 --unlink=1",
+    "--name=a --ioengine=falloc --filename=x --size=1m --bs=64k --rw=write",
+    "--name=a --ioengine=ftruncate --filename=x --size=1m --bs=64k --rw=write",
+    "--name=a --ioengine=filecreate --nrfiles=20 --filesize=4k --openfiles=1 --numjobs=2",
+    "--name=a --ioengine=filestat --nrfiles=8 --filesize=8k --rw=randread",
+    "--name=a --ioengine=filedelete --nrfiles=8 --filesize=4k",
+    "--filename=x --size=256k --rw=write --name=a --filename=y --name=b",
+    "--name=a --nrfiles=3 --filesize=1m --rw=read --bs=4k,16k --file_service_type=sequential",
 ];
 
 const JOBS: &str = "# any name\n[global]\nbs=4k\nsize=256k\nfilename=f\n[one]\nrw=randread\n\
@@ -116,6 +123,50 @@ fn a_line_does_what_it_does_with_fio() {
 }
 
 #[test]
+fn files_are_as_fio_leaves_them_and_programs_run_around_jobs() {
+    let (Some(program), Some(drumfire)) = (require("fio"), Drumfire::find()) else { return };
+    let line = "--size=256k --bs=64k --rw=write --name=a --ioengine=falloc --exec_prerun=pwd \
+                --name=c --ioengine=ftruncate --name=d --ioengine=filecreate --nrfiles=3 \
+                --name=e --ioengine=filedelete --nrfiles=3 --filesize=64k --exec_postrun=pwd \
+                --name=f --ioengine=cpuio --cpuload=20 --cpuchunks=1000 --runtime=1";
+    let (theirs, ours) = (Folder::new(), Folder::new());
+    let fio = document(&fio(&program, theirs.path(), line).ok());
+    let args = format!("fio {line} --output-format=json");
+    let drumfire = document(&drumfire.run(ours.path(), &args, LIMIT).ok());
+    let files = |folder: &Folder| {
+        let entries = std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap);
+        let length = |path: &Path| match path.extension().is_some_and(|end| end == "txt") {
+            true => std::fs::read_to_string(path).unwrap().trim().len(),
+            false => std::fs::metadata(path).unwrap().len() as usize,
+        };
+        let named = |it: std::fs::DirEntry| (it.file_name(), length(&it.path()));
+        entries.map(named).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    assert_eq!(files(&ours).len(), 7, "{:?}", files(&ours));
+    assert_eq!(files(&ours), files(&theirs));
+    let busy = |document: &Value| {
+        let read = &document["jobs"][4]["read"];
+        assert_eq!(read["io_bytes"], 0, "{document}");
+        assert!(read["clat_ns"]["min"].as_u64() >= Some(990_000), "{document}");
+        read["total_ios"].as_u64().unwrap()
+    };
+    // A fifth of a second in chunks of a millisecond, or fewer where the host is busy.
+    let (theirs, ours) = (busy(&fio), busy(&drumfire));
+    assert!((20..=201).contains(&ours), "{ours}, fio {theirs}");
+}
+
+#[test]
+fn calls_about_files_want_to_be_allowed() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = folder();
+    let line = "run null:4k?call=delete,4096,t --size 4k --seconds 1";
+    let finished = drumfire.run(folder.path(), line, LIMIT);
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+    assert!(finished.stderr.contains("give --destroy"), "{finished:?}");
+    assert!(folder.path().join("t").exists());
+}
+
+#[test]
 fn the_text_has_the_lines_that_scripts_look_for() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = folder();
@@ -174,6 +225,16 @@ fn names_may_be_short_and_a_rate_counts_no_flushes() {
         assert!((60..=101).contains(&written), "{text}");
         assert_eq!(job["write"]["clat_ns"].get("percentile"), None, "{text}");
     }
+}
+
+#[test]
+fn what_only_reads_makes_no_file() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = folder();
+    let finished = drumfire.run(folder.path(), "fio --name=a --size=1m --readonly", LIMIT);
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("a.0.0 would be written first"), "{finished:?}");
+    assert!(!folder.path().join("a.0.0").exists());
 }
 
 #[test]

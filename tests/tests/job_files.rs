@@ -23,10 +23,10 @@ fn refused(finished: &Finished, word: &str) {
 #[test]
 fn what_is_refused_is_refused_by_run_and_named_by_explain() {
     let Some(drumfire) = Drumfire::find() else { return };
-    let text = "[a]\nioengine=cpuio\niodepth=16\nsize=1m\natomic\nclocksource=cpu\n";
+    let text = "[a]\nioengine=exec\niodepth=16\nsize=1m\natomic\nclocksource=cpu\n";
     let folder = with("job.fio", text);
     let explained = drumfire.run(folder.path(), "explain job.fio", LIMIT);
-    refused(&explained, "refused job.fio:2: `ioengine=cpuio`: the engine cpuio is not supported");
+    refused(&explained, "refused job.fio:2: `ioengine=exec`: the engine exec is not supported");
     assert!(explained.stdout.contains("refused job.fio:5: `atomic`"), "{explained:?}");
     assert!(explained.stdout.contains("ignored job.fio:6: `clocksource=cpu`"), "{explained:?}");
     let ran = drumfire.run(folder.path(), "run job.fio", LIMIT);

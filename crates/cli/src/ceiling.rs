@@ -169,7 +169,7 @@ fn local(stand_in: &StandIn) -> Result<Arc<dyn Volume>> {
     let (bytes, block_bytes) = (stand_in.geometry.bytes(), stand_in.geometry.block_bytes);
     let uri = match stand_in.keeps {
         true => Uri::Ram { bytes, block_bytes, fill: None, name: None },
-        false => Uri::Null { bytes, block_bytes },
+        false => Uri::Null { bytes, block_bytes, call: None },
     };
     Ok(volume::open(&uri, Purpose::Store)?)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use job::formats::{Reading, Remote, Storage, Surroundings, fio, icf, read_old_text};
-use volume::{FileUri, NvmeUri, Purpose, Session, Uri};
+use volume::{FileUri, NvmeUri, Purpose, Session, Uri, UriError};
 
 use crate::exit::{UsageError, of_file};
 use crate::output;
@@ -100,7 +100,8 @@ pub fn read_as(
 /// Reads what fio is given: job files, or a command line as one. Of the sections, those that are
 /// `wanted`; all if none is named.
 pub fn read_fio(files: &[fio::Source<'_>], wanted: &[String]) -> Result<Reading> {
-    fio::read_all(files, wanted, &surroundings(), &fio_options(&[], None))
+    let options = fio::Options { is_fio: true, ..fio_options(&[], None) };
+    fio::read_all(files, wanted, &surroundings(), &options)
         .map_err(|error| UsageError(error.to_string()).into())
 }
 
@@ -118,6 +119,7 @@ fn fio_options(volumes: &[String], seconds: Option<f64>) -> fio::Options<'_> {
         is_far: &is_far,
         node: &os::cpu::of_node,
         polls: &polls,
+        is_fio: false,
         seconds,
     }
 }
@@ -147,8 +149,11 @@ fn uri_of(storage: &Storage) -> Result<Uri, String> {
             return Err(format!("{path} is neither a file nor a block device"));
         }
         Storage::Nothing { size_bytes, block_bytes } => {
-            Uri::Null { bytes: *size_bytes, block_bytes: *block_bytes }
+            Uri::Null { bytes: *size_bytes, block_bytes: *block_bytes, call: None }
         }
+        Storage::Calls { size_bytes, call } => format!("null:{size_bytes}?call={call}")
+            .parse()
+            .map_err(|error: UriError| error.to_string())?,
         Storage::Memory { size_bytes, block_bytes, name } => Uri::Ram {
             bytes: *size_bytes,
             block_bytes: *block_bytes,
@@ -175,7 +180,7 @@ fn uri_of(storage: &Storage) -> Result<Uri, String> {
 /// What another tool would call a volume; `None` when it has no word for it.
 pub fn storage_of(uri: &str) -> Option<Storage> {
     match uri.parse::<Uri>().ok()? {
-        Uri::Null { bytes, block_bytes: 512 } => {
+        Uri::Null { bytes, block_bytes: 512, call: None } => {
             Some(Storage::Nothing { size_bytes: bytes, block_bytes: 512 })
         }
         Uri::File(file) if file.block_bytes.is_none_or(|bytes| bytes == 1) => {

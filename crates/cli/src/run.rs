@@ -119,7 +119,12 @@ impl Volumes {
             if self.open.contains_key(&name) || !seen.insert(name.clone()) {
                 continue;
             }
-            let purpose = match (self.written.contains(&name), volume::may_destroy(&uri, destroy)) {
+            let allowed = volume::may_destroy(&uri, destroy);
+            if uri.calls_on_files() && !allowed {
+                let why = format!("{uri} makes, cuts or removes files: give --destroy for that");
+                return Err(UsageError(why).into());
+            }
+            let purpose = match (self.written.contains(&name), allowed) {
                 (false, _) => Purpose::Read,
                 (true, false) => Purpose::Write,
                 (true, true) => Purpose::Destroy,

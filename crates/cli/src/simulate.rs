@@ -24,7 +24,7 @@ use crate::run::{self, Named};
 use crate::{asked, catalogue, output, typed};
 
 /// Shape of every simulated volume.
-const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512 };
+const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512, call: None };
 /// Settings of a setup: the system, how many drives of a profile, and files of parts.
 const SYSTEM: &str = "system";
 const DRIVES: &str = "drives";

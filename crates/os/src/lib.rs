@@ -61,7 +61,7 @@ pub use crate::fuse::FuseChannel;
 pub use crate::fuse_ring::{FuseMessage, FuseRing};
 pub use crate::heat::Pace;
 pub use crate::listener::{Listener, listen};
-pub use crate::open::{FileState, O_DIRECT, OpenFile};
+pub use crate::open::{FileState, O_DIRECT, OpenFile, allocate};
 pub use crate::passthrough::{Namespace, NvmeStatus, block_twin};
 pub use crate::polled::{Polling, io_workers, poll_threads};
 pub use crate::random::random;

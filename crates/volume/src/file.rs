@@ -366,7 +366,7 @@ impl Watch {
 }
 
 #[cold]
-fn cause_of(error: &std::io::Error) -> Cause {
+pub(crate) fn cause_of(error: &std::io::Error) -> Cause {
     match error.raw_os_error() {
         Some(errno) => Cause(errno as u32),
         None if error.kind() == ErrorKind::UnexpectedEof => END,
@@ -375,7 +375,7 @@ fn cause_of(error: &std::io::Error) -> Cause {
 }
 
 #[cold]
-fn fault_of(error: &std::io::Error) -> Fault {
+pub(crate) fn fault_of(error: &std::io::Error) -> Fault {
     match error.kind() {
         ErrorKind::Unsupported => Fault::Unsupported,
         // A device set read-only after the open reports EPERM.

@@ -4,6 +4,7 @@
 mod again;
 pub mod array;
 mod attempt;
+mod call;
 pub mod delay;
 mod dial;
 mod fault;
@@ -170,7 +171,9 @@ impl Purpose {
 /// Opens the volume that `uri` names.
 pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
     Ok(match uri {
-        Uri::Null { bytes, block_bytes } => Arc::new(null::Null::new(*bytes, *block_bytes)),
+        Uri::Null { bytes, block_bytes, call } => {
+            Arc::new(null::Null { call: call.clone(), ..null::Null::new(*bytes, *block_bytes) })
+        }
         Uri::Ram { bytes, block_bytes, fill, .. } => {
             Arc::new(ram::Ram::new(*bytes, *block_bytes, *fill)?)
         }

@@ -5,16 +5,19 @@ use std::collections::VecDeque;
 use block::{Ahead, Cause, Change, Done, Geometry, Immediate, Io, Lane, Nanos, Op};
 use os::Core;
 
+use crate::call::Call;
 use crate::{Ground, OpenError, Volume};
 
 /// Discards writes; a read returns its buffer unchanged.
 pub(crate) struct Null {
-    geometry: Geometry,
+    pub(crate) geometry: Geometry,
+    /// A system call in the place of each I/O.
+    pub(crate) call: Option<Call>,
 }
 
 impl Null {
     pub(crate) fn new(bytes: u64, block_bytes: u32) -> Null {
-        Null { geometry: Geometry::new(bytes, block_bytes) }
+        Null { geometry: Geometry::new(bytes, block_bytes), call: None }
     }
 }
 
@@ -24,11 +27,14 @@ impl Volume for Null {
     }
 
     fn lane(&self, _: &Core) -> Result<Box<dyn Lane>, OpenError> {
-        Ok(lane(self.geometry))
+        match &self.call {
+            Some(call) => call.lane(self.geometry),
+            None => Ok(lane(self.geometry)),
+        }
     }
 
     fn ground(&self) -> Ground {
-        Ground::Nothing
+        self.call.as_ref().map_or(Ground::Nothing, Call::ground)
     }
 
     fn kind(&self) -> &'static str {

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use block::{Nanos, print_size};
 
+use crate::call::Call;
+
 /// Names a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uri {
@@ -17,6 +19,8 @@ pub enum Uri {
         bytes: u64,
         /// Size of a block.
         block_bytes: u32,
+        /// A system call in the place of each I/O.
+        call: Option<Call>,
     },
     /// `ram:SIZE`: memory of this process.
     Ram {
@@ -190,6 +194,11 @@ pub struct UriError {
 }
 
 impl Uri {
+    /// Whether its I/Os are calls about files.
+    pub fn calls_on_files(&self) -> bool {
+        matches!(self, Uri::Null { call: Some(call), .. } if !call.path.is_empty())
+    }
+
     /// Host and port of a remote volume.
     pub fn address(&self) -> Option<&str> {
         match self {
@@ -231,9 +240,10 @@ impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut options = Vec::new();
         match self {
-            Uri::Null { bytes, block_bytes } => {
+            Uri::Null { bytes, block_bytes, call } => {
                 write!(f, "null:{}", print_size(*bytes))?;
                 options.extend(block_option(Some(*block_bytes)));
+                options.extend(call.as_ref().map(Call::to_string));
             }
             Uri::Ram { bytes, block_bytes, fill, name } => {
                 write!(f, "ram:{}", print_size(*bytes))?;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::exit::UsageError;
 
 /// What was typed behind `drumfire fio`.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Line {
     /// The jobs that it says, as a job file.
     pub jobs: String,
@@ -111,31 +111,13 @@ const REFUSED: [(&str, &str); 10] = [
 ];
 
 impl Line {
-    /// Of no words.
-    fn empty() -> Line {
-        Line {
-            jobs: String::new(),
-            files: Vec::new(),
-            output: None,
-            forms: Vec::new(),
-            terse_version: 3,
-            sections: Vec::new(),
-            show: false,
-            parse_only: false,
-            read_only: false,
-            destroy: Vec::new(),
-            about: None,
-            ignored: Vec::new(),
-        }
-    }
-
     /// Reads the words behind `drumfire fio`.
     ///
     /// # Errors
     ///
     /// What is no option, lacks its value, or is not done here.
     pub fn parse(words: &[String]) -> Result<Line, UsageError> {
-        let mut line = Line::empty();
+        let mut line = Line { terse_version: 3, ..Line::default() };
         let mut words = words.iter().peekable();
         let mut only_files = false;
         while let Some(word) = words.next() {

@@ -2,14 +2,16 @@
 
 mod line;
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command as Program;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args as Flags, Parser};
-use job::formats::fio::Source;
+use job::formats::fio::{COMMAND_LINE, Source};
 use job::formats::{Note, Reading, Treatment, read_old_text};
-use job::spec::JobSpec;
+use job::spec::{JobSpec, Step};
 use load::{Prepared, Recheck, Stop};
 use report::fio::Include;
 use stats::{Class, RunResult, WorkerResult};
@@ -97,13 +99,13 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
 
 /// The engines, or one.
 fn engines(name: Option<&str>) -> Result<String> {
-    let all = job::formats::fio::engines();
+    let mut all = job::formats::fio::engines();
     match name {
         None => {
-            let lines: String = all.map(|engine| format!("\t{engine}\n")).concat();
+            let lines: String = all.map(|engine| format!("\t{engine}\n")).collect();
             Ok(format!("Available IO engines:\n{lines}"))
         }
-        Some(name) if all.into_iter().any(|engine| engine == name) => Ok(format!("{name}\n")),
+        Some(name) if all.any(|engine| engine == name) => Ok(format!("{name}\n")),
         Some(name) => Err(UsageError(format!("fio: the engine {name} is not supported")).into()),
     }
 }
@@ -126,7 +128,7 @@ fn options(name: Option<&str>) -> Result<String> {
 fn texts(line: &Line) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     if !line.jobs.is_empty() {
-        texts.push(("the command line".to_owned(), line.jobs.clone()));
+        texts.push((COMMAND_LINE.to_owned(), line.jobs.clone()));
     }
     for file in &line.files {
         let text = match file.as_str() {
@@ -198,6 +200,12 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     let mut allowed = Allowed { cores, destroy, only_looks: false };
     let stop = Stop::default();
     signal::stop_on_signal(&stop)?;
+    let missing = layout::missing(job, Manner::FioAnew);
+    if let Some(path) = missing.keys().next().filter(|_| line.read_only) {
+        let name = path.display();
+        output::note(format_args!("drumfire: {name} would be written first, against --readonly"));
+        return Ok(Exit::Jobs(1));
+    }
     layout::has_room(job, Manner::FioAnew)?;
     layout::folders(job, Manner::FioAnew)?;
     let Some(made) = layout::make(job, Manner::FioAnew, &allowed.destroy, &stop)? else {
@@ -260,6 +268,7 @@ fn results(
         if bench.stop.asked() > 0 {
             break;
         }
+        execute(job, &job.steps[index], "prerun")?;
         let folder = folder.join(format!("step-{}", index + 1));
         let unread = ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
         results.push(bench::one(ready, &folder, &drive, color, false)?);
@@ -267,12 +276,33 @@ fn results(
             let run = bench.prepare(job, &job.steps[index])?.run;
             right &= verified(&run, &folder, results.last_mut().expect("it was pushed"))?;
         }
+        execute(job, &job.steps[index], "postrun")?;
     }
     layout::unlink(job);
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, false));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
     Ok((results, if right { exit } else { Exit::worse(exit, Exit::Mismatch) }))
+}
+
+/// Starts what the jobs of a step have started before or behind them; what it prints is kept in a
+/// file, as with fio.
+fn execute(job: &JobSpec, step: &Step, when: &str) -> Result<()> {
+    let option = format!("exec_{when}");
+    let mut before = "";
+    for group in &step.groups {
+        let mut options = group.figures.options.iter().rev().chain(job.options.iter().rev());
+        let Some((_, command)) = options.find(|(name, _)| *name == option) else { continue };
+        if std::mem::replace(&mut before, &group.name) == group.name {
+            continue;
+        }
+        let kept = format!("{}.{when}.txt", group.name);
+        let file = File::create(&kept).with_context(|| format!("cannot write {kept}"))?;
+        let status = Program::new("/bin/sh").arg("-c").arg(command).stdout(file).status()?;
+        let goes_on = when == "postrun" || status.success();
+        ensure!(goes_on, "{}: {option}={command}: {status}", group.name);
+    }
+    Ok(())
 }
 
 /// Compares what a step wrote, and counts that among its reads as fio does: whether all is right.

@@ -46,6 +46,13 @@ pub enum Storage {
         /// Length of a block.
         block_bytes: u32,
     },
+    /// Nothing, and each I/O is a system call that moves no data.
+    Calls {
+        /// Capacity.
+        size_bytes: u64,
+        /// Which call: its kind, bytes for each file, and path, with commas between.
+        call: String,
+    },
     /// Memory of this process, zeroes at first.
     Memory {
         /// Capacity.

@@ -16,38 +16,24 @@ pub struct Preset {
 /// The step that writes a volume twice before it is measured.
 pub const PRECONDITION: &str = "precondition";
 
+/// A preset, with what it does; its job is in the file of its name.
+macro_rules! preset {
+    ($name:literal, $says:literal) => {
+        Preset { name: $name, says: $says, job: include_str!(concat!($name, ".toml")) }
+    };
+}
+
 /// Every preset.
 pub const PRESETS: [Preset; 6] = [
-    Preset {
-        name: "oltp-4k",
-        says: "4 KiB, 70 % reads, all random",
-        job: include_str!("oltp-4k.toml"),
-    },
-    Preset {
-        name: "oltp-8k",
-        says: "8 KiB, 70 % reads, all random",
-        job: include_str!("oltp-8k.toml"),
-    },
-    Preset {
-        name: "file-server",
-        says: "512 B to 64 KiB, 80 % reads, all random",
-        job: include_str!("file-server.toml"),
-    },
-    Preset {
-        name: "web-server",
-        says: "512 B to 512 KiB, reads only, all random",
-        job: include_str!("web-server.toml"),
-    },
-    Preset {
-        name: "backup",
-        says: "256 KiB, reads only, sequential",
-        job: include_str!("backup.toml"),
-    },
-    Preset {
-        name: "steady-state",
-        says: "shaped like the SNIA test of 4 KiB random writes in steady state, and not that test",
-        job: include_str!("steady-state.toml"),
-    },
+    preset!("oltp-4k", "4 KiB, 70 % reads, all random"),
+    preset!("oltp-8k", "8 KiB, 70 % reads, all random"),
+    preset!("file-server", "512 B to 64 KiB, 80 % reads, all random"),
+    preset!("web-server", "512 B to 512 KiB, reads only, all random"),
+    preset!("backup", "256 KiB, reads only, sequential"),
+    preset!(
+        "steady-state",
+        "shaped like the SNIA test of 4 KiB random writes in steady state, and not that test"
+    ),
 ];
 
 /// The preset of a name.

@@ -166,10 +166,14 @@ impl Group {
     fn check_stripes(&self, at: &str) -> Result<(), SpecError> {
         let Some(stripes) = self.stripes else { return Ok(()) };
         let conflict = |what| Err(SpecError::Conflict { at: at.to_owned(), what });
+        // A worker that goes from file to file stays within each of them.
+        let walks = self.workload.access.files.is_some();
+        let walks = walks && stripes.share_bytes == Some(stripes.bytes);
         let inside = |line: &Line| {
             let (bytes, reply) = (u64::from(line.size_bytes), u64::from(line.reply_bytes));
             let align = u64::from(line.align());
-            stripes.bytes.is_multiple_of(align) && align.is_multiple_of(bytes) && reply <= bytes
+            let whole = walks || align.is_multiple_of(bytes);
+            stripes.bytes.is_multiple_of(align) && whole && reply <= bytes
         };
         if self.volumes.is_empty() {
             return conflict("stripes want volumes");

@@ -57,7 +57,10 @@ fn direction(part: &Part, runtime_ms: u64, rates: Rates, shown: &Shown<'_>) -> D
         return Direction::default();
     }
     let bytes_per_second = part.bytes_per_second;
-    let (bw, iops) = (rates.bytes_per_second.in_units_of(1024.0), rates.iops);
+    let (mut bw, iops) = (rates.bytes_per_second.in_units_of(1024.0), rates.iops);
+    if part.bytes == 0 {
+        bw = stats::Series::default();
+    }
     Direction {
         io_bytes: part.bytes,
         io_kbytes: part.bytes >> 10,

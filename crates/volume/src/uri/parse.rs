@@ -2,6 +2,7 @@
 
 use block::parse_size;
 
+use crate::call::Call;
 use crate::mirror::LEGS_MAX;
 
 use super::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri};
@@ -33,8 +34,9 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
             let mut options = Options::split(rest)?;
             let bytes = parse_size(options.path).map_err(|e| e.to_string())?;
             let block_bytes = options.block()?.unwrap_or(512);
+            let call = options.take("call").map(Call::parse).transpose()?;
             options.end()?;
-            Ok(Uri::Null { bytes, block_bytes })
+            Ok(Uri::Null { bytes, block_bytes, call })
         }
         "ram" => {
             let mut options = Options::split(rest)?;

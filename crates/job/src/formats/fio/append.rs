@@ -90,11 +90,11 @@ mod test {
     fn what_does_not_grow_is_named() {
         let reads = refused(&format!("{FILE}rw=read\nfile_append=1\n"));
         assert!(reads.contains("x.fio:7: `file_append=1`: I/Os begin at"), "{reads}");
-        let two = refused(&format!("{FILE}filename=x:y\nfile_append=1\n"));
+        let two = refused(&format!("{FILE}filename=y\nfile_append=1\n"));
         assert!(two.contains("one file for each"), "{two}");
         let odd = format!("[z]\nioengine=psync\nrw=write\nbs=100\nfilename=x\nsize=1000\n{FILE}");
         assert!(refused(&format!("{odd}file_append=1\n")).contains("whole block"));
-        let device = of(&format!("{FILE}filename=/dev/x\noffset=1m\nfile_append=1\n"));
+        let device = of(&format!("{}offset=1m\nfile_append=1\n", FILE.replace("=x", "=/dev/x")));
         assert_eq!(device.notes_of(Treatment::Ignored).count(), 1);
         assert!(device.job.unwrap().laid_out.is_empty());
         assert!(job(&format!("{FILE}file_append=0\n")).laid_out.is_empty());

@@ -3,15 +3,14 @@
 use super::convert::Converter;
 use super::job::FioJob;
 use super::lengths;
-use super::settings::{Engine, Hint};
+use super::settings::Hint;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Cache, Expect};
 
 /// What the kernel is told of files that go through the page cache.
 pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
     let settings = &job.settings;
-    let named = settings.engine == Engine::Nothing || settings.engine.names_volumes();
-    if settings.direct || named {
+    if settings.direct || !settings.engine.has_files() {
         if settings.before.read {
             let why = "its I/Os go around the page cache, so nothing is read into it; fio ends \
                        with an error";

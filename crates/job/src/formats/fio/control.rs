@@ -4,7 +4,7 @@
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::Part::Steered;
-use super::option::{Row, Word, joined, sets, some_word, switch, word_if};
+use super::option::{Row, Word, joined, sets, some_word, switch, takes, word_if};
 use super::storage::JobFiles;
 use super::value::{self, Triple, Unit};
 use super::write::{Written, each};
@@ -12,7 +12,7 @@ use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Demand, Demands, DepthSearch, Flow, Group, Pacing, Think, Workload};
 
 /// What a job says of it, with fio's defaults.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Control {
     /// `thinktime` in microseconds, and of it `thinktime_spin`.
     pub think_us: u64,
@@ -50,30 +50,6 @@ pub struct Control {
     pub flow_sleep_us: u64,
 }
 
-impl Default for Control {
-    fn default() -> Control {
-        Control {
-            think_us: 0,
-            spin_us: 0,
-            think_ios: None,
-            counts_begun: false,
-            io_time_us: 0,
-            ignores_think: false,
-            least_bytes: [0; 3],
-            least_ios: [0; 3],
-            cycle_ms: 1000,
-            most_us: [0; 3],
-            target_us: 0,
-            window_us: 0,
-            percent: 100.0,
-            goes_on: false,
-            flow: 0,
-            flow_id: 0,
-            flow_sleep_us: 0,
-        }
-    }
-}
-
 /// The options that say so.
 pub(super) const ROWS: &[Row] = &[
     sets!("thinktime", control.think_us, |v| pause(v.micros()?)?)
@@ -92,16 +68,12 @@ pub(super) const ROWS: &[Row] = &[
     }),
     switch!("rate_ignore_thinktime", control.ignores_think)
         .writes(|w| word_if(think_of(w).is_some_and(|think| think.shifts_rate), 1)),
-    Row::new(&["rate_min|ratemin"], false, |s, v| {
-        s.control.least_bytes = v.each(&s.control.least_bytes, |text| v.kb.size(text))?;
-        Ok(None)
-    })
+    takes!("rate_min|ratemin", |s, v| s.control.least_bytes =
+        v.each(&s.control.least_bytes, |text| v.kb.size(text))?)
     .writes(|w| demanded(w, |demand| demand.bytes_per_second))
     .tells(Steered, |group| told_least(group, "bytes", |demand| demand.bytes_per_second)),
-    Row::new(&["rate_iops_min"], false, |s, v| {
-        s.control.least_ios = v.each(&s.control.least_ios, |text| v.kb.size(text))?;
-        Ok(None)
-    })
+    takes!("rate_iops_min", |s, v| s.control.least_ios =
+        v.each(&s.control.least_ios, |text| v.kb.size(text))?)
     .writes(|w| demanded(w, |demand| demand.ios_per_second))
     .tells(Steered, |group| told_least(group, "I/Os", |demand| demand.ios_per_second)),
     sets!("rate_cycle|ratecycle", control.cycle_ms, |v| v.number::<u64>()?.max(1))

@@ -11,13 +11,13 @@ use super::settings::Engine;
 use super::times::{self, Steps};
 use super::value::Amount;
 use super::{
-    access, cached, control, data, fill, laid_out, logs, parts, rates, remote, replay, service,
-    storage, zones,
+    access, cached, calls, control, data, fill, laid_out, logs, parts, rates, remote, replay,
+    service, storage, zones,
 };
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
-use crate::spec::{Access, Group, JobSpec, Pacing, Replay, Reported, Step, Workload};
+use crate::spec::{Access, Group, JobSpec, Pacing, Places, Replay, Reported, Step, Workload};
 
 /// What the caller knows and decides.
 pub struct Options<'a> {
@@ -34,6 +34,8 @@ pub struct Options<'a> {
     pub node: &'a dyn Fn(usize) -> Option<Vec<usize>>,
     /// Whether completions of a file or device can be polled for, by its path.
     pub polls: &'a dyn Fn(&str) -> bool,
+    /// Whether files are overwritten and programs started without a question, as by fio.
+    pub is_fio: bool,
     /// Length of every step, instead of what the file says about lengths and sizes to be done.
     pub seconds: Option<f64>,
 }
@@ -75,7 +77,8 @@ pub fn convert(
             continue;
         }
         let job = rates::by_rates(&mut converter, job);
-        let job = &data::stored(&mut converter, job);
+        let job = data::stored(&mut converter, job);
+        let job = &calls::as_ios(&mut converter, job);
         let groups = converter.groups(job);
         steps.add(&mut converter, job, groups);
     }
@@ -231,8 +234,7 @@ impl Converter<'_> {
     /// Refuses files that are not there where none is to be made.
     fn check_made(&mut self, job: &FioJob, place: &storage::JobFiles) {
         let settings = &job.settings;
-        let stores = settings.engine != Engine::Nothing && !settings.engine.names_volumes();
-        if !settings.before.none_made || !stores {
+        if !settings.before.none_made || !settings.engine.has_files() {
             return;
         }
         let new = |uri: &&String| (self.options.capacity)(uri).is_none();
@@ -287,7 +289,6 @@ impl Converter<'_> {
             };
             let Some(place) = place else { return Vec::new() };
             self.check_made(job, &place);
-            let name = job.name.clone();
             let shared = if apart || place.own_files { 1 } else { clones };
             let workload = self.workload(job, &place, trace.clone());
             let files = workload.access.files.as_ref().map_or(1, |files| files.count as usize);
@@ -302,25 +303,19 @@ impl Converter<'_> {
                 false if clones > 1 && place.files == 1 => Reported::Worker,
                 false => Reported::Group,
             };
-            let volumes = place.volumes;
-            let (when, cores, cache) = (Default::default(), cores.clone(), cache);
             let mut figures = settings.figures.clone();
             // Clones with a part of their own are one job.
             figures.begins &= part == 0;
             groups.push(Group {
-                name,
-                volumes,
+                name: job.name.clone(),
                 stripes: place.stripes,
-                workers: shared,
-                own_places: false,
                 reported,
-                when,
-                cores,
+                cores: cores.clone(),
                 cache,
                 logs,
                 figures,
                 unlink: settings.before.unlink,
-                workload,
+                ..Group::new(place.volumes, shared, workload)
             });
         }
         groups
@@ -338,6 +333,12 @@ impl Converter<'_> {
         let access = trace.unwrap_or_else(|| {
             let mut access = access::access(self, job);
             access.files.clone_from(&place.turns);
+            if access.files.is_some() && access.is_mapped() {
+                let why = "places of a file may come again before all others had their turn, and \
+                           no I/O is cut short at one that had";
+                self.note(job, "nrfiles", Treatment::Differs, why);
+                access.random = Places::Uniform;
+            }
             zones::zones(self, job, place, &mut access);
             access
         });
@@ -423,6 +424,11 @@ impl Converter<'_> {
         if settings.flush_every > 0 && settings.most_ios.is_some() {
             let why = "flushes are not among these I/Os; with fio they are";
             self.note(job, "number_ios", Treatment::Differs, why);
+        }
+        for key in ["exec_prerun", "exec_postrun"] {
+            if job.sets(key) && !self.options.is_fio {
+                self.refuse(job, key, "`drumfire fio` alone starts programs");
+            }
         }
         fill::check(self, job);
         if settings.hipri && !settings.direct {

@@ -1,7 +1,7 @@
 //! What fio shows of latencies, and whether of all directions together: words that change no load.
 
 use super::option::Part::Shown;
-use super::option::{Row, flag, sets, some_word, switch, word_if};
+use super::option::{Row, flag, sets, some_word, switch, takes, word_if};
 use super::value;
 use crate::spec::{Directions, PERCENTILES_MAX};
 
@@ -29,10 +29,7 @@ pub(super) const ROWS: &[Row] = &[
         }
         Ok(None)
     }),
-    Row::new(&["disable_clat"], false, |settings, given| {
-        settings.figures.of_completion &= !given.switch()?;
-        Ok(None)
-    }),
+    takes!("disable_clat", |settings, given| settings.figures.of_completion &= !given.switch()?),
     switch!("disk_util", figures.disks)
         .writes(|w| word_if(!w.group.figures.disks, 0))
         .tells(Shown, |group| (!group.figures.disks).then(|| "no use of disks".to_owned())),
@@ -98,7 +95,7 @@ mod test {
     use crate::spec::Figures;
 
     fn figures(words: &[(&str, &str)]) -> Result<Figures, String> {
-        let mut settings = Settings::default();
+        let mut settings = Settings::usual();
         for (name, text) in words {
             take(name, Some(text), &mut settings).map_err(|why| why.to_string())?;
         }

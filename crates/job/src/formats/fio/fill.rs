@@ -2,17 +2,13 @@
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::settings::{Engine, Settings};
+use super::settings::Settings;
 use super::value::Amount;
 use crate::formats::note::Treatment::{Differs, Ignored};
 
 /// Whether it ends when a write finds no room: on a file, since a device has its length.
 pub(super) fn ends(settings: &Settings) -> bool {
-    settings.fill && settings.mix.writes && stores(settings) && !is_device(settings)
-}
-
-fn stores(settings: &Settings) -> bool {
-    settings.engine != Engine::Nothing && !settings.engine.names_volumes()
+    settings.fill && settings.mix.writes && settings.engine.has_files() && !is_device(settings)
 }
 
 fn is_device(settings: &Settings) -> bool {
@@ -29,7 +25,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let sized = sizes.iter().any(|size| matches!(size, Some(Amount::Bytes(_))));
     let rereads = settings.mix.reads && settings.verify.method().is_some();
     let both = settings.verify.reads && !settings.verify.only;
-    if is_device(settings) || !stores(settings) {
+    if is_device(settings) || !settings.engine.has_files() {
         let why = "its size or that of the device comes first";
         converter.note(job, "fill_device", Ignored, why);
     } else if !sized {
@@ -65,7 +61,6 @@ mod test {
             ("filesize=1g\nrw=randrw", true),
             ("size=1g\nrw=write\nverify=md5", true),
             ("size=1g\nrw=read", false),
-            ("size=1g\nrw=write\nfilename=/dev/x", false),
             ("size=1g\nrw=write\nfill_device=0", false),
             ("size=1g\nrw=write\nioengine=null", false),
         ] {
@@ -74,6 +69,9 @@ mod test {
             let written = write(&made, &storage).unwrap();
             assert_eq!(job(&written), made, "{written}");
         }
+        let device = FILE.replace("=x", "=/dev/x");
+        let made = job(&format!("{device}size=1g\nrw=write\n"));
+        assert!(!made.steps[0].groups[0].workload.until_full);
         let reading = of(&format!("{FILE}size=1g\nrw=write\n"));
         let notes = reading.notes_of(Treatment::Differs).map(ToString::to_string);
         assert!(notes.collect::<String>().contains("without blocks behind the last write"));

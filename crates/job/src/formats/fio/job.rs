@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::COMMAND_LINE;
 use super::lines::{Section, Setting};
 use super::option;
 use super::settings::Settings;
-use super::value::{self, KbBase};
 use crate::formats::note::{FormatError, Location, Notes};
 use crate::formats::surroundings::Surroundings;
 
@@ -69,7 +69,7 @@ pub fn jobs(
     sections: &[Section],
     surroundings: &Surroundings<'_>,
 ) -> Result<(Jobs, Notes), FormatError> {
-    let mut defaults = Settings::default();
+    let mut defaults = Settings::usual();
     let mut inherited: Option<Arc<Inherited>> = None;
     let mut jobs = Jobs::default();
     let mut notes = Notes::default();
@@ -114,12 +114,10 @@ fn take(
     settings: &mut Settings,
     surroundings: &Surroundings<'_>,
 ) -> Result<(), FormatError> {
-    for line in lines.iter().filter(|line| line.key == "kb_base") {
-        let base: Result<u64, String> = value::number(line.value.as_deref().unwrap_or_default());
-        settings.kb_base = match base {
-            Ok(base @ (1000 | 1024)) => KbBase(base),
-            _ => return Err(line.error("kb_base is 1000 or 1024")),
-        };
+    // Of a file it is taken first, and of a command line in its order, as with fio.
+    let first = |line: &&Setting| line.key == "kb_base" && *line.at.file != *COMMAND_LINE;
+    for line in lines.iter().filter(first) {
+        option::apply(line, settings, surroundings)?;
     }
     lines.iter().try_for_each(|line| option::apply(line, settings, surroundings))
 }

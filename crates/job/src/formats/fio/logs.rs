@@ -227,7 +227,7 @@ mod test {
 
     #[test]
     fn a_word_without_a_name_leaves_the_one_before() {
-        let mut settings = Settings::default();
+        let mut settings = Settings::usual();
         for (name, value) in [
             ("write_bw_log", None),
             ("write_iops_log", Some("x/y")),
@@ -242,7 +242,7 @@ mod test {
         assert_eq!(iops, Log { wanted: true, name: Some("x/y".to_owned()) });
         assert_eq!((latency, average_ms, joined), (Log::default(), 500, true));
         assert!(take("log_avg_msec", None, &mut settings).is_err());
-        let coarse = |text| take("log_hist_coarseness", Some(text), &mut Settings::default());
+        let coarse = |text| take("log_hist_coarseness", Some(text), &mut Settings::usual());
         assert_eq!(coarse("6"), Ok(()));
         assert_eq!(coarse("7").unwrap_err().why, "7 is not 0 to 6");
     }

@@ -8,6 +8,7 @@ mod access;
 mod append;
 mod bdev;
 mod cached;
+mod calls;
 mod control;
 mod convert;
 mod data;
@@ -48,6 +49,9 @@ pub use write::write;
 use super::note::FormatError;
 use super::reading::Reading;
 use super::surroundings::Surroundings;
+
+/// What a command line is called in messages.
+pub const COMMAND_LINE: &str = "the command line";
 
 /// Reads a job file, called `file` in messages.
 pub fn read(

@@ -13,7 +13,7 @@ use super::settings::Settings;
 use super::treated;
 use super::value::{self, Amount, KbBase, Triple, Unit, set_each};
 use super::write::Written;
-use super::{control, data, figures, logs, parse, rates, remote, replay, rows, zones};
+use super::{calls, control, data, figures, logs, parse, rates, remote, replay, rows, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{Group, Step};
@@ -225,13 +225,20 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A row of an option that sets one thing: its names, what, and the value that is read.
-macro_rules! sets {
-    ($names:literal, $($place:ident).+, |$given:ident| $read:expr) => {
-        Row::new(&[$names], false, |settings, $given| {
-            settings.$($place).+ = $read;
+/// A row of an option that is taken as it stands: its names, and what it does to the settings.
+macro_rules! takes {
+    ($names:literal, |$settings:ident, $given:ident| $does:expr) => {
+        Row::new(&[$names], false, |$settings, $given| {
+            $does;
             Ok(None)
         })
+    };
+}
+
+/// One that sets one thing: its names, what, and the value that is read.
+macro_rules! sets {
+    ($names:literal, $($place:ident).+, |$given:ident| $read:expr) => {
+        $crate::formats::fio::option::takes!($names, |s, $given| s.$($place).+ = $read)
     };
 }
 
@@ -252,7 +259,7 @@ macro_rules! switch {
     };
 }
 
-pub(super) use {flag, sets, switch};
+pub(super) use {flag, sets, switch, takes};
 
 impl Row {
     /// An option that sets something.
@@ -300,7 +307,7 @@ impl Row {
 }
 
 /// Rows beside the settings that they set, in the order in which `explain` tells them.
-const GROUPS: [&[Row]; 12] = [
+const GROUPS: [&[Row]; 13] = [
     rates::ROWS,
     rows::volumes::ROWS,
     replay::ROWS,
@@ -312,6 +319,7 @@ const GROUPS: [&[Row]; 12] = [
     logs::ROWS,
     figures::ROWS,
     remote::ROWS,
+    calls::ROWS,
     treated::ROWS,
 ];
 

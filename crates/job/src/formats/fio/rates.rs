@@ -6,7 +6,7 @@ use super::convert::Converter;
 use super::job::FioJob;
 use super::lengths;
 use super::option::Part::Load;
-use super::option::{Row, Word, sets, some_word, word, word_if};
+use super::option::{Row, Word, sets, some_word, takes, word, word_if};
 use super::settings::Settings;
 use super::write::Written;
 use crate::formats::note::Treatment;
@@ -23,18 +23,12 @@ pub(super) const ROWS: &[Row] = &[
             let low = group.workload.refill_at?;
             Some(format!("refilled at {low} in flight (iodepth_low)"))
         }),
-    Row::new(&["rate"], false, |s, v| {
-        s.rate_bytes = v.each(&s.rate_bytes, |text| v.kb.size(text))?;
-        Ok(None)
-    })
-    .writes(|w| written(w, "rate"))
-    .tells(Load, |group| told(group, "rate", "bytes")),
-    Row::new(&["rate_iops"], false, |s, v| {
-        s.rate_ios = v.each(&s.rate_ios, |text| v.kb.size(text))?;
-        Ok(None)
-    })
-    .writes(|w| written(w, "rate_iops"))
-    .tells(Load, |group| told(group, "rate_iops", "I/Os")),
+    takes!("rate", |s, v| s.rate_bytes = v.each(&s.rate_bytes, |text| v.kb.size(text))?)
+        .writes(|w| written(w, "rate"))
+        .tells(Load, |group| told(group, "rate", "bytes")),
+    takes!("rate_iops", |s, v| s.rate_ios = v.each(&s.rate_ios, |text| v.kb.size(text))?)
+        .writes(|w| written(w, "rate_iops"))
+        .tells(Load, |group| told(group, "rate_iops", "I/Os")),
     sets!("rate_process", poisson, |v| v.one_of(&[("linear", false), ("poisson", true)])?).writes(
         |w| {
             let poisson = |of| matches!(rate_of(w.group, of), Some((_, Arrivals::Poisson)));

@@ -287,6 +287,10 @@ fn storage(
             let end = facts.end_bytes().max(said.unwrap_or(0));
             Some(Storage::nothing(end.max(1).next_multiple_of(4096)))
         }
+        Engine::Calls(_) => {
+            converter.refuse(job, "ioengine", "this engine replays no trace");
+            None
+        }
         Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd => {
             remote::storage(converter, job, name)
         }

@@ -3,6 +3,7 @@
 use super::access;
 use super::convert::Converter;
 use super::job::FioJob;
+use super::lengths;
 use super::settings::{Distribution, Engine, Service, Settings};
 use super::storage::JobFiles;
 use super::value::Amount;
@@ -42,11 +43,14 @@ fn is_uneven(settings: &Settings, files: u32) -> bool {
 
 /// The length of the I/Os of a job that may go from file to file.
 fn one_size(settings: &Settings) -> Option<u64> {
-    let plain = settings.offset == Amount::Bytes(0) && settings.mix.hole_bytes == 0;
-    let may = plain && settings.engine != Engine::Nothing;
-    let size = access::size(settings).filter(|size| may && *size > 0)?;
+    let size = access::size(settings).filter(|size| is_plain(settings) && *size > 0)?;
     // I/Os of one size are aligned to it.
     settings.align_bytes.iter().flatten().all(|align| *align == size).then_some(size)
+}
+
+fn is_plain(settings: &Settings) -> bool {
+    let plain = settings.offset == Amount::Bytes(0) && settings.mix.hole_bytes == 0;
+    plain && settings.engine != Engine::Nothing
 }
 
 /// The place of a clone that goes from one file to the next.
@@ -58,20 +62,22 @@ pub(super) fn striped(
     part_bytes: Option<u64>,
 ) -> Option<JobFiles> {
     let settings = &job.settings;
-    let Some(size) = one_size(settings) else {
-        let why = "over several files go I/Os of one size, without offset, holes and blockalign";
+    let several = access::size(settings).is_none() && settings.align_bytes == [None; 3];
+    let least = Some(lengths::least(settings)).filter(|_| several && is_plain(settings));
+    let Some(size) = one_size(settings).or(least) else {
+        let why = "over several files go I/Os without offset, holes and blockalign";
         converter.refuse(job, "nrfiles", why);
         return None;
     };
     let part = part_bytes.map(|bytes| bytes / size * size).filter(|bytes| *bytes > 0);
     let service = service(converter, job, files);
-    let bytes = stripe(settings, &service, size, part);
+    let bytes = if several { None } else { stripe(settings, &service, size, part) };
     let (bytes, turns) = match (bytes, part) {
         (Some(bytes), _) => (bytes, None),
         (None, Some(part)) => {
             (part, Some(walk(converter, job, &service, files, (part / size).max(1))))
         }
-        (None, None) if settings.mix.random => {
+        (None, None) if settings.mix.random && !several => {
             let why = "files come by chance, each as often, as their length is not known";
             converter.note(job, "file_service_type", Differs, why);
             (size, None)
@@ -206,6 +212,16 @@ mod test {
         assert_eq!(of(""), None);
         assert_eq!(of("file_service_type=random:2").unwrap().count, 2);
         assert_eq!(of("file_service_type=zipf").unwrap().count, 2);
+    }
+
+    #[test]
+    fn sizes_may_differ() {
+        assert_eq!(turns("rw=randread\nbsrange=1k-4k"), walk(1, None));
+        assert_eq!(turns("bssplit=4k/50:16k/50\nfile_service_type=sequential"), walk(64, None));
+        let reading = of(&format!("{FILES}rw=randrw\nbsrange=1k-4k\n"));
+        let said = |note: &&crate::formats::note::Note| note.why.contains("places of a file");
+        assert_eq!(reading.notes_of(Differs).filter(said).count(), 1, "{:?}", reading.notes);
+        assert!(refused(&format!("{FILES}bsrange=1k-4k\noffset=4k\n")).contains("without offset"));
     }
 
     #[test]

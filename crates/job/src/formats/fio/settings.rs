@@ -1,5 +1,6 @@
 //! What the settings of a fio job say, typed, with fio's defaults. Nothing is judged here.
 
+use super::calls::Calls;
 use super::control::Control;
 use super::logs::Logs;
 use super::remote::Connection;
@@ -10,7 +11,7 @@ use crate::formats::note::Note;
 use crate::spec::{DataPattern, Figures, Quantity};
 
 /// All settings of a job, or the defaults for the jobs that follow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Name of the job, `name=`; that of the section otherwise.
     pub name: Option<String>,
@@ -50,6 +51,8 @@ pub struct Settings {
     pub engine: Engine,
     /// Files are in memory for fio: they go through the page cache, whatever `direct` says.
     pub mapped: Mapped,
+    /// What it says of calls that move no data.
+    pub calls: Calls,
     /// What it says of connections to volumes on other hosts.
     pub connection: Connection,
     /// I/Os in flight, `iodepth=`.
@@ -147,87 +150,31 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// fio's defaults.
+    pub fn usual() -> Settings {
+        Settings {
+            nr_files: 1,
+            read_percent: 50.0,
+            random_percent: [100.0; 3],
+            calls: Calls { chunk_us: 50_000, ..Calls::default() },
+            depth: 1,
+            invalidate: true,
+            loops: 1,
+            clones: 1,
+            control: Control { cycle_ms: 1000, percent: 100.0, ..Control::default() },
+            data: Data { scramble: true, working_set_percent: 5, ..Data::default() },
+            ..Settings::default()
+        }
+    }
+
     /// I/Os that one clone keeps in flight: one with an engine that can do no more.
     pub fn in_flight(&self) -> u32 {
-        if self.engine == Engine::Synchronous { 1 } else { self.depth }
+        if matches!(self.engine, Engine::Synchronous | Engine::Calls(_)) { 1 } else { self.depth }
     }
 
     /// Whether the part begins at a share of the volume.
     pub fn offset_in_percent(&self) -> bool {
         [self.offset, self.offset_increment].iter().any(|at| matches!(at, Amount::Percent(_)))
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            name: None,
-            kb_base: KbBase::default(),
-            files: Vec::new(),
-            directory: None,
-            name_format: None,
-            nr_files: 1,
-            open_files: None,
-            service: Service::Turns(1),
-            mix: Mix::default(),
-            read_percent: 50.0,
-            random_percent: [100.0; 3],
-            sizes: [const { Sizes::Fixed(4096) }; 3],
-            lengths: Lengths::default(),
-            unaligned: false,
-            sizes_by_order: false,
-            run_stays: false,
-            align_bytes: [None; 3],
-            engine: Engine::Synchronous,
-            mapped: Mapped::default(),
-            connection: Connection::default(),
-            depth: 1,
-            depth_low: 0,
-            direct: false,
-            invalidate: true,
-            before: Before::default(),
-            hint: Hint::ByMix,
-            hipri: false,
-            sqthread_poll: false,
-            size: None,
-            fill: false,
-            file_size: None,
-            io_size: None,
-            offset: Amount::Bytes(0),
-            offset_increment: Amount::Bytes(0),
-            appends: false,
-            offset_align: 0,
-            loops: 1,
-            clones: 1,
-            runtime_us: None,
-            time_based: false,
-            ramp_us: 0,
-            delay_us: (0, 0),
-            wait_for: None,
-            exit_all: false,
-            steady: Rest::default(),
-            most_ios: None,
-            end_flush: false,
-            distribution: Distribution::Uniform,
-            no_random_map: false,
-            seed: None,
-            rate_bytes: [0; 3],
-            rate_ios: [0; 3],
-            poisson: false,
-            control: Control::default(),
-            zones: Zones::default(),
-            verify: Verify::default(),
-            flush_every: 0,
-            durable: false,
-            data: Data::default(),
-            seats: Seats::default(),
-            stonewall: false,
-            grouped: false,
-            replays: Replays::default(),
-            logs: Logs::default(),
-            figures: Figures::default(),
-            notes: Vec::new(),
-        }
     }
 }
 
@@ -298,6 +245,12 @@ pub enum Sizes {
     Split(Vec<(u64, f64)>),
 }
 
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes::Fixed(4096)
+    }
+}
+
 /// What each word says about lengths, for each direction. fio keeps all three: a `bs` does not take
 /// away a `bsrange` or `bssplit` that stands before it.
 #[derive(Clone, Debug, Default)]
@@ -318,7 +271,7 @@ impl Lengths {
             match word.or(self.fixed[of].as_ref()) {
                 Some(Sizes::Range(least, most)) if least == most => Sizes::Fixed(*most),
                 Some(sizes) => sizes.clone(),
-                None => Sizes::Fixed(4096),
+                None => Sizes::default(),
             }
         };
         [0, 1, 2].map(counts)
@@ -326,9 +279,10 @@ impl Lengths {
 }
 
 /// How fio does the I/O, as far as it decides what is possible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
     /// One I/O at a time, whatever depth is asked for.
+    #[default]
     Synchronous,
     /// The kernel keeps several in flight.
     Kernel,
@@ -338,6 +292,8 @@ pub enum Engine {
     Passthrough,
     /// Nothing is stored.
     Nothing,
+    /// Nothing is moved: calls of this kind.
+    Calls(&'static str),
     /// A volume on another host, named by a URI.
     Remote,
     /// The same, named as SPDK's plugin has it.
@@ -349,9 +305,10 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Whether it has names of its own for volumes, which are not files then.
-    pub fn names_volumes(self) -> bool {
-        matches!(self, Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd)
+    /// Whether it reads and writes files or devices.
+    pub fn has_files(self) -> bool {
+        use Engine::{Kernel, Libaio, Passthrough, Synchronous};
+        matches!(self, Synchronous | Kernel | Libaio | Passthrough)
     }
 }
 
@@ -381,12 +338,19 @@ pub enum Service {
     OneByOne,
 }
 
+impl Default for Service {
+    fn default() -> Service {
+        Service::Turns(1)
+    }
+}
+
 /// What the kernel is told of the order of I/Os, `fadvise_hint=`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hint {
     /// Nothing.
     None,
     /// What `rw` says.
+    #[default]
     ByMix,
     /// They are random.
     Random,
@@ -395,9 +359,10 @@ pub enum Hint {
 }
 
 /// Which places are how likely.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Distribution {
     /// All the same.
+    #[default]
     Uniform,
     /// Zipf's law with this exponent.
     Zipf(f64),
@@ -455,7 +420,7 @@ pub enum Method {
 }
 
 /// What is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {
     /// Nothing but zeroes.
     pub zeroes: bool,
@@ -475,20 +440,4 @@ pub struct Data {
     pub working_set_percent: u32,
     /// What stands where a compressor finds something, or everywhere, `buffer_pattern=`.
     pub pattern: Option<DataPattern>,
-}
-
-impl Default for Data {
-    fn default() -> Data {
-        Data {
-            zeroes: false,
-            refill: false,
-            scramble: true,
-            compress_percent: 0,
-            dedupe_percent: 0,
-            chunk_bytes: None,
-            working_set: false,
-            working_set_percent: 5,
-            pattern: None,
-        }
-    }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops;
 
 use super::append;
+use super::calls;
 use super::convert::Converter;
 use super::extents;
 use super::job::FioJob;
@@ -19,7 +20,7 @@ use crate::spec::{FileWalk, Range, Step, Stripes};
 /// What lengths and places of files are multiples of, if nothing else is wanted.
 const SECTOR_BYTES: u64 = 512;
 /// What a device without storage has where no size is said, in bytes.
-const ENDLESS_BYTES: u64 = 1 << 40;
+pub(super) const ENDLESS_BYTES: u64 = 1 << 40;
 /// What files are called that are not named.
 const NAME_FORMAT: &str = "$jobname.$jobnum.$filenum";
 
@@ -124,27 +125,24 @@ pub(super) fn storages(
             };
             Some((vec![Storage::nothing(size.saturating_add(start))], false))
         }
+        Engine::Calls(kind) => calls::storages(converter, job, kind, clones),
         Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd => {
             Some((remote::storages(converter, job)?, false))
         }
-        Engine::Passthrough => {
+        Engine::Passthrough | Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
             let paths: Vec<String> = names.iter().map(|name| path(settings, name)).collect();
             passthrough::check(converter, job, &paths)?;
-            let storage = |path| passthrough::storage(job, path);
-            Some((paths.into_iter().map(storage).collect(), own_files))
-        }
-        Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
-            let (names, own_files) = names(converter, job, clones)?;
-            let paths: Vec<String> = names.iter().map(|name| path(settings, name)).collect();
-            passthrough::check(converter, job, &paths)?;
+            if settings.engine == Engine::Passthrough {
+                let storage = |path| passthrough::storage(job, path);
+                return Some((paths.into_iter().map(storage).collect(), own_files));
+            }
             let files = if own_files { 1 } else { names.len() as u32 };
             let odd = is_odd(settings);
-            let first = names.first().map(|name| path(settings, name)).unwrap_or_default();
-            let iopoll = polls(converter, job, &first);
-            let file = |name: &String| {
+            let iopoll = polls(converter, job, paths.first().map_or("", String::as_str));
+            let file = |path: &String| {
                 let storage = |size_bytes| Storage::File {
-                    path: path(settings, name),
+                    path: path.clone(),
                     block_bytes: (!settings.direct && odd).then_some(1),
                     size_bytes,
                     direct: settings.direct,
@@ -163,9 +161,9 @@ pub(super) fn storages(
                 let length = extents::length(settings, files, start, None);
                 let own = length.and_then(|length| length.checked_add(start));
                 // A job before may have made it, and larger.
-                storage(own.max(converter.made.get(&path(settings, name)).copied()))
+                storage(own.max(converter.made.get(path).copied()))
             };
-            let storages = names.iter().map(file).collect();
+            let storages = paths.iter().map(file).collect();
             Some((nowhere(converter, job, storages), own_files))
         }
     }
@@ -239,7 +237,7 @@ pub(super) fn widest(converter: &Converter<'_>, steps: &mut [Step]) {
 }
 
 /// Names of files: those that are given, or those that fio would make up.
-fn names(
+pub(super) fn names(
     converter: &mut Converter<'_>,
     job: &FioJob,
     clones: ops::Range<u32>,
@@ -268,7 +266,11 @@ fn names(
     }
     // The m-th file of the n-th clone is called NAME.n.m, as with fio.
     let files = settings.nr_files;
-    let name = |(clone, file): (u32, u32)| made_up(format, &job.section, clone, file);
+    let name = |(clone, file): (u32, u32)| {
+        let numbered = settings.calls.each_bytes.is_some();
+        let file = if numbered { "$filenum".to_owned() } else { file.to_string() };
+        made_up(format, &job.section, clone, &file)
+    };
     if !has("$jobnum") && settings.clones > 1 && clones.start == 0 {
         let why = "all clones work on the same files; of fio's only the first does";
         converter.note(job, "filename_format", Treatment::Differs, why);
@@ -282,9 +284,9 @@ fn names(
 }
 
 /// The name of a file by its format. Without clients `$clientuid` is nothing, as with fio.
-fn made_up(format: &str, job: &str, clone: u32, file: u32) -> String {
-    let (clone, file) = (clone.to_string(), file.to_string());
-    let words = [("$jobnum", &*clone), ("$filenum", &file), ("$clientuid", ""), ("$jobname", job)];
+fn made_up(format: &str, job: &str, clone: u32, file: &str) -> String {
+    let clone = clone.to_string();
+    let words = [("$jobnum", &*clone), ("$filenum", file), ("$clientuid", ""), ("$jobname", job)];
     let mut name = String::new();
     let mut rest = format;
     while let Some(next) = rest.chars().next() {

@@ -59,6 +59,7 @@ fn with(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError> {
         is_far: &|_| false,
         node: &node,
         polls: &|_| true,
+        is_fio: false,
         seconds: None,
     };
     read("x.fio", text, around, &options)
@@ -88,7 +89,7 @@ pub(super) fn take(
 
 /// How an option is treated that is not taken as it stands.
 pub(super) fn notes(line: &str) -> Vec<Treatment> {
-    let mut settings = settings::Settings::default();
+    let mut settings = settings::Settings::usual();
     let (name, value) =
         line.split_once('=').map_or((line, None), |(name, value)| (name, Some(value)));
     take(name, value, &mut settings).unwrap_or_else(|error| panic!("{error}"));
@@ -393,7 +394,7 @@ fn what_would_not_be_as_it_stands_is_named() {
         ("no_such_option=1", 7, "not an option"),
         ("rw=randrw\nrate_iops=100,", 8, "both have a rate, or neither"),
         ("flow_watermark=5", 7, "no longer"),
-        ("nrfiles=2\nbs=4k,8k\nrw=rw\nioengine=psync", 7, "I/Os of one size"),
+        ("nrfiles=2\noffset=4k\nrw=rw\nioengine=psync", 7, "I/Os without offset"),
     ] {
         // What is compared is stored somewhere.
         let stored = NULL.replace("ioengine=null", "filename=/dev/x");
@@ -511,7 +512,7 @@ fn what_is_written_is_read_as_the_same_job() {
 #[test]
 fn volumes_behind_the_file_stand_for_its_own() {
     let volumes = ["ram:1g".to_owned(), "ram:2g".to_owned()];
-    let text = "[global]\nruntime=1\ntime_based\nfilename=/dev/a\n[a]\n[b]\nfilename=/dev/b\n";
+    let text = "[global]\nruntime=1\ntime_based\n[a]\nfilename=/dev/a\n[b]\nfilename=/dev/b\n";
     let read_with = |volumes| {
         let (volume, capacity) = (&name, &|_: &str| None);
         let options = Options {
@@ -521,6 +522,7 @@ fn volumes_behind_the_file_stand_for_its_own() {
             is_far: &|_| false,
             node: &|_| None,
             polls: &|_| true,
+            is_fio: false,
             seconds: None,
         };
         read("x.fio", text, &Surroundings::none(), &options).unwrap()

@@ -234,15 +234,18 @@ mod test {
     #[test]
     fn jobs_of_one_volume_visit_all_of_it_each() {
         let own = |words: &str| {
-            let job = job(&format!("[global]\nsize=1m\nfilename=/dev/x\n{words}"));
+            let job = job(&format!("[global]\nsize=1m\n{words}"));
             let groups = job.steps[0].groups.iter().map(|group| group.own_places);
             groups.collect::<Vec<_>>()
         };
-        assert_eq!(own("[a]\nnumjobs=3\n"), [false]);
-        assert_eq!(own("[a]\n[b]\nfilename=/dev/y\n"), [false, false]);
-        assert_eq!(own("[a]\n[b]\n[c]\nfilename=/dev/y\n"), [true, true, false]);
-        assert_eq!(own("[a]\nnumjobs=2\noffset_increment=1m\n"), [true, true]);
-        assert_eq!(own("[a]\n[b]\nstonewall\n"), [false]);
+        assert_eq!(own("filename=/dev/x\n[a]\nnumjobs=3\n"), [false]);
+        assert_eq!(own("[a]\nfilename=/dev/x\n[b]\nfilename=/dev/y\n"), [false, false]);
+        assert_eq!(
+            own("[a]\nfilename=/dev/x\n[b]\nfilename=/dev/x\n[c]\nfilename=/dev/y\n"),
+            [true, true, false]
+        );
+        assert_eq!(own("filename=/dev/x\n[a]\nnumjobs=2\noffset_increment=1m\n"), [true, true]);
+        assert_eq!(own("filename=/dev/x\n[a]\n[b]\nstonewall\n"), [false]);
     }
 
     #[test]

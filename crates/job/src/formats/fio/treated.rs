@@ -127,6 +127,7 @@ pub(super) const ROWS: &[Row] = &[
         ["read_iolog_chunked"],
         "a trace is packed in memory, in fewer bytes than its file has"
     ),
+    ignored!(["cpumode"], "the processor is busy whatever it calculates"),
     ignored!(["io_submit_mode"], "a rate is kept whatever completes; no thread is needed"),
     differs!(["log_prio"], false, Switch, "priorities are not changed: the column says 0"),
     differs!(["log_issue_time"], "logs have the columns of fio 3.33: this one is not among them"),
@@ -220,9 +221,10 @@ pub(super) const ROWS: &[Row] = &[
         "flushes come after so many writes or at the end: use fsync=N or end_fsync"
     ),
     refused!(["cgroup", "cgroup_weight", "cgroup_nodelete"], "control groups are not changed"),
-    refused!(
+    always_differs!(
         ["exec_prerun", "exec_postrun"],
-        "starting programs is not supported: start it beside the run"
+        Anything,
+        "once for all clones, before or behind all jobs up to the next stonewall"
     ),
     refused!(["profile"], "profiles are not known here: name the options"),
     refused!(
@@ -250,6 +252,7 @@ pub(super) const ROWS: &[Row] = &[
         "this kind of command is not sent"
     ),
     refused!(["sprandom", "random_sequence_stride"], "not supported"),
+    refused!(["exit_on_io_done"], "the job ends by its runtime: give it that of the others"),
     refused!(["ramp_size"], "not supported: give a ramp_time"),
 ];
 
@@ -302,7 +305,7 @@ mod test {
             ("unit_base", Some("8"), Some("3")),
             ("verify_interval", Some("4k"), Some("(4k")),
         ] {
-            let of = |text| take(name, text, &mut Settings::default());
+            let of = |text| take(name, text, &mut Settings::usual());
             assert!(of(right).is_ok() && of(wrong).is_err(), "{name}");
         }
     }

@@ -14,6 +14,12 @@ pub enum Amount {
     Percent(u32),
 }
 
+impl Default for Amount {
+    fn default() -> Amount {
+        Amount::Bytes(0)
+    }
+}
+
 /// What `k` means: 1024 in fio's own world, 1000 with `kb_base=1000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KbBase(pub u64);

@@ -7,7 +7,7 @@ use super::access;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::Part::Load;
-use super::option::{Row, Word, flag, sets, some_word, word, word_if};
+use super::option::{Row, Word, flag, sets, some_word, takes, word, word_if};
 use super::settings::Distribution;
 use super::storage::JobFiles;
 use super::value::{self, Amount};
@@ -44,15 +44,12 @@ pub struct Zones {
 
 /// The options that say so.
 pub(super) const ROWS: &[Row] = &[
-    Row::new(&["zonemode"], false, |s, v| {
-        (s.zones.strided, s.zones.device) = v.one_of(&MODES)?;
-        Ok(None)
-    })
-    .writes(|w| match (w.access().zones, w.access().zoned) {
-        (Some(_), _) => word("strided"),
-        (None, zoned) => word_if(zoned.is_some(), "zbd"),
-    })
-    .tells(Load, told),
+    takes!("zonemode", |s, v| (s.zones.strided, s.zones.device) = v.one_of(&MODES)?)
+        .writes(|w| match (w.access().zones, w.access().zoned) {
+            (Some(_), _) => word("strided"),
+            (None, zoned) => word_if(zoned.is_some(), "zbd"),
+        })
+        .tells(Load, told),
     sets!("max_open_zones", zones.max_open, |v| v.number()?).writes(|w| {
         some_word(w.access().zoned.map(|zoned| zoned.max_open).filter(|most| *most > 0))
     }),

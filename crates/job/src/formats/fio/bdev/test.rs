@@ -152,6 +152,7 @@ fn of(jobs: &str, config: &str, volumes: &[String]) -> Reading {
         is_far: &|_| false,
         node: &|_| None,
         polls: &|_| true,
+        is_fio: false,
         seconds: None,
     };
     let text = format!("[a]\nioengine=spdk_bdev\nthread=1\n{jobs}\n");

@@ -130,6 +130,7 @@ fn asked(text: &str, capacity: Option<u64>, volumes: &[String]) -> (Option<u64>,
         is_far: &|_| true,
         node: &|_| None,
         polls: &|_| true,
+        is_fio: false,
         seconds: None,
     };
     let reading = read("x.fio", text, &Surroundings::none(), &options).unwrap();

@@ -37,6 +37,7 @@ fn reading(text: &str) -> Reading {
         is_far: &|_| false,
         node,
         polls: &|_| true,
+        is_fio: false,
         seconds: None,
     };
     read("x.fio", text, &around, &options).unwrap_or_else(|error| panic!("{error}"))
@@ -134,6 +135,7 @@ fn what_comes_out_otherwise_is_said() {
             is_far: &|_| false,
             node,
             polls: &|_| true,
+            is_fio: false,
             seconds: None,
         };
         let error = read("x.fio", &format!("[a]\n{words}\n"), &around, &options).unwrap_err();

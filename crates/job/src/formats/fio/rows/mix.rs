@@ -1,7 +1,7 @@
 //! Which I/Os: what is done, how long each is, and at which places.
 
 use super::super::option::Part::{Lines, Load};
-use super::super::option::{Row, Word, flag, joined, sets, switch, word, word_if};
+use super::super::option::{Row, Word, flag, joined, sets, switch, takes, word, word_if};
 use super::super::write::{Mix, Written, each, whole};
 use super::super::{parse, value};
 use crate::spec::{Extent, Group, Line, Pacing, Places, Walk, Zone};
@@ -16,31 +16,27 @@ pub(in super::super) const ROWS: &[Row] = &[
         .tells(Load, told_walk),
     sets!("rwmixread", read_percent, |v| v.percent()?).writes(read_percent),
     sets!("rwmixwrite", read_percent, |v| 100.0 - v.percent()?),
-    Row::new(&["percentage_random"], false, |s, v| {
-        s.random_percent = v.each(&s.random_percent, value::percent)?;
-        Ok(None)
-    })
+    takes!("percentage_random", |s, v| s.random_percent =
+        v.each(&s.random_percent, value::percent)?)
     .writes(random_percent),
     Row::new(&["percentage_sequential"], false, |_, _| {
         Err("fio takes it no longer: say what is random, percentage_random=25".into())
     }),
-    Row::new(&["bs|blocksize"], false, |s, v| {
-        parse::block_sizes(v.text()?, &mut s.lengths.fixed, v.kb)?;
-        Ok(None)
-    })
-    .writes(|w| {
-        let single = w.mix.iter().filter(|mix| mix.is_single()).flat_map(|mix| &mix.parts);
-        let sizes: Vec<u32> = single.map(|part| part[0].size_bytes).collect();
-        word_if(!sizes.is_empty(), each(&sizes))
-    })
-    .tells(Lines, |group| {
-        let lines: Vec<String> = group.workload.access.lines.iter().map(told_line).collect();
-        (!lines.is_empty()).then(|| lines.join("\n    "))
-    }),
-    Row::new(&["bsrange|blocksize_range"], false, |s, v| {
-        parse::size_ranges(v.text()?, &mut s.lengths.ranges, v.kb)?;
-        Ok(None)
-    }),
+    takes!("bs|blocksize", |s, v| parse::block_sizes(v.text()?, &mut s.lengths.fixed, v.kb)?)
+        .writes(|w| {
+            let single = w.mix.iter().filter(|mix| mix.is_single()).flat_map(|mix| &mix.parts);
+            let sizes: Vec<u32> = single.map(|part| part[0].size_bytes).collect();
+            word_if(!sizes.is_empty(), each(&sizes))
+        })
+        .tells(Lines, |group| {
+            let lines: Vec<String> = group.workload.access.lines.iter().map(told_line).collect();
+            (!lines.is_empty()).then(|| lines.join("\n    "))
+        }),
+    takes!("bsrange|blocksize_range", |s, v| parse::size_ranges(
+        v.text()?,
+        &mut s.lengths.ranges,
+        v.kb
+    )?),
     Row::new(&["bssplit"], false, |s, v| {
         parse::size_splits(v.text()?, &mut s.lengths.splits, v.kb)?;
         // What stands before it counts no longer.
@@ -77,16 +73,13 @@ pub(in super::super) const ROWS: &[Row] = &[
     }),
     // One for all jobs: it stands above them.
     sets!("randseed", seed, |v| Some(v.number()?)),
-    Row::new(&["fsync"], false, |s, v| {
-        (s.flush_every, s.figures.flushes) = (v.number()?, true);
-        Ok(None)
-    })
-    .writes(|w| flushes(w, true))
-    .tells(Load, |group| {
-        let every = group.workload.access.flush_every;
-        let uncounted = if group.figures.flushes { "" } else { " (fdatasync)" };
-        (every > 0).then(|| format!("flush every {every}{uncounted}"))
-    }),
+    takes!("fsync", |s, v| (s.flush_every, s.figures.flushes) = (v.number()?, true))
+        .writes(|w| flushes(w, true))
+        .tells(Load, |group| {
+            let every = group.workload.access.flush_every;
+            let uncounted = if group.figures.flushes { "" } else { " (fdatasync)" };
+            (every > 0).then(|| format!("flush every {every}{uncounted}"))
+        }),
     Row::new(&["fdatasync"], false, |s, v| {
         match v.number()? {
             // It is off, and leaves fsync as it is.

@@ -3,6 +3,7 @@
 use super::super::option::Part::{Load, Shown, Turn};
 use super::super::option::{Row, Word, flag, sets, some_word, switch, word, word_if};
 use super::super::told::span;
+use super::super::value::KbBase;
 use super::super::write::Written;
 use super::super::{parse, times};
 use crate::spec::{Expect, Quantity, Reported, Steady};
@@ -105,8 +106,7 @@ pub(in super::super) const ROWS: &[Row] = &[
     sets!("cpumask", seats.cpus, |v| parse::processor_mask(v.text()?)?),
     sets!("numa_cpu_nodes", seats.nodes, |v| parse::processors(v.text()?)?),
     sets!("name", name, |v| Some(v.text()?.to_owned())),
-    // Taken first, before all others; here it is only known.
-    Row::new(&["kb_base"], false, |_, _| Ok(None)),
+    sets!("kb_base", kb_base, |v| v.one_of(&[("1000", KbBase(1000)), ("1024", KbBase(1024))])?),
     flag!("stonewall|wait_for_previous", stonewall).writes(|w| word_if(w.waits, "")),
     flag!("group_reporting", grouped)
         .writes(|w| {

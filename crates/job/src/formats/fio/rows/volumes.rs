@@ -1,7 +1,7 @@
 //! Which volumes, how they are reached, and which part of each is used.
 
 use super::super::option::Part::Load;
-use super::super::option::{Row, flag, sets, some_word, switch, word, word_if};
+use super::super::option::{Row, flag, sets, some_word, switch, takes, word, word_if};
 use super::super::parse;
 use super::super::write::whole;
 use crate::spec::{Extent, FileWalk, Places};
@@ -17,10 +17,10 @@ pub(in super::super) const ROWS: &[Row] = &[
     flag!("hipri", hipri).writes(|w| word_if(w.way.iopoll, 1)),
     flag!("sqthread_poll", sqthread_poll).writes(|w| word_if(w.way.sqpoll, 1)),
     // A trace names its files itself.
-    Row::new(&["filename"], false, |s, v| {
-        let before = std::mem::replace(&mut s.files, parse::files(v.text()?)?);
-        let why = "it takes the place of what was named before; fio drives these files too";
-        Ok((!before.is_empty()).then_some(why))
+    takes!("filename", |s, v| for name in parse::files(v.text()?)? {
+        if !s.files.contains(&name) {
+            s.files.push(name);
+        }
     })
     .writes(|w| word_if(w.mix.is_some() && !w.names.is_empty(), w.names.join(":"))),
     sets!("nrfiles|nr_files", nr_files, |v| v.count()?),

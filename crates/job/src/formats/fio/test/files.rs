@@ -75,7 +75,8 @@ fn trims_may_be_longer_than_a_buffer() {
 #[test]
 fn holes_of_any_length_end_as_with_fio() {
     let of = |words: &str| {
-        let job = job(&format!("[a]\nfilename=x\nsize=8m\n{words}\n"));
+        let file = if words.contains("/dev/x") { "" } else { "filename=x\n" };
+        let job = job(&format!("[a]\n{file}size=8m\n{words}\n"));
         let workload = job.steps[0].groups[0].workload.clone();
         let line = &workload.access.lines[0];
         (workload.limit_bytes.unwrap() / u64::from(line.size_bytes), line.align())

@@ -105,8 +105,11 @@ const OWN: [(&str, &str); 6] = [
 ];
 
 /// One that fio has given up, one that only refuses, two that only say what our buffers are anyway,
-/// and those of volumes on other hosts, which have [tests](super::super::remote) of their own.
-const ELSEWHERE: [&str; 9] = [
+/// and those of `cpuio` and of volumes on other hosts, which have tests of their own
+/// ([here](super::super::calls) and [here](super::super::remote)).
+const ELSEWHERE: [&str; 11] = [
+    "cpuload",
+    "cpuchunks",
     "percentage_sequential",
     "allow_file_create",
     "refill_buffers",
@@ -175,7 +178,7 @@ fn lines(row: &Row) -> Vec<String> {
     let own = OWN.iter().filter(|(name, _)| *name == key).map(|(_, value)| *value);
     let mut seen = BTreeSet::new();
     let takes = |value: &&str| {
-        let mut settings = settings::Settings::default();
+        let mut settings = settings::Settings::usual();
         let value = Some(*value).filter(|value| !value.is_empty());
         let taken = take(key, value, &mut settings).is_ok();
         let refused = settings.notes.iter().any(|note| note.treatment == Treatment::Refused);

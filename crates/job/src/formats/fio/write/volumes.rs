@@ -69,7 +69,10 @@ fn named(storage: &Storage) -> Result<(Option<String>, Way), String> {
             let way = Way { engine: "spdk", initiator, digests, ..Way::default() };
             (Some(transport::write(remote)?), way)
         }
-        Storage::Memory { .. } | Storage::Stripe { .. } | Storage::Mirror { .. } => {
+        Storage::Calls { .. }
+        | Storage::Memory { .. }
+        | Storage::Stripe { .. }
+        | Storage::Mirror { .. } => {
             return Err("fio has a word neither for memory nor for several volumes as one".into());
         }
     })

@@ -1,0 +1,230 @@
+//! A null volume whose I/Os are system calls that move no data: what fio's engines `falloc`,
+//! `ftruncate`, `filecreate`, `filestat`, `filedelete` and `cpuio` do.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+
+use block::{Cause, Done, Geometry, Io, Lane, Nanos, Op};
+
+use crate::file::{cause_of, fault_of};
+use crate::{FileGround, Ground, OpenError};
+
+/// What each I/O is: `?call=KIND,EACH,PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What is called.
+    pub kind: CallKind,
+    /// Bytes of the volume that stand for one file; of a spin its microseconds.
+    pub each: u64,
+    /// The file; the number of one of several takes the place of `$filenum`.
+    pub path: String,
+}
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// Nothing: its time passes, and the core does not sleep meanwhile.
+    Spin,
+    /// The range gets its blocks; a read does not make the file longer, a trim takes them away.
+    Allocate,
+    /// A write cuts the file at its offset.
+    Truncate,
+    /// The file of this place is made, unless it is there.
+    Create,
+    /// It is looked at.
+    Stat,
+    /// It is removed.
+    Delete,
+}
+
+/// fio's answer to an I/O that its engine does not know.
+const EINVAL: i32 = 22;
+const KINDS: [(&str, CallKind); 6] = [
+    ("spin", CallKind::Spin),
+    ("allocate", CallKind::Allocate),
+    ("truncate", CallKind::Truncate),
+    ("create", CallKind::Create),
+    ("stat", CallKind::Stat),
+    ("delete", CallKind::Delete),
+];
+
+impl Call {
+    /// Parses `KIND,EACH,PATH`.
+    pub(crate) fn parse(text: &str) -> Result<Call, String> {
+        let mut words = text.splitn(3, ',');
+        let mut word = || words.next().unwrap_or_default();
+        let (kind, each, path) = (word(), word().parse().ok(), word().to_owned());
+        let kind = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, kind)| *kind);
+        match (kind, each.filter(|each| *each > 0)) {
+            (Some(kind), Some(each)) if path.is_empty() == (kind == CallKind::Spin) => {
+                Ok(Call { kind, each, path })
+            }
+            _ => Err(format!("call={text}: write KIND,EACH,PATH")),
+        }
+    }
+
+    /// The disk below its first file, if it is there.
+    pub(crate) fn ground(&self) -> Ground {
+        let first = self.path.replace("$filenum", "0").into();
+        FileGround::open(first, false, false).map_or(Ground::Nothing, Ground::File)
+    }
+
+    pub(crate) fn lane(&self, geometry: Geometry) -> Result<Box<dyn Lane>, OpenError> {
+        let fail = |error| OpenError::File { path: self.path.clone().into(), error };
+        let one = matches!(self.kind, CallKind::Allocate | CallKind::Truncate);
+        let file = one.then(|| made(&self.path)).transpose().map_err(fail)?;
+        let (call, pending) = (self.clone(), VecDeque::new());
+        Ok(Box::new(CallLane { geometry, call, file, pending }))
+    }
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or("", |(name, _)| name);
+        write!(f, "call={kind},{},{}", self.each, self.path)
+    }
+}
+
+/// The file, made if it is not there.
+fn made(path: &str) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(false).open(path)
+}
+
+struct CallLane {
+    geometry: Geometry,
+    call: Call,
+    file: Option<File>,
+    /// Calls that are made, with the time from which each is complete.
+    pending: VecDeque<(Nanos, Done)>,
+}
+
+impl CallLane {
+    fn make(&self, io: &Io) -> io::Result<()> {
+        let number = || (io.offset / self.call.each).to_string();
+        let path = || self.call.path.replace("$filenum", &number());
+        match (self.call.kind, &self.file, io.op) {
+            (CallKind::Spin, ..) | (_, _, Op::Flush) => Ok(()),
+            (CallKind::Allocate, Some(file), op) => {
+                os::allocate(file, io.offset, io.len.into(), op == Op::Write, op == Op::Trim)
+            }
+            (CallKind::Truncate, Some(file), Op::Write) => file.set_len(io.offset),
+            (CallKind::Allocate | CallKind::Truncate, ..) => {
+                Err(io::Error::from_raw_os_error(EINVAL))
+            }
+            // The file was there for its first I/O.
+            _ if !io.offset.is_multiple_of(self.call.each) => Ok(()),
+            (CallKind::Create, ..) => made(&path()).map(drop),
+            (CallKind::Stat, ..) => fs::metadata(path()).map(drop),
+            (CallKind::Delete, ..) => fs::remove_file(path()),
+        }
+    }
+}
+
+impl Lane for CallLane {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        let spins = self.call.kind == CallKind::Spin;
+        let due = if spins { now + Nanos(self.call.each * 1000) } else { now };
+        for io in ios.drain(..) {
+            let (result, cause) = match self.make(&io) {
+                Ok(()) => (Ok(()), Cause::NONE),
+                Err(error) => (Err(fault_of(&error)), cause_of(&error)),
+            };
+            self.pending.push_back((due, Done { tag: io.tag, result, cause, buf: io.buf }));
+        }
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        while self.pending.front().is_some_and(|(due, _)| *due <= now) {
+            done.extend(self.pending.pop_front().map(|(_, done)| done));
+        }
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        // At once, whatever is due when.
+        (!self.pending.is_empty()).then_some(Nanos(0))
+    }
+
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        (cause != Cause::NONE).then(|| os::errno_words(cause.0 as i32))
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use block::Tag;
+
+    use super::*;
+    use crate::uri::Uri;
+
+    fn lane(call: &str) -> Box<dyn Lane> {
+        let uri = format!("null:64k?call={call}");
+        let Uri::Null { bytes, block_bytes, call } = uri.parse().unwrap() else { panic!("{uri}") };
+        assert_eq!(Uri::Null { bytes, block_bytes, call: call.clone() }.to_string(), uri);
+        call.unwrap().lane(Geometry::new(bytes, block_bytes)).unwrap()
+    }
+
+    /// The errno of an I/O of 4 KiB, 0 for none.
+    fn go(lane: &mut dyn Lane, op: Op, offset: u64) -> u32 {
+        let io = Io { tag: Tag(1), op, offset, len: 4096, fua: false, buf: None };
+        let mut done = Vec::new();
+        lane.submit(Nanos(5), &mut VecDeque::from([io]));
+        assert_eq!(lane.wake(), Some(Nanos(0)));
+        lane.poll(Nanos(5), &mut done);
+        assert_eq!((done.len(), lane.wake()), (1, None));
+        assert_eq!(done[0].result.is_ok(), done[0].cause == Cause::NONE);
+        if done[0].result.is_ok() { 0 } else { done[0].cause.0 }
+    }
+
+    #[test]
+    fn files_are_made_looked_at_cut_and_removed() {
+        let name = format!("drumfire-call-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("x.$filenum");
+        let (path, third) = (path.display(), folder.join("x.2"));
+        let of = |kind: &str| lane(&format!("{kind},4096,{path}"));
+        assert_eq!(go(&mut *of("stat"), Op::Read, 8192), 2);
+        assert_eq!(go(&mut *of("create"), Op::Write, 8192), 0);
+        assert_eq!(go(&mut *of("create"), Op::Read, 12_288), 0);
+        assert_eq!(go(&mut *lane(&format!("delete,8192,{path}")), Op::Read, 4096), 0);
+        assert_eq!(go(&mut *of("stat"), Op::Read, 8192), 0);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        let (bytes, third_name) = (|| fs::metadata(&third).unwrap().len(), third.display());
+        let mut allocate = lane(&format!("allocate,1,{third_name}"));
+        assert_eq!(go(&mut *allocate, Op::Read, 0), 0);
+        assert_eq!(bytes(), 0);
+        assert_eq!((go(&mut *allocate, Op::Write, 0), bytes()), (0, 4096));
+        assert_eq!((go(&mut *allocate, Op::Trim, 0), bytes()), (0, 4096));
+        let mut truncate = lane(&format!("truncate,1,{third_name}"));
+        assert_eq!((go(&mut *truncate, Op::Write, 512), bytes()), (0, 512));
+        assert_eq!(go(&mut *truncate, Op::Read, 0), EINVAL as u32);
+        assert_eq!(truncate.words_of(Cause(22)), Some(os::errno_words(22)));
+        assert_eq!(go(&mut *of("delete"), Op::Read, 8192), 0);
+        assert!(!third.exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_spin_takes_its_time_and_never_sleeps() {
+        let mut lane = lane("spin,3,");
+        let io = Io { tag: Tag(1), op: Op::Read, offset: 0, len: 512, fua: false, buf: None };
+        let mut done = Vec::new();
+        lane.submit(Nanos(1000), &mut VecDeque::from([io]));
+        lane.poll(Nanos(3999), &mut done);
+        assert_eq!((done.len(), lane.wake()), (0, Some(Nanos(0))));
+        lane.poll(Nanos(4000), &mut done);
+        assert_eq!((done.len(), lane.wake()), (1, None));
+    }
+
+    #[test]
+    fn what_is_no_call_is_refused() {
+        for call in ["", "spin", "spin,0,", "spin,5,x", "stat,4096,", "write,1,x", "stat,x,x"] {
+            assert!(format!("null:1m?call={call}").parse::<Uri>().is_err(), "{call}");
+        }
+    }
+}
