@@ -116,21 +116,25 @@ impl Builder<'_> {
         bytes.min(most.unwrap_or(f64::INFINITY))
     }
 
-    /// Writes per second of fresh flash without a rating for it: as fast as in sequence, and no
-    /// faster than its controller reads.
+    /// Writes per second of fresh flash without a rating for it: over PCIe as fast as in sequence
+    /// and no faster than its reads; elsewhere half way (by ratio) from the rating of worn flash.
     fn unrated_fresh(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let Some(bandwidth) = self.bandwidth_like(drive, "write_bandwidth") else {
             return self.need(drive, "write_bandwidth");
         };
         let stream = bandwidth / self.bill.work.size_bytes.max(RATED);
-        if drive.value("write_iops").is_none_or(|worn| worn >= stream) {
+        let Some(worn) = self.figure(drive, "write_iops").filter(|worn| *worn < stream) else {
             return Ok(stream);
-        }
-        self.remark(&format!(
-            "{}: no rating of fresh flash; assumed as fast as in sequence, or as its reads",
-            drive.id
-        ));
-        Ok(stream.min(self.figure(drive, "read_iops").unwrap_or(f64::INFINITY)))
+        };
+        let (rate, what) = match drive.interface.as_str() {
+            "pcie" => {
+                let reads = self.figure(drive, "read_iops").unwrap_or(f64::INFINITY);
+                (stream.min(reads), "as fast as in sequence, or as its reads")
+            }
+            _ => ((worn * stream).sqrt(), "half way between the worn rating and the bandwidth"),
+        };
+        self.remark(&format!("{}: no rating of fresh flash; assumed {what}", drive.id));
+        Ok(rate)
     }
 
     /// Whether its flash is fresh. What is flushed after each write comes so slowly that a drive
