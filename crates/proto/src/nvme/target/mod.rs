@@ -13,7 +13,6 @@ mod answer;
 mod command;
 mod connect;
 mod data;
-mod end;
 mod feature;
 mod identify;
 mod job;
