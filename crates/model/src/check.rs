@@ -1,4 +1,4 @@
-//! Checks a network before it is solved or simulated, and computes its demands.
+//! Checks a network before it is solved or simulated, and walks its routes.
 
 use std::collections::HashSet;
 
@@ -63,22 +63,6 @@ impl Network {
         let cells = self.classes.len() * self.stations.len();
         between("network", "classes times stations", cells, 1, CELLS_MAX)?;
         self.check_class(&self.classes[id.0 as usize])
-    }
-
-    /// Mean work of a `class` request at `station` over its whole route, in seconds of one server:
-    /// visits times service time, the service demand of the literature. Without the time for which
-    /// a request holds a station beyond its own service.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the class does not exist.
-    pub fn demand_s(&self, class: ClassId, station: StationId) -> f64 {
-        let mut sum = 0.0;
-        visits(&self.classes[class.0 as usize].route, 1.0, &mut |visit, chance| {
-            let times = visit.at.iter().filter(|at| **at == station).count() as f64;
-            sum += chance * visit.service.mean_s * times / visit.at.len() as f64;
-        });
-        sum
     }
 
     fn check_class(&self, class: &Class) -> Result<(), ModelError> {
