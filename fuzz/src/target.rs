@@ -69,7 +69,6 @@ pub struct NvmeServer {
     controllers: Arc<Controllers>,
     /// Memory of the first namespace.
     memory: Memory,
-    connections: u32,
     /// Open admin queues: their controllers end with them.
     kept: Vec<Serving<NvmeTarget>>,
 }
@@ -96,7 +95,6 @@ impl Default for NvmeServer {
             subsystems: Arc::new(subsystems),
             controllers: Arc::new(Controllers::new(ControllerLimits::default())),
             memory,
-            connections: 0,
             kept: Vec::new(),
         }
     }
@@ -105,12 +103,10 @@ impl Default for NvmeServer {
 impl NvmeServer {
     /// A new connection for a queue; the units are namespaces 1 and 2.
     pub fn accept(&mut self) -> Serving<NvmeTarget> {
-        self.connections += 1;
         let (config, subsystems) = (Arc::clone(&self.config), Arc::clone(&self.subsystems));
         let controllers = Arc::clone(&self.controllers);
-        let (address, port, id) = ("192.0.2.1", "4420", self.connections);
-        let now = Nanos(0);
-        let end = NvmeTarget::new(config, subsystems, controllers, address, port, id, now);
+        let (address, port, now) = ("192.0.2.1", "4420", Nanos(0));
+        let end = NvmeTarget::new(config, subsystems, controllers, address, port, now);
         Serving::new(end, self.memory.clone())
     }
 

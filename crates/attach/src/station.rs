@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use block::{Buf, Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{Buf, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 use os::{Core, Waker};
 use rustix::io::Errno;
 use volume::Volume;
@@ -75,13 +75,7 @@ impl<'a> Station<'a> {
         self.lane.poll(now, &mut done);
         if self.lane.broken().is_some() {
             self.tell_of_loss();
-            let lost = self.ios.drain(..).map(|Io { tag, buf, .. }| Done {
-                tag,
-                result: Err(Fault::Disconnected),
-                cause: Cause::NONE,
-                buf,
-            });
-            done.extend(lost);
+            done.extend(self.ios.drain(..).map(|io| io.failed(Fault::Disconnected)));
         }
         done
     }

@@ -43,6 +43,14 @@ pub struct Io {
     pub buf: Option<Buf>,
 }
 
+impl Io {
+    /// The completion of one that is refused or lost, without more than the fault.
+    #[cold]
+    pub fn failed(self, fault: Fault) -> Done {
+        Done { tag: self.tag, result: Err(fault), cause: Cause::NONE, buf: self.buf }
+    }
+}
+
 /// The completion of an [`Io`].
 #[derive(Debug)]
 pub struct Done {

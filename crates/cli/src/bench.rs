@@ -77,16 +77,9 @@ impl Maker {
 }
 
 /// A run that came to nothing, and why. It says nothing of others.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Failed(pub String);
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Failed {}
 
 /// What stays from run to run of one command.
 pub struct Bench {

@@ -82,16 +82,9 @@ impl Exit {
 }
 
 /// An error that the arguments are to blame for.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct UsageError(pub String);
-
-impl std::fmt::Display for UsageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 /// An error of a file that the user names. That there is none of this name, or one of another kind,
 /// is a wrong argument, as is a file without sense; a disk that does not read is a failure.

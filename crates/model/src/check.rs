@@ -1,4 +1,4 @@
-//! Checks a network before it is solved or simulated, and computes its demands.
+//! Checks a network before it is solved or simulated, and walks its routes.
 
 use std::collections::HashSet;
 
@@ -63,22 +63,6 @@ impl Network {
         let cells = self.classes.len() * self.stations.len();
         between("network", "classes times stations", cells, 1, CELLS_MAX)?;
         self.check_class(&self.classes[id.0 as usize])
-    }
-
-    /// Mean work of a `class` request at `station` over its whole route, in seconds of one server:
-    /// visits times service time, the service demand of the literature. Without the time for which
-    /// a request holds a station beyond its own service.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the class does not exist.
-    pub fn demand_s(&self, class: ClassId, station: StationId) -> f64 {
-        let mut sum = 0.0;
-        visits(&self.classes[class.0 as usize].route, 1.0, &mut |visit, chance| {
-            let times = visit.at.iter().filter(|at| **at == station).count() as f64;
-            sum += chance * visit.service.mean_s * times / visit.at.len() as f64;
-        });
-        sum
     }
 
     fn check_class(&self, class: &Class) -> Result<(), ModelError> {
@@ -304,5 +288,101 @@ impl Service {
     /// Whether queueing theory is exact for it at an FCFS station.
     pub(crate) fn is_exponential(&self) -> bool {
         self.mean_s == 0.0 || self.shape == crate::Shape::Exponential
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::{Class, Shape};
+
+    /// A network with everything that has a range.
+    fn everything() -> Network {
+        let mut network = Network::default();
+        let cores = network.add_station(Station::servers("cores", 8));
+        let lock = network.add_station(Station {
+            servers: Servers::Rates(vec![1.0, 0.9, 0.7]),
+            ..Station::servers("lock", 1)
+        });
+        let (low, high, slowdown) = (1e3, 5e3, 2.0);
+        let reserve = Reserve { capacity: 1e6, low, high, refill_per_s: 4e4, slowdown };
+        let device = network
+            .add_station(Station { reserve: Some(reserve), ..Station::servers("device", 4) });
+        let write = Visit { at: vec![device], service: Service::fixed(2e-5), draws: 1.0 };
+        let read = Visit { draws: 0.0, ..write.clone() };
+        let either = vec![(0.7, vec![Step::Visit(read)]), (0.3, vec![Step::Visit(write)])];
+        let mixed = Class::closed("mixed", 32).visit(cores, Service::exponential(2e-6));
+        network.add_class(mixed.step(Step::Choose(either)));
+        network.add_class(Class::open("paced", 3e3).visit(lock, Service::fixed(1e-6)));
+        network
+    }
+
+    fn first_service(network: &mut Network) -> &mut Service {
+        match &mut network.classes[0].route[0] {
+            Step::Visit(visit) => &mut visit.service,
+            _ => unreachable!("the first step is a visit"),
+        }
+    }
+
+    fn chances(network: &mut Network) -> &mut Vec<(f64, Vec<Step>)> {
+        match &mut network.classes[0].route[1] {
+            Step::Choose(branches) => branches,
+            _ => unreachable!("the second step is a choice"),
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_place() {
+        everything().check().unwrap();
+        type Change = fn(&mut Network);
+        let cases: [(Change, &str); 13] = [
+            (|n| n.stations[0].servers = Servers::Count(0), "cores"),
+            (|n| n.stations[1].servers = Servers::Rates(vec![0.0, 0.9]), "lock"),
+            (|n| n.stations[2].reserve.as_mut().unwrap().low = 6e3, "low"),
+            (|n| first_service(n).mean_s = f64::NAN, "NaN"),
+            (|n| first_service(n).mean_s = -2e-6, "cores"),
+            (|n| first_service(n).mean_s = 2e9, "cores"),
+            (|n| first_service(n).shape = Shape::Erlang(0), "stages"),
+            (|n| chances(n)[0].0 = 0.8, "sum"),
+            (
+                |n| match &mut chances(n)[1].1[0] {
+                    Step::Visit(visit) => visit.draws = 2e6,
+                    _ => unreachable!("a write is a visit"),
+                },
+                "draws",
+            ),
+            (|n| n.classes[0].source = Class::closed("", 99_999_999).source, "mixed"),
+            (|n| n.classes[1].source = Class::open("", f64::INFINITY).source, "paced"),
+            (|n| n.classes[1].source = Class::open("", -1.0).source, "paced"),
+            (|n| n.classes[1].name = "mixed".to_owned(), "taken"),
+        ];
+        for (number, (change, word)) in cases.into_iter().enumerate() {
+            let mut network = everything();
+            change(&mut network);
+            let error = network.check().unwrap_err().to_string();
+            assert!(error.contains(word), "{number}, {word}: {error}");
+        }
+        assert!(Network::default().check().is_err());
+    }
+
+    #[test]
+    fn depth_and_size_have_their_limits() {
+        let checked = |route: fn(StationId, usize) -> Vec<Step>, count: usize| {
+            let mut network = Network::default();
+            let at = network.add_station(Station::servers("a", 1));
+            let mut class = Class::closed("c", 1);
+            class.route = route(at, count);
+            network.add_class(class);
+            network.check().is_ok()
+        };
+        fn step(at: StationId) -> Step {
+            Step::Visit(Visit { at: vec![at], service: Service::fixed(1e-6), draws: 0.0 })
+        }
+        fn nested(at: StationId, depth: usize) -> Vec<Step> {
+            (0..depth).fold(vec![step(at)], |inner, _| vec![Step::Fork(vec![inner])])
+        }
+        assert!(checked(nested, 15) && !checked(nested, 18) && !checked(nested, 100));
+        let many = |at, count| vec![step(at); count];
+        assert!(checked(many, 4096) && !checked(many, 4097));
     }
 }

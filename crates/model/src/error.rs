@@ -45,9 +45,6 @@ pub enum ModelError {
         /// Its number of steps.
         iterations: u32,
     },
-    /// Invalid TOML, or an unknown or wrong key.
-    #[error("profile: {0}")]
-    Profile(String),
 }
 
 impl ModelError {

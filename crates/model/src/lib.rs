@@ -36,7 +36,6 @@
 pub mod device;
 pub mod fit;
 pub mod laws;
-pub mod profile;
 pub mod usl;
 
 mod check;
@@ -55,6 +54,6 @@ pub use head::{Extent, Head};
 pub use network::{
     Class, ClassId, Network, Reserve, Servers, Source, Station, StationId, Step, Visit,
 };
-pub use simulate::{Apart, Completion, Emulation, Estimate, Run, Simulated, simulate};
+pub use simulate::{Completion, Emulation, Estimate, Run, Simulated, simulate};
 pub use solve::{Caveat, ClassResult, Method, Solution, StationResult, solve};
 pub use time::Picos;

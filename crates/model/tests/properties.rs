@@ -2,7 +2,7 @@
 
 use model::{
     Class, Method, Network, Run, Servers, Service, Shape, Solution, Source, Station, StationId,
-    laws, profile, simulate, solve,
+    laws, simulate, solve,
 };
 use proptest::prelude::*;
 
@@ -267,23 +267,5 @@ proptest! {
             prop_assert!(!bounds.throughput_per_s_high.is_nan(), "{bounds:?}");
         }
         let _ = simulate(&network, Run { seed: 1, warmup: 0, requests: 300 }, |_| ());
-    }
-
-    #[test]
-    fn profiles_are_read_as_they_were_written(network in closed()) {
-        let text = profile::print(&network).unwrap();
-        prop_assert_eq!(profile::parse(&text).unwrap(), network);
-    }
-
-    #[test]
-    fn no_text_makes_a_profile_panic(text in "\\PC{0,200}", cut in 0..900_usize) {
-        let _ = profile::parse(&text);
-        let whole = "[[station]]\nname = \"a\"\nservers = 1\n\
-                     [[class]]\nname = \"c\"\npopulation = 9\n\
-                     route = [{ visit = \"a\", mean_s = 1e-6 }]\n";
-        let mut broken: Vec<char> = whole.chars().collect();
-        broken.truncate(cut.min(whole.len()));
-        broken.extend(text.chars());
-        let _ = profile::parse(&broken.into_iter().collect::<String>());
     }
 }

@@ -10,7 +10,7 @@ use io_uring::{opcode, squeue};
 
 use crate::aio::{self, Aio, FileIo};
 use crate::calls;
-use crate::core::{Core, CoreState, Kind, Slot, Token};
+use crate::core::{Core, CoreState, Kind, Slot};
 use crate::device::Device;
 use crate::passthrough::{Commands, Namespace, NvmeStatus};
 use crate::polled::Polling;
@@ -145,11 +145,6 @@ impl File {
         state.file(index).registered = registered;
         drop(state);
         File { core: core.clone(), index }
-    }
-
-    /// Its token in the list of [`Core::turn`].
-    pub fn token(&self) -> Token {
-        Token(self.index)
     }
 
     /// Queues an operation for the next turn. Panics if the buffer of a read or write is too short.

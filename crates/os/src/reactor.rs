@@ -38,13 +38,6 @@ pub trait Reactor: Clone {
     /// The core has failed and is unusable.
     fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()>;
 
-    /// Submits what is queued, without reaping completions.
-    ///
-    /// # Errors
-    ///
-    /// The core has failed and is unusable.
-    fn submit(&self) -> io::Result<()>;
-
     /// No registered buffer is in use: the kernel may release them.
     fn forget_arenas(&self) {}
 
@@ -141,10 +134,6 @@ impl Reactor for Core {
     #[inline]
     fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         Core::turn(self, until, ready)
-    }
-
-    fn submit(&self) -> io::Result<()> {
-        Core::submit(self)
     }
 
     fn forget_arenas(&self) {

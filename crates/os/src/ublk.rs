@@ -12,7 +12,7 @@ use block::{Arena, Buf};
 use io_uring::opcode;
 use io_uring::types::Fd;
 
-use crate::core::{Core, CoreState, Kind, Slot, Token};
+use crate::core::{Core, CoreState, Kind, Slot};
 use crate::extents::page_bytes;
 use crate::ublk_control::UblkDevice;
 
@@ -112,11 +112,6 @@ impl UblkQueue {
         }
         core.submit()?;
         Ok(queue)
-    }
-
-    /// Its token in the list of [`Core::turn`].
-    pub fn token(&self) -> Token {
-        Token(self.index)
     }
 
     /// Moves arrived requests to `requests`.

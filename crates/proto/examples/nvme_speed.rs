@@ -150,7 +150,7 @@ fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
     let target_config = Arc::new(NvmeTargetConfig::default());
     let target = || {
         let (config, controllers) = (Arc::clone(&target_config), Arc::clone(&controllers));
-        NvmeTarget::new(config, Arc::clone(&subsystems), controllers, "192.0.2.1", "4420", 1, NOW)
+        NvmeTarget::new(config, Arc::clone(&subsystems), controllers, "192.0.2.1", "4420", NOW)
     };
     let config = NvmeInitiatorConfig {
         header_digest: digests,

@@ -14,7 +14,7 @@ mod svg;
 pub use self::axis::{Axis, Scale, Unit};
 pub use self::heat::{Field, Heat};
 pub use self::parts::{Parts, Row};
-pub use self::plot::{At, Mark, Plot, Point, Series};
+pub use self::plot::{Mark, Plot, Point, Series};
 
 /// Bars that share a scale.
 #[derive(Clone, Debug, Default, PartialEq)]

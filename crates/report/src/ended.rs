@@ -50,6 +50,13 @@ pub(crate) fn waiting(waiting: &Waiting) -> Option<String> {
     (!waiting.is_none()).then(words)
 }
 
+/// Beginning and end of the measured window.
+pub(crate) fn window(result: &RunResult) -> (jiff::Timestamp, jiff::Timestamp) {
+    let started: jiff::Timestamp = result.started.parse().unwrap_or_default();
+    let seconds = result.totals.seconds.clamp(0.0, 1e9);
+    (started, started + jiff::SignedDuration::from_millis((seconds * 1000.0) as i64))
+}
+
 #[cfg(test)]
 mod test {
     use super::*;

@@ -19,89 +19,8 @@ const EDGES_US: [u64; 20] = [
     500_000, 1_000_000, 2_000_000, 4_700_000, 5_000_000, 10_000_000,
 ];
 
-/// Columns of the header, as Iometer names them.
-const COLUMNS: [&str; 80] = [
-    "'Target Type",
-    "Target Name",
-    "Access Specification Name",
-    "# Managers",
-    "# Workers",
-    "# Disks",
-    "IOps",
-    "Read IOps",
-    "Write IOps",
-    "MiBps (Binary)",
-    "Read MiBps (Binary)",
-    "Write MiBps (Binary)",
-    "MBps (Decimal)",
-    "Read MBps (Decimal)",
-    "Write MBps (Decimal)",
-    "Transactions per Second",
-    "Connections per Second",
-    "Average Response Time",
-    "Average Read Response Time",
-    "Average Write Response Time",
-    "Average Transaction Time",
-    "Average Connection Time",
-    "Maximum Response Time",
-    "Maximum Read Response Time",
-    "Maximum Write Response Time",
-    "Maximum Transaction Time",
-    "Maximum Connection Time",
-    "Errors",
-    "Read Errors",
-    "Write Errors",
-    "Bytes Read",
-    "Bytes Written",
-    "Read I/Os",
-    "Write I/Os",
-    "Connections",
-    "Transactions per Connection",
-    "Total Raw Read Response Time",
-    "Total Raw Write Response Time",
-    "Total Raw Transaction Time",
-    "Total Raw Connection Time",
-    "Maximum Raw Read Response Time",
-    "Maximum Raw Write Response Time",
-    "Maximum Raw Transaction Time",
-    "Maximum Raw Connection Time",
-    "Total Raw Run Time",
-    "Starting Sector",
-    "Maximum Size",
-    "Queue Depth",
-    "% CPU Utilization",
-    "% User Time",
-    "% Privileged Time",
-    "% DPC Time",
-    "% Interrupt Time",
-    "Processor Speed",
-    "Interrupts per Second",
-    "CPU Effectiveness",
-    "Packets/Second",
-    "Packet Errors",
-    "Segments Retransmitted/Second",
-    "0 to 50 uS",
-    "50 to 100 uS",
-    "100 to 200 uS",
-    "200 to 500 uS",
-    "0.5 to 1 mS",
-    "1 to 2 mS",
-    "2 to 5 mS",
-    "5 to 10 mS",
-    "10 to 15 mS",
-    "15 to 20 mS",
-    "20 to 30 mS",
-    "30 to 50 mS",
-    "50 to 100 mS",
-    "100 to 200 mS",
-    "200 to 500 mS",
-    "0.5 to 1 S",
-    "1 to 2 s",
-    "2 to 4.7 s",
-    "4.7 to 5 s",
-    "5 to 10 s",
-    " >= 10 s",
-];
+/// Columns of the header, as Iometer names them, one a line.
+const COLUMNS: &str = include_str!("iometer-columns.txt");
 
 /// Writes the file of one test.
 pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
@@ -110,7 +29,7 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "'Version\n1.1.0\n'Time Stamp\n{started}")?;
     specifications(result, out)?;
     trust(result, out)?;
-    writeln!(out, "'Results\n{}", COLUMNS.join(","))?;
+    writeln!(out, "'Results\n{}", COLUMNS.trim_end().replace('\n', ","))?;
     let groups = group::groups(result);
     let total = Row::all(result, &groups);
     total.write(result, out)?;
@@ -139,9 +58,7 @@ fn trust(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
 
 /// Beginning and end of the window as `2026-11-20 08:00:00:000`.
 fn stamps(result: &RunResult) -> (String, String) {
-    let started: jiff::Timestamp = result.started.parse().unwrap_or_default();
-    let seconds = result.totals.seconds.clamp(0.0, 1e9);
-    let ended = started + jiff::SignedDuration::from_millis((seconds * 1000.0) as i64);
+    let (started, ended) = ended::window(result);
     let stamp = |at: jiff::Timestamp| {
         let millis = at.as_millisecond().rem_euclid(1000);
         format!("{}:{millis:03}", at.strftime("%Y-%m-%d %H:%M:%S"))

@@ -3,10 +3,14 @@
 //! These figures are theirs: published by them, on their hardware, not repeated here. They stand
 //! beside a result to give it a scale. `docs` list the claims and what is wrong with some.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 use stats::{Class, Job, Origin, RunResult, Verdict};
 
 /// What a published figure is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Standing {
     /// They say that they measured it.
     Measured,
@@ -17,7 +21,8 @@ pub enum Standing {
 }
 
 /// One published figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
     /// Who says so.
     pub who: &'static str,
@@ -196,170 +201,11 @@ fn competes(job: &Job, origin: Origin) -> bool {
     origin == Origin::Measured && job.storage != "null"
 }
 
-/// What the records have in common that came from one source.
-const INTEL_SSD: Record = Record {
-    who: "Intel",
-    year: 2009,
-    system: "28 SATA SSDs X25-M, 5 HBAs",
-    iops: 1.0e6,
-    words: "a Million sustained IOPS",
-    sizes: Some((4096, 4096)),
-    read_percent: Some(100.0),
-    transport: "SATA",
-    storage: "SSD",
-    standing: Standing::Measured,
-    source: "B. Gowda (Intel), The One Million IOPS game",
-};
-const THIRD_IO: Record = Record {
-    who: "Third I/O",
-    year: 2010,
-    system: "Iris, 24 ports of 8 Gb/s Fibre Channel",
-    iops: 2.7e6,
-    words: "approximately 2.7 million",
-    sizes: Some((512, 2048)),
-    read_percent: Some(100.0),
-    transport: "Fibre Channel",
-    storage: "RAM",
-    standing: Standing::Measured,
-    source: "Third I/O, Maximum IOPS and Port Scalability on Fibre Channel Storage",
-};
-const MARVELL: Record = Record {
-    who: "Marvell",
-    year: 2011,
-    system: "16 PCIe flash modules",
-    iops: 1.4e6,
-    words: "1.4 million",
-    sizes: Some((4096, 4096)),
-    read_percent: Some(100.0),
-    transport: "PCIe",
-    storage: "SSD",
-    standing: Standing::Measured,
-    source: "W. Zhou (Marvell), Towards Million IOPS, Flash Memory Summit 2011",
-};
-const FUSION_IO: Record = Record {
-    who: "Fusion-io",
-    year: 2010,
-    system: "one ioDrive Duo MLC 1.2 TB",
-    iops: 185_000.0,
-    words: "185,000 Read IOPS",
-    sizes: None,
-    read_percent: Some(100.0),
-    transport: "PCIe",
-    storage: "SSD",
-    standing: Standing::Rated,
-    source: "The potential of SSD for millions of IOPS on increasingly larger databases",
-};
-
 /// The published figures.
-const RECORDS: [Record; 18] = [
-    INTEL_SSD,
-    Record {
-        system: "one X25-M SSD",
-        iops: 35_000.0,
-        words: "rated for 35K Random 4KB read IOPS",
-        standing: Standing::Rated,
-        ..INTEL_SSD
-    },
-    Record {
-        who: "Fusion-io and HP",
-        system: "16 flash modules on 11 cards, 16 cores",
-        words: "claiming to hit 1 Million IOPS",
-        sizes: Some((2048, 2048)),
-        read_percent: None,
-        transport: "PCIe",
-        ..INTEL_SSD
-    },
-    Record {
-        who: "Intel",
-        year: 2010,
-        system: "50 RAM drives of 10 targets, 10 GbE, one initiator",
-        words: "we would peak above the 1 Million milestone",
-        sizes: Some((512, 512)),
-        read_percent: None,
-        transport: "iSCSI",
-        storage: "RAM",
-        source: "Intel, how the iSCSI demonstration at NAB was built",
-        ..INTEL_SSD
-    },
-    Record {
-        who: "Microsoft and Intel",
-        year: 2010,
-        system: "many targets, one 10 GbE link, one initiator",
-        iops: 1.03e6,
-        words: "1,030,000 IOPS over a single 10 Gb Ethernet link",
-        sizes: None,
-        read_percent: None,
-        transport: "iSCSI",
-        storage: "",
-        source: "S. Foskett, blog.fosketts.net, 14 January 2010; not a founding document",
-        ..INTEL_SSD
-    },
-    THIRD_IO,
-    Record {
-        iops: 2.2e6,
-        words: "over 2.2 million",
-        sizes: Some((4096, 4096)),
-        read_percent: Some(70.0),
-        ..THIRD_IO
-    },
-    Record {
-        iops: 1.3e6,
-        words: "nearly 1.3 million",
-        sizes: Some((8192, 8192)),
-        read_percent: Some(70.0),
-        ..THIRD_IO
-    },
-    Record {
-        year: 2008,
-        system: "Fibre Channel, July",
-        iops: 1.0e6,
-        words: "1 million I/O operations per second",
-        sizes: None,
-        read_percent: None,
-        ..THIRD_IO
-    },
-    Record {
-        year: 2008,
-        system: "14 ports of Fibre Channel, SC08",
-        iops: 1.4e6,
-        words: "over 1.4 million sustained IOPS",
-        sizes: None,
-        read_percent: None,
-        ..THIRD_IO
-    },
-    MARVELL,
-    Record { iops: 1.04e6, words: "1.04 million", read_percent: Some(0.0), ..MARVELL },
-    Record { system: "one PCIe flash module", iops: 93_000.0, words: "93K", ..MARVELL },
-    Record {
-        system: "one PCIe flash module",
-        iops: 70_000.0,
-        words: "70K",
-        read_percent: Some(0.0),
-        ..MARVELL
-    },
-    FUSION_IO,
-    Record { iops: 278_000.0, words: "278,000 Write IOPS", read_percent: Some(0.0), ..FUSION_IO },
-    Record {
-        who: "one SAS drive",
-        system: "15,000 turns per minute",
-        iops: 250.0,
-        words: "don't provide more than 250 IOPS under the best conditions",
-        read_percent: None,
-        transport: "SAS",
-        storage: "disk",
-        ..FUSION_IO
-    },
-    Record {
-        who: "LLNL Hyperion",
-        system: "80 appliances with Fusion-io modules on InfiniBand",
-        iops: 40.0e6,
-        words: "will deliver over 40 million IOPS",
-        read_percent: None,
-        transport: "InfiniBand",
-        standing: Standing::Announced,
-        ..FUSION_IO
-    },
-];
+static RECORDS: LazyLock<Vec<Record>> = LazyLock::new(|| {
+    let text = include_str!("records.json");
+    serde_json::from_str(text).expect("the records are well formed")
+});
 
 #[cfg(test)]
 mod test {
@@ -461,7 +307,8 @@ mod test {
         assert!(reads.is_sorted_by(|a, b| a.iops <= b.iops));
         let steps = ["Intel 2009 35k", "Marvell 2011 93k", "Intel 2009 1M", "Marvell 2011 1.4M"];
         assert_eq!(names(&reads), steps);
-        assert_eq!(THIRD_IO.job(), "512 B to 2 KiB reads");
+        let iris = RECORDS.iter().find(|record| record.iops == 2.7e6).unwrap();
+        assert_eq!(iris.job(), "512 B to 2 KiB reads");
         let nab = RECORDS.iter().find(|record| record.transport == "iSCSI").unwrap();
         assert_eq!((nab.job(), nab.figure()), ("512 B, mix not stated".into(), "1M".into()));
         // A job of mixed sizes has no shape that anybody published.

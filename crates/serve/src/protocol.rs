@@ -111,7 +111,6 @@ impl Protocols {
                     Arc::clone(&self.controllers),
                     &local.ip().to_string(),
                     &local.port().to_string(),
-                    connection,
                     now,
                 )
                 .from_peer(hosts::number_of(peer)),

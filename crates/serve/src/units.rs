@@ -224,11 +224,8 @@ impl<R> Units<R> {
 
     /// Fails the queued I/Os of a unit out of use.
     fn answer_batch(&mut self, index: usize) {
-        let lost = |Io { tag, buf, .. }: Io| {
-            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
-            Done { tag, result, cause, buf }
-        };
-        self.done.extend(self.units[index].batch.drain(..).map(lost));
+        let batch = self.units[index].batch.drain(..);
+        self.done.extend(batch.map(|io| io.failed(Fault::Disconnected)));
     }
 
     /// Explains the cause of a fault of this unit.

@@ -6,12 +6,10 @@
 
 mod disk;
 mod model;
-mod pace;
 mod rig;
 mod short;
 mod story;
 
-pub use self::pace::{Clients, Paced, Speed, interrupted, pace};
 pub use self::short::{all_short, short_count};
 pub use self::story::{Step, Story};
 

@@ -363,10 +363,6 @@ impl Reactor for SimCore {
         Ok(())
     }
 
-    fn submit(&self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn adopt(&self, stream: Stream) -> io::Result<SimSocket> {
         let mut state = self.state();
         let conn = stream.take();

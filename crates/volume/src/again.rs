@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::TcpStream;
 
-use block::{Cause, Done, Fault, Io, Nanos, Op, Tag};
+use block::{Done, Fault, Io, Nanos, Op, Tag};
 
 use crate::attempt::Attempt;
 use crate::dial::Dial;
@@ -133,11 +133,8 @@ impl Again {
 
     /// Fails every queued I/O: there will be no connection.
     pub(crate) fn give_up(&mut self) -> Vec<Done> {
-        let lost = |Io { tag, buf, .. }: Io| {
-            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
-            Done { tag, result, cause, buf }
-        };
-        self.waiting.drain(..).map(|io| self.ledger.leave(lost(io))).collect()
+        let lost = self.waiting.drain(..).map(|io| io.failed(Fault::Disconnected));
+        lost.map(|done| self.ledger.leave(done)).collect()
     }
 }
 

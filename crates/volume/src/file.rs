@@ -239,8 +239,7 @@ impl Lane for FileLane {
         while self.in_flight < MAX_IN_FLIGHT {
             let Some(io) = ios.pop_front() else { return };
             if let Err(fault) = self.geometry.check(&io) {
-                let Io { tag, buf, .. } = io;
-                self.refused.push(Done { tag, result: Err(fault), cause: Cause::NONE, buf });
+                self.refused.push(io.failed(fault));
                 continue;
             }
             if io.op != Op::Read && io.offset + u64::from(io.len) > self.watch.end {

@@ -148,16 +148,6 @@ impl Looked {
         // The first of equal blocks does not count.
         self.alike += u32::from(repeats || !seen.insert(block.to_vec()));
     }
-
-    /// The sum of both.
-    #[must_use]
-    pub fn and(self, other: Looked) -> Looked {
-        Looked {
-            blocks: self.blocks + other.blocks,
-            zero: self.zero + other.zero,
-            alike: self.alike + other.alike,
-        }
-    }
 }
 
 /// A pattern with a period of 1, 2, 4 … bytes also has this one.
@@ -277,7 +267,6 @@ mod test {
             looked.note(&block, &mut seen);
         }
         assert_eq!(looked, Looked { blocks: 5, zero: 1, alike: 2 });
-        assert_eq!(looked.and(looked), Looked { blocks: 10, zero: 2, alike: 4 });
     }
 
     #[test]

@@ -297,11 +297,7 @@ impl<D: Dial> Lane for RemoteLane<D> {
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
         if self.broken.is_some() {
-            let lost = |Io { tag, buf, .. }: Io| {
-                let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
-                Done { tag, result, cause, buf }
-            };
-            self.finished.extend(ios.drain(..).map(lost));
+            self.finished.extend(ios.drain(..).map(|io| io.failed(Fault::Disconnected)));
             return;
         }
         // I/Os for a lane that is not open yet stay with the caller.

@@ -201,28 +201,24 @@ impl Uri {
 
     /// Host and port of a remote volume.
     pub fn address(&self) -> Option<&str> {
-        match self {
-            Uri::Iscsi(iscsi) => Some(&iscsi.address),
-            Uri::Nvme(nvme) => Some(&nvme.address),
-            Uri::Nbd(nbd) => Some(&nbd.address),
-            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.address(),
-            Uri::Stripe { parts: legs, .. }
-            | Uri::Mirror { legs }
-            | Uri::Array(ArrayUri { legs, .. }) => legs.iter().find_map(Uri::address),
-            Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
-        }
+        self.remote().map(|(address, _)| address)
     }
 
     /// Target or subsystem name of a remote volume.
     pub fn target(&self) -> Option<&str> {
+        self.remote().map(|(_, target)| target)
+    }
+
+    /// Address and name of the first remote volume.
+    fn remote(&self) -> Option<(&str, &str)> {
         match self {
-            Uri::Iscsi(iscsi) => Some(&iscsi.target),
-            Uri::Nvme(nvme) => Some(&nvme.subsystem),
-            Uri::Nbd(nbd) => Some(&nbd.export),
-            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.target(),
+            Uri::Iscsi(iscsi) => Some((&iscsi.address, &iscsi.target)),
+            Uri::Nvme(nvme) => Some((&nvme.address, &nvme.subsystem)),
+            Uri::Nbd(nbd) => Some((&nbd.address, &nbd.export)),
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.remote(),
             Uri::Stripe { parts: legs, .. }
             | Uri::Mirror { legs }
-            | Uri::Array(ArrayUri { legs, .. }) => legs.iter().find_map(Uri::target),
+            | Uri::Array(ArrayUri { legs, .. }) => legs.iter().find_map(Uri::remote),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }

@@ -1,6 +1,5 @@
 //! Discrete-event simulation, for what theory cannot give.
 
-mod apart;
 mod calendar;
 mod emulate;
 mod engine;
@@ -11,7 +10,6 @@ mod program;
 use crate::check::POPULATION_MAX;
 use crate::solve::{ClassResult, StationResult};
 use crate::{ClassId, ModelError, Network, Picos, Servers, Solution, Source};
-pub use apart::Apart;
 pub use emulate::Emulation;
 use engine::{Engine, Stop, TOKENS_MAX};
 pub use estimate::Estimate;

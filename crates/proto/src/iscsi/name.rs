@@ -1,5 +1,7 @@
 //! What an iSCSI name may look like.
 
+use crate::ascii::is_authority;
+
 /// Why a name is not an iSCSI name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
@@ -52,20 +54,8 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
 /// Checks `YYYY-MM.domain[:anything]`.
 //= RFC 7143 §4.2.7.3: a date, a dot, the reversed domain name, and optionally a colon and a string.
 fn check_authority(rest: &str) -> Result<(), NameError> {
-    let bytes = rest.as_bytes();
-    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    let date = [0, 1, 2, 3, 5, 6].into_iter().all(digit);
-    let month = rest.get(5..7).and_then(|text| text.parse().ok());
-    let dated = date && bytes.get(4) == Some(&b'-') && bytes.get(7) == Some(&b'.');
-    if !dated || !matches!(month, Some(1..=12)) {
-        return Err(NameError::Authority);
-    }
-    let domain = rest[8..].split(':').next().unwrap_or_default();
-    let plain = domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
-    if domain.is_empty() || !plain || domain.split('.').any(str::is_empty) {
-        return Err(NameError::Authority);
-    }
-    Ok(())
+    let authority = rest.split(':').next().unwrap_or_default();
+    if is_authority(authority) { Ok(()) } else { Err(NameError::Authority) }
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 
 use crate::crc32c::crc32c;
 use crate::flow::{Collector, DIGEST_BYTES, DataEnd, DataSegment};
+use crate::{Ending, Outbox, Violation};
 
 use super::pdu::{
-    COMMON_BYTES, Common, INIT_BYTES, OFFENDER_MAX_BYTES, fatal, flag, header_len, kind,
+    COMMON_BYTES, Common, INIT_BYTES, OFFENDER_MAX_BYTES, Terminate, fatal, flag, header_len, kind,
 };
 
 /// A header that was received in parts, padded with zeroes.
@@ -49,6 +50,19 @@ impl Fatal {
     #[cold]
     pub(super) fn sequence(rule: &'static str) -> Fatal {
         Fatal { status: fatal::SEQUENCE_ERROR, information: 0, rule, at: 0 }
+    }
+
+    /// Sends a TermReq of this `kind`. `offender` is the header of the PDU in error.
+    //= NVMe-TCP §3.5: on a fatal error either end sends a TermReq and takes nothing more.
+    #[cold]
+    pub(super) fn terminate(self, kind: u8, offender: &[u8], out: &mut Outbox) -> Ending {
+        let len = offender.first().and_then(|kind| header_len(*kind)).unwrap_or(COMMON_BYTES);
+        let offender = &offender[..offender.len().min(len)];
+        let Fatal { status, information, rule, at } = self;
+        let offender_len = offender.len() as u32;
+        out.bytes(&Terminate { kind, status, information, offender_len }.build());
+        out.bytes(offender);
+        Ending::Violation(Violation { rule, at })
     }
 }
 

@@ -1,5 +1,7 @@
 //! NVMe qualified names.
 
+use crate::ascii::is_authority;
+
 /// Why an NQN is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NqnError {
@@ -52,20 +54,6 @@ pub fn check_nqn(name: &str) -> Result<(), NqnError> {
     let (authority, string) = rest.split_once(':').ok_or(NqnError::Form)?;
     let well_formed = is_authority(authority) && !string.is_empty();
     if well_formed { Ok(()) } else { Err(NqnError::Form) }
-}
-
-/// Whether `text` is `YYYY-MM.reversed.domain`.
-fn is_authority(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    let date = [0, 1, 2, 3, 5, 6].into_iter().all(digit);
-    let marks = bytes.get(4) == Some(&b'-') && bytes.get(7) == Some(&b'.');
-    if !date || !marks || !matches!(text[5..7].parse(), Ok(1..=12)) {
-        return false;
-    }
-    let domain = &text[8..];
-    let plain = domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
-    plain && !domain.split('.').any(str::is_empty)
 }
 
 /// Whether `text` is five groups of 8, 4, 4, 4 and 12 hexadecimal digits.

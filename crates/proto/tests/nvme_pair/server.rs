@@ -72,7 +72,6 @@ pub struct Server {
     pub backwards: bool,
     /// Connections have fair accounts of the pool.
     pub fair: bool,
-    accepted: u32,
 }
 
 impl Server {
@@ -106,7 +105,6 @@ impl Server {
             now: Nanos(1_000_000_000),
             backwards: false,
             fair: false,
-            accepted: 0,
         }
     }
 
@@ -122,14 +120,12 @@ impl Server {
     }
 
     pub fn accept(&mut self) -> Peer {
-        self.accepted += 1;
         let end = NvmeTarget::new(
             Arc::new(self.config.clone()),
             Arc::clone(&self.subsystems),
             Arc::clone(&self.controllers),
             "192.0.2.1",
             "4420",
-            self.accepted,
             self.now,
         );
         let out = match self.fair {

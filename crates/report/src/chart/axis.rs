@@ -21,16 +21,12 @@ pub struct Axis {
 pub enum Unit {
     /// I/Os per second.
     Iops,
-    /// Bytes per second.
-    Bytes,
     /// Nanoseconds.
     Nanos,
     /// Seconds.
     Seconds,
     /// Things.
     Count,
-    /// 0 to 100.
-    Percent,
     /// A share of samples, 0 to 1, written as a percentile.
     Percentile,
     /// A multiple of something.
@@ -58,11 +54,9 @@ impl Axis {
     pub fn words(&self, value: f64) -> String {
         match self.unit {
             Unit::Iops => figure::iops(value),
-            Unit::Bytes => figure::bytes_per_second(value),
             Unit::Nanos => figure::span(value),
             Unit::Seconds => format!("{} s", trimmed((value * 100.0).round() / 100.0)),
             Unit::Count => trimmed(value),
-            Unit::Percent => format!("{} %", trimmed(value)),
             Unit::Percentile => format!("{} %", trimmed(value * 100.0)),
             Unit::Times => format!("{} ×", trimmed(value)),
         }
@@ -71,7 +65,7 @@ impl Axis {
     /// The same beside the axis: round, and short.
     pub(super) fn tick(&self, value: f64) -> String {
         match self.unit {
-            Unit::Iops | Unit::Bytes | Unit::Count => short(value),
+            Unit::Iops | Unit::Count => short(value),
             Unit::Nanos => {
                 let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
                 let (size, unit) =
@@ -83,7 +77,7 @@ impl Axis {
                 }
             }
             Unit::Percentile => trimmed(value * 100.0),
-            Unit::Seconds | Unit::Percent | Unit::Times => trimmed(value),
+            Unit::Seconds | Unit::Times => trimmed(value),
         }
     }
 
@@ -91,10 +85,9 @@ impl Axis {
     pub(super) fn title(&self) -> String {
         let unit = match self.unit {
             Unit::Iops => "IOPS",
-            Unit::Bytes => "B/s",
             Unit::Nanos | Unit::Count => return self.name.clone(),
             Unit::Seconds => "s",
-            Unit::Percent | Unit::Percentile => "%",
+            Unit::Percentile => "%",
             Unit::Times => "×",
         };
         if self.name.is_empty() { unit.to_owned() } else { format!("{}, {unit}", self.name) }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use stats::Origin;
 
 use super::axis::{Axis, Scale, Span, Unit};
-use super::plot::{At, Mark, Plot, Point, Series};
+use super::plot::{Mark, Plot, Point, Series};
 use crate::page::escape;
 
 /// Colours of the page for lines; beyond them they begin again, with another point.
@@ -40,18 +40,13 @@ impl Frame {
 pub(super) fn plot(plot: &Plot, width: usize) -> (f64, String) {
     let width = width as f64;
     let points = || plot.series.iter().flat_map(|series| &series.points);
-    let marks = |is_x: bool| {
-        plot.marks.iter().filter_map(move |mark| match (mark.at, is_x) {
-            (At::X(at), true) | (At::Y(at), false) => Some(at),
-            _ => None,
-        })
-    };
     let heights = points().flat_map(|point| {
         let (low, high) = point.range.unzip();
         [point.y, low, high].into_iter().flatten()
     });
-    let x = Span::of(&plot.x, points().map(|p| p.x).chain(marks(true)), false);
-    let y = Span::of(&plot.y, heights.chain(marks(false)), true);
+    let marks = plot.marks.iter().map(|mark| mark.x);
+    let x = Span::of(&plot.x, points().map(|p| p.x).chain(marks), false);
+    let y = Span::of(&plot.y, heights, true);
     let named: Vec<&Series> = plot.series.iter().filter(|s| !s.name.is_empty()).collect();
     let longest = named.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
     let room = longest as f64 * LETTER + 14.0;
@@ -157,32 +152,17 @@ pub(super) fn ticks(
 /// The names of several stand below each other.
 fn mark(svg: &mut String, mark: &Mark, row: usize, frame: &Frame) {
     let name = escape(&mark.name);
-    let _ = match mark.at {
-        At::X(at) => {
-            let Some(x) = frame.x(at) else { return };
-            // Words go to the side that has room.
-            let is_far = x > (frame.left + frame.right) / 2.0;
-            let (class, words) = if is_far { (" end", x - 5.0) } else { ("", x + 5.0) };
-            let (top, bottom) = (frame.top, frame.bottom);
-            writeln!(
-                svg,
-                "<path class=\"mark\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>\
-                 <text class=\"named{class}\" x=\"{words:.1}\" y=\"{:.1}\">{name}</text>",
-                top + 4.0 + (row % 4) as f64 * 14.0
-            )
-        }
-        At::Y(at) => {
-            let Some(y) = frame.y(at) else { return };
-            let (left, right) = (frame.left, frame.right);
-            writeln!(
-                svg,
-                "<path class=\"mark\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>\
-                 <text class=\"named\" x=\"{:.1}\" y=\"{:.1}\">{name}</text>",
-                left + 5.0,
-                y - 4.0
-            )
-        }
-    };
+    let Some(x) = frame.x(mark.x) else { return };
+    // Words go to the side that has room.
+    let is_far = x > (frame.left + frame.right) / 2.0;
+    let (class, words) = if is_far { (" end", x - 5.0) } else { ("", x + 5.0) };
+    let (top, bottom) = (frame.top, frame.bottom);
+    let _ = writeln!(
+        svg,
+        "<path class=\"mark\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>\
+         <text class=\"named{class}\" x=\"{words:.1}\" y=\"{:.1}\">{name}</text>",
+        top + 4.0 + (row % 4) as f64 * 14.0
+    );
 }
 
 /// Loads that double have ticks of their own: 1, 2, 4, 8 say more than 1, 2, 5, 10.
@@ -379,7 +359,7 @@ mod test {
             x: Axis::new("load", unit(x), x),
             y: Axis::new("rate", unit(y), y),
             series: series.collect(),
-            marks: vec![Mark { name: "knee".to_owned(), at: At::X(0.5) }],
+            marks: vec![Mark { name: "knee".to_owned(), x: 0.5 }],
         }
     }
 

@@ -55,17 +55,8 @@ pub struct Point {
 pub struct Mark {
     /// Its name, as "knee".
     pub name: String,
-    /// Where across, or upwards.
-    pub at: At,
-}
-
-/// Where a mark stands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum At {
-    /// A place across.
-    X(f64),
-    /// A height.
-    Y(f64),
+    /// Where across.
+    pub x: f64,
 }
 
 impl Point {

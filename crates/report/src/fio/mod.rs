@@ -33,6 +33,7 @@ pub use self::logs::{Form, Logs};
 pub use self::normal::write_normal;
 pub use self::terse::write_terse;
 pub use self::trace::{Driven, Trace};
+use crate::ended;
 use crate::group::{self, Group, Part};
 use crate::json::as_pretty;
 use crate::reason;
@@ -106,9 +107,7 @@ pub(crate) fn percentiles(buckets: &Buckets, percents: &[f64]) -> Vec<(f64, u64)
 
 /// When the window ended: in milliseconds, and in words.
 fn ended(result: &RunResult) -> (i64, String) {
-    let started: jiff::Timestamp = result.started.parse().unwrap_or_default();
-    let seconds = result.totals.seconds.clamp(0.0, 1e9);
-    let ended = started + jiff::SignedDuration::from_millis((seconds * 1000.0) as i64);
+    let (_, ended) = ended::window(result);
     (ended.as_millisecond(), ended.strftime("%a %b %e %H:%M:%S %Y").to_string())
 }
 

@@ -4,7 +4,7 @@ use stats::sweep::{Cell, Search, Series as Of, Setting, SweepResult};
 use stats::{Class, Origin};
 
 use super::{section, setup};
-use crate::chart::{At, Axis, Bar, Chart, Mark, Plot, Point, Scale, Series, Unit};
+use crate::chart::{Axis, Bar, Chart, Mark, Plot, Point, Scale, Series, Unit};
 use crate::figure;
 use crate::page::{Content, Judged, Page, Section, Table};
 use crate::reason;
@@ -233,7 +233,7 @@ fn knees(axis: &str, lines: &[&Line]) -> Vec<Mark> {
             [_] => String::new(),
             _ => format!(" of {} lines", names.len()),
         };
-        Mark { name: format!("knee{of} at {value}"), at: At::X(x) }
+        Mark { name: format!("knee{of} at {value}"), x }
     };
     found.into_iter().map(mark).collect()
 }

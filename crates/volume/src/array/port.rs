@@ -155,9 +155,8 @@ impl Port {
             let broken = lane.broken().map(str::to_owned);
             answers.drain(..).for_each(|one| self.answered(leg, one));
             if let Some(why) = broken {
-                for Io { tag, buf, .. } in std::mem::take(&mut self.ways[leg].waiting) {
-                    let (result, cause) = (Err(block::Fault::Disconnected), block::Cause::NONE);
-                    self.answered(leg, Done { tag, result, cause, buf });
+                for io in std::mem::take(&mut self.ways[leg].waiting) {
+                    self.answered(leg, io.failed(block::Fault::Disconnected));
                 }
                 if self.shared.in_it() & 1 << leg != 0 {
                     self.shared.leave(leg, &|| why.clone());

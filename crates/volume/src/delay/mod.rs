@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use model::Extent;
 use model::device::{Machine, Profile, Way, Ways};
 use os::Core;
@@ -289,11 +289,7 @@ impl DelayLane {
     }
 
     fn refuse(&mut self, ios: &mut VecDeque<Io>) {
-        let gone = |Io { tag, buf, .. }: Io| {
-            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
-            Done { tag, result, cause, buf }
-        };
-        self.ready.extend(ios.drain(..).map(gone));
+        self.ready.extend(ios.drain(..).map(|io| io.failed(Fault::Disconnected)));
     }
 }
 

@@ -116,8 +116,7 @@ impl<R: Rules> MirrorLane<R> {
     }
 
     fn refuse(&mut self, io: Io, fault: Fault) {
-        let Io { tag, buf, .. } = io;
-        self.ready.push(Done { tag, result: Err(fault), cause: Cause::NONE, buf });
+        self.ready.push(io.failed(fault));
     }
 
     fn has(&self, leg: usize) -> bool {

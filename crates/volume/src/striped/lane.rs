@@ -286,14 +286,7 @@ impl Lane for StripedLane {
             }
             match checked.and_then(|()| self.place(io.offset, io.len)) {
                 Ok((index, offset)) => self.begin(index, Io { offset, ..io }),
-                Err(fault) => {
-                    self.ready.push(Done {
-                        tag: io.tag,
-                        result: Err(fault),
-                        cause: Cause::NONE,
-                        buf: io.buf,
-                    });
-                }
+                Err(fault) => self.ready.push(io.failed(fault)),
             }
         }
         for index in &self.busy {

@@ -1,6 +1,6 @@
 //! The host's end of an admin queue.
 
-use block::{Cause, Done, Fault, Geometry, Io, Nanos};
+use block::{Done, Fault, Geometry, Io, Nanos};
 
 use crate::ascii::printable;
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
@@ -327,9 +327,7 @@ impl Initiator for NvmeAdmin {
     }
 
     fn submit(&mut self, _now: Nanos, io: Io, _out: &mut Outbox) {
-        let Io { tag, buf, .. } = io;
-        let (result, cause) = (Err(Fault::Unsupported), Cause::NONE);
-        self.done.push(Done { tag, result, cause, buf });
+        self.done.push(io.failed(Fault::Unsupported));
     }
 
     fn done(&mut self) -> &mut Vec<Done> {

@@ -1,11 +1,10 @@
 //! The transport of one connection: ICReq, ICResp, capsules, and H2CTermReq.
 
-use crate::{Ending, Outbox, Violation};
+use crate::{Ending, Outbox};
 
 use super::super::frame::{FROM_CONTROLLER, Fatal, Frame};
 use super::super::pdu::{
-    CAPSULE_BYTES, COMMON_BYTES, CommandBuilder, INIT_BYTES, InitRequest, InitResponse, Terminate,
-    fatal, header_len, kind,
+    CAPSULE_BYTES, CommandBuilder, INIT_BYTES, InitRequest, InitResponse, Terminate, fatal, kind,
 };
 use super::super::wire::{ALIGNMENT_MAX, Wire};
 
@@ -115,17 +114,9 @@ impl Link {
     }
 
     /// Sends an H2CTermReq. `offender` is the header of the PDU in error.
-    //= NVMe-TCP §3.5: on a fatal error the host sends an H2CTermReq and takes nothing more.
     #[cold]
     pub(super) fn give_up(&self, fatal: Fatal, offender: &[u8], out: &mut Outbox) -> Ending {
-        let len = offender.first().and_then(|kind| header_len(*kind)).unwrap_or(COMMON_BYTES);
-        let offender = &offender[..offender.len().min(len)];
-        let Fatal { status, information, rule, at } = fatal;
-        let offender_len = offender.len() as u32;
-        let terminate = Terminate { kind: kind::H2C_TERM_REQ, status, information, offender_len };
-        out.bytes(&terminate.build());
-        out.bytes(offender);
-        Ending::Violation(Violation { rule, at })
+        fatal.terminate(kind::H2C_TERM_REQ, offender, out)
     }
 
     /// The same for a PDU that the frame refused; `bytes` is where it begins.

@@ -13,7 +13,6 @@ mod answer;
 mod command;
 mod connect;
 mod data;
-mod end;
 mod feature;
 mod identify;
 mod job;
@@ -103,7 +102,6 @@ pub struct NvmeTarget {
     portal: Portal,
     /// The host's address, if known.
     peer: Option<u128>,
-    connection_id: u32,
     stage: Stage,
     frame: Frame,
     wire: Wire,
@@ -167,21 +165,18 @@ const UNCONNECTED_SLOTS: u16 = 1;
 impl NvmeTarget {
     /// A new connection.
     ///
-    /// `traddr` and `trsvcid` are the portal's address and port for discovery. `connection_id` is
-    /// unique.
+    /// `traddr` and `trsvcid` are the portal's address and port for discovery.
     pub fn new(
         config: Arc<NvmeTargetConfig>,
         subsystems: Arc<Subsystems>,
         controllers: Arc<Controllers>,
         traddr: &str,
         trsvcid: &str,
-        connection_id: u32,
         now: Nanos,
     ) -> NvmeTarget {
         NvmeTarget {
             portal: Portal { address: traddr.to_owned(), port: trsvcid.to_owned() },
             peer: None,
-            connection_id,
             stage: Stage::Fresh,
             frame: Frame::new(FROM_HOST),
             wire: Wire::new(false, false, 0),
@@ -227,11 +222,6 @@ impl NvmeTarget {
     /// Queue identifier, 0 for the admin queue, once connected.
     pub fn queue_id(&self) -> Option<u16> {
         Some(self.member.as_ref()?.queue())
-    }
-
-    /// The identifier of this connection.
-    pub fn connection_id(&self) -> u32 {
-        self.connection_id
     }
 
     /// Handles received bytes until all are consumed or the connection ends.

@@ -1,4 +1,4 @@
-//! ICReq and ICResp, and PDUs that are neither commands nor data.
+//! ICReq and ICResp, PDUs that are neither commands nor data, and C2HTermReq.
 
 use crate::{Ending, Outbox};
 
@@ -83,6 +83,13 @@ impl NvmeTarget {
         let rule = "NVMe-TCP §3.3.1: in-capsule data fits into IOCCSZ";
         let status = fatal::LIMIT_EXCEEDED;
         self.give_up(Fatal { status, information: 0, rule, at: 4 }, header, out)
+    }
+
+    /// Sends a C2HTermReq, and takes nothing more. `offender` is the header of the PDU in error.
+    #[cold]
+    pub(super) fn give_up(&mut self, fatal: Fatal, offender: &[u8], out: &mut Outbox) -> Ending {
+        self.finished = true;
+        fatal.terminate(kind::C2H_TERM_REQ, offender, out)
     }
 
     /// A PDU before the ICReq.

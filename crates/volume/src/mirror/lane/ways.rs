@@ -87,9 +87,8 @@ impl<R: Rules> MirrorLane<R> {
 
     /// Fails I/Os that wait for a leg whose lane is lost.
     pub(super) fn answer_lost(&mut self, leg: usize) {
-        for Io { tag, buf, .. } in std::mem::take(&mut self.ways[leg].waiting) {
-            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
-            self.answered(leg, Done { tag, result, cause, buf });
+        for io in std::mem::take(&mut self.ways[leg].waiting) {
+            self.answered(leg, io.failed(Fault::Disconnected));
         }
     }
 }

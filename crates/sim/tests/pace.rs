@@ -1,5 +1,6 @@
 //! Speed of a resync and its cost to clients: legs that execute I/Os one by one in exactly known
 //! times, so that ratios are exact.
+#![forbid(unsafe_code)]
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,13 +12,17 @@ use volume::array::{
     Page, Superblock, TAIL_BYTES, Ways, copies_of, page_count, region_bytes,
 };
 
+const FAST: Speed = Speed { each_ns: 20_000, bytes_per_second: 1_000_000_000 };
+const SLOW: Speed = Speed { each_ns: 100_000, bytes_per_second: 200_000_000 };
+const MINUTE: Nanos = Nanos::from_secs(60);
+
 /// Service time of a leg: per I/O and per byte.
 #[derive(Clone, Copy, Debug)]
-pub struct Speed {
+struct Speed {
     /// Per I/O, in nanoseconds.
-    pub each_ns: u64,
+    each_ns: u64,
     /// Bytes per second.
-    pub bytes_per_second: u64,
+    bytes_per_second: u64,
 }
 
 impl Speed {
@@ -26,29 +31,29 @@ impl Speed {
     }
 
     /// Bytes per second of sequential I/Os of 256 KiB.
-    pub fn sequential(self) -> f64 {
+    fn sequential(self) -> f64 {
         f64::from(256 << 10) * 1e9 / self.nanos(256 << 10) as f64
     }
 }
 
 /// Client load: random I/Os at constant queue depth.
 #[derive(Clone, Copy, Debug)]
-pub struct Clients {
+struct Clients {
     /// Operation.
-    pub op: Op,
+    op: Op,
     /// Length in bytes.
-    pub len: u32,
+    len: u32,
     /// Queue depth.
-    pub outstanding: u64,
+    outstanding: u64,
 }
 
 /// Results.
 #[derive(Clone, Copy, Debug)]
-pub struct Paced {
+struct Paced {
     /// Resynced bytes per second.
-    pub copied: f64,
+    copied: f64,
     /// Client I/Os per second.
-    pub clients: f64,
+    clients: f64,
 }
 
 /// A leg: when it is free, and its completions to come.
@@ -124,7 +129,7 @@ impl Lane for Way {
 }
 
 /// Resyncs an array of `bytes` completely after a crash, for this long or until it is done.
-pub fn pace(speeds: &[Speed], bytes: u64, clients: Option<Clients>, limit: Nanos) -> Paced {
+fn pace(speeds: &[Speed], bytes: u64, clients: Option<Clients>, limit: Nanos) -> Paced {
     let world: World = Rc::new(RefCell::new((speeds.iter().copied().map(Leg::new).collect(), 0)));
     // Unreadable maps: all may differ.
     let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
@@ -133,7 +138,7 @@ pub fn pace(speeds: &[Speed], bytes: u64, clients: Option<Clients>, limit: Nanos
 
 /// A leg is replaced, and the process dies `cuts` times during the resync, each time after this
 /// long. Returns how often its bytes were written in all.
-pub fn interrupted(speeds: [Speed; 2], bytes: u64, cuts: u64, each: Nanos) -> f64 {
+fn interrupted(speeds: [Speed; 2], bytes: u64, cuts: u64, each: Nanos) -> f64 {
     let world: World = Rc::new(RefCell::new((speeds.map(Leg::new).into(), 0)));
     let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
     let mut assembly = assembly(2, bytes);
@@ -280,58 +285,49 @@ fn assembly(legs: usize, bytes: u64) -> Assembly {
     Assembly { newest, places, stands, first, missing: 0, notes: Vec::new() }
 }
 
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    const FAST: Speed = Speed { each_ns: 20_000, bytes_per_second: 1_000_000_000 };
-    const SLOW: Speed = Speed { each_ns: 100_000, bytes_per_second: 200_000_000 };
-    const MINUTE: Nanos = Nanos::from_secs(60);
-
-    #[test]
-    fn resync_goes_at_the_rate_of_the_slowest_leg_while_clients_rest() {
-        for speeds in [&[FAST, FAST][..], &[FAST, SLOW], &[SLOW, FAST], &[FAST, FAST, SLOW]] {
-            let slowest = speeds.iter().map(|one| one.sequential()).fold(f64::MAX, f64::min);
-            let rate = pace(speeds, 64 << 20, None, MINUTE).copied;
-            println!("{:.3} of the slowest leg: {speeds:?}", rate / slowest);
-            assert!(rate >= 0.9 * slowest, "{rate:.0} of {slowest:.0}: {speeds:?}");
-        }
+#[test]
+fn resync_goes_at_the_rate_of_the_slowest_leg_while_clients_rest() {
+    for speeds in [&[FAST, FAST][..], &[FAST, SLOW], &[SLOW, FAST], &[FAST, FAST, SLOW]] {
+        let slowest = speeds.iter().map(|one| one.sequential()).fold(f64::MAX, f64::min);
+        let rate = pace(speeds, 64 << 20, None, MINUTE).copied;
+        println!("{:.3} of the slowest leg: {speeds:?}", rate / slowest);
+        assert!(rate >= 0.9 * slowest, "{rate:.0} of {slowest:.0}: {speeds:?}");
     }
+}
 
-    #[test]
-    fn what_was_copied_and_is_clean_is_not_copied_again() {
-        let alone = interrupted([SLOW, SLOW], 1 << 30, 0, Nanos(0));
-        let ten = interrupted([SLOW, SLOW], 4 << 30, 10, Nanos::from_secs(6));
-        println!("copied {alone:.3} times, with ten deaths {ten:.3} times");
-        assert!((0.999..1.001).contains(&alone), "{alone}");
-        // Each cut may cost the copies of two seconds, out of 23 in all.
-        assert!(ten > 1.0 && ten < 1.9, "{ten}");
-    }
+#[test]
+fn what_was_copied_and_is_clean_is_not_copied_again() {
+    let alone = interrupted([SLOW, SLOW], 1 << 30, 0, Nanos(0));
+    let ten = interrupted([SLOW, SLOW], 4 << 30, 10, Nanos::from_secs(6));
+    println!("copied {alone:.3} times, with ten deaths {ten:.3} times");
+    assert!((0.999..1.001).contains(&alone), "{alone}");
+    // Each cut may cost the copies of two seconds, out of 23 in all.
+    assert!(ten > 1.0 && ten < 1.9, "{ten}");
+}
 
-    #[test]
-    fn clients_keep_four_fifths_while_legs_are_made_equal() {
-        for (op, len, outstanding) in [
-            (Op::Write, 4096, 1),
-            (Op::Write, 4096, 32),
-            (Op::Write, 65_536, 4),
-            (Op::Read, 4096, 1),
-            (Op::Read, 4096, 32),
-        ] {
-            let clients = Some(Clients { op, len, outstanding });
-            for speeds in [[FAST, FAST], [FAST, SLOW], [SLOW, FAST]] {
-                // Writes wait for the slower leg; regions that are behind are read from the first.
-                let slower = speeds.into_iter().max_by_key(|one| one.nanos(len));
-                let one = if op == Op::Read { speeds[0] } else { slower.unwrap_or(FAST) };
-                let alone = pace(&[one], 4 << 30, clients, Nanos::from_secs(1));
-                let both = pace(&speeds, 4 << 30, clients, Nanos::from_secs(1));
-                let kept = both.clients / alone.clients;
-                println!(
-                    "{kept:.3} kept, {:.0} MB/s copied: {op:?} {len} x {outstanding} {speeds:?}",
-                    both.copied / 1e6
-                );
-                assert!(kept >= 0.8, "{kept:.2} of {op:?} {len} x {outstanding}: {speeds:?}");
-                assert!(both.copied > 0.02 * SLOW.sequential(), "{both:?} {op:?} {speeds:?}");
-            }
+#[test]
+fn clients_keep_four_fifths_while_legs_are_made_equal() {
+    for (op, len, outstanding) in [
+        (Op::Write, 4096, 1),
+        (Op::Write, 4096, 32),
+        (Op::Write, 65_536, 4),
+        (Op::Read, 4096, 1),
+        (Op::Read, 4096, 32),
+    ] {
+        let clients = Some(Clients { op, len, outstanding });
+        for speeds in [[FAST, FAST], [FAST, SLOW], [SLOW, FAST]] {
+            // Writes wait for the slower leg; regions that are behind are read from the first.
+            let slower = speeds.into_iter().max_by_key(|one| one.nanos(len));
+            let one = if op == Op::Read { speeds[0] } else { slower.unwrap_or(FAST) };
+            let alone = pace(&[one], 4 << 30, clients, Nanos::from_secs(1));
+            let both = pace(&speeds, 4 << 30, clients, Nanos::from_secs(1));
+            let kept = both.clients / alone.clients;
+            println!(
+                "{kept:.3} kept, {:.0} MB/s copied: {op:?} {len} x {outstanding} {speeds:?}",
+                both.copied / 1e6
+            );
+            assert!(kept >= 0.8, "{kept:.2} of {op:?} {len} x {outstanding}: {speeds:?}");
+            assert!(both.copied > 0.02 * SLOW.sequential(), "{both:?} {op:?} {speeds:?}");
         }
     }
 }
