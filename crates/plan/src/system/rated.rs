@@ -117,7 +117,8 @@ impl Builder<'_> {
     }
 
     /// Writes per second of fresh flash without a rating for it: over PCIe as fast as in sequence
-    /// and no faster than its reads; elsewhere half way (by ratio) from the rating of worn flash.
+    /// and no faster than its reads; elsewhere, and with a flush after each, half way (by ratio)
+    /// from the rating of worn flash.
     fn unrated_fresh(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let Some(bandwidth) = self.bandwidth_like(drive, "write_bandwidth") else {
             return self.need(drive, "write_bandwidth");
@@ -127,7 +128,7 @@ impl Builder<'_> {
             return Ok(stream);
         };
         let (rate, what) = match drive.interface.as_str() {
-            "pcie" => {
+            "pcie" if !self.is_flushed(drive) => {
                 let reads = self.figure(drive, "read_iops").unwrap_or(f64::INFINITY);
                 (stream.min(reads), "as fast as in sequence, or as its reads")
             }
