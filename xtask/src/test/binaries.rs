@@ -129,8 +129,9 @@ fn show(name: &str, tally: &Tally, outcome: &Outcome) {
         say::lines(&outcome.stdout);
         say::lines(&outcome.stderr);
     }
-    let seconds = outcome.took.as_secs_f64();
-    say!("{name}: {passed} passed, {failed} failed, {skipped} ignored in {seconds:.1} s");
+    let [seconds, spent] = [outcome.took, outcome.spent].map(|it| it.as_secs_f64());
+    let counts = format!("{passed} passed, {failed} failed, {skipped} ignored");
+    say!("{name}: {counts} in {seconds:.1} s, {spent:.1} s of a processor");
 }
 
 #[cfg(test)]

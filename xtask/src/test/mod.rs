@@ -266,7 +266,11 @@ fn summary(steps: &[Step], took: Duration) -> bool {
     for Step { name, took, tally } in steps {
         let [passed, failed, skipped] = tally.counts();
         let seconds = took.as_secs_f64();
-        println!("{name:9}{seconds:8.1} s{passed:6} passed{failed:5} failed{skipped:5} skipped");
+        let spent = process::spent(name).as_secs_f64();
+        println!(
+            "{name:9}{seconds:8.1} s{spent:8.1} s of a processor{passed:6} passed{failed:5} failed\
+             {skipped:5} skipped"
+        );
     }
     println!("whole    {:8.1} s: steps ran beside each other", took.as_secs_f64());
     for (name, reason) in steps.iter().flat_map(|step| &step.tally.skipped) {
