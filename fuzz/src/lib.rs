@@ -46,5 +46,5 @@ pub const WAITING_MAX_BYTES: usize = 64 << 20;
 pub fn take(out: &mut Outbox, sent: &mut Chain) -> Vec<u8> {
     assert!(out.len_bytes() <= WAITING_MAX_BYTES, "{} bytes wait", out.len_bytes());
     out.exchange(sent);
-    sent.pieces().iter().flat_map(Piece::to_vec).collect()
+    sent.pieces().iter().map(Piece::to_vec).collect::<Vec<_>>().concat()
 }

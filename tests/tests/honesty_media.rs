@@ -2,6 +2,7 @@
 //! be made less. Each lie has an honest twin beside it, in which the check is silent.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,14 +18,10 @@ const SECOND: &str = "--size 4k --seconds 1 --ramp 0 --json";
 
 /// Data of which no block is like another.
 fn data() -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let word = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_ne_bytes()
-    };
-    (0..BYTES / 8).flat_map(word).collect()
+    let mut data = Vec::with_capacity(BYTES);
+    let random = File::open("/dev/urandom").expect("a Linux host has it");
+    random.take(BYTES as u64).read_to_end(&mut data).expect("it has no end");
+    data
 }
 
 fn write(path: &Path, bytes: &[u8]) {

@@ -57,6 +57,7 @@ mod qemu;
 mod scenario;
 mod scenario_cut;
 mod sessions;
+mod simulate;
 mod space;
 mod stripes;
 mod sweep;

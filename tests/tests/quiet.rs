@@ -3,5 +3,5 @@
 
 mod busy_host;
 mod classes;
+mod emulated;
 mod fair;
-mod simulate;

@@ -1,16 +1,16 @@
 //! Runs other programs with a time limit, showing and keeping their output.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{BufRead, BufReader, PipeReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::say;
 
@@ -18,6 +18,11 @@ use crate::say;
 const LOOK: Duration = Duration::from_millis(20);
 /// Time limit for output after the program ended, as a child may hold the pipe.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
+/// In what Linux tells times of processes, on every machine that it still runs on.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Processor time of what each step ran to its end.
+static SPENT: Mutex<BTreeMap<&str, Duration>> = Mutex::new(BTreeMap::new());
 
 /// How a program ended.
 pub struct Outcome {
@@ -29,6 +34,8 @@ pub struct Outcome {
     pub stderr: String,
     /// How long it ran.
     pub took: Duration,
+    /// How long it had a processor, with all that it ran and waited for.
+    pub spent: Duration,
 }
 
 impl Outcome {
@@ -70,19 +77,43 @@ pub fn run(command: &mut Command, limit: Duration, show: Show) -> Result<Outcome
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child?;
     let (stdout, stderr) = (collect(stdout, show), collect(stderr, show));
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
+    let in_time = loop {
+        if has_ended(&child)? {
+            break true;
         }
         if began.elapsed() > limit {
             end_tree(child.id());
-            child.wait()?;
-            break None;
+            break false;
         }
         thread::sleep(LOOK);
     };
     let took = began.elapsed();
-    Ok(Outcome { status, stdout: stdout.text(), stderr: stderr.text(), took })
+    // Only while nobody has waited for it.
+    let spent = if in_time { spent_by(child.id()) } else { Duration::ZERO };
+    let status = Some(child.wait()?).filter(|_| in_time);
+    *SPENT.lock().expect("only sums are made with it").entry(say::step()).or_default() += spent;
+    Ok(Outcome { status, stdout: stdout.text(), stderr: stderr.text(), took, spent })
+}
+
+/// Whether it has; it is still to be waited for.
+fn has_ended(child: &Child) -> Result<bool> {
+    let id = WaitId::Pid(Pid::from_child(child));
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(id, how)?.is_some())
+}
+
+/// Processor time of all that a step ran until now.
+pub fn spent(step: &str) -> Duration {
+    SPENT.lock().expect("only sums are made with it").get(step).copied().unwrap_or_default()
+}
+
+/// Processor time of a process and of what it waited for.
+fn spent_by(id: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // "id (name, which may hold anything) state …": user and system time, and those of children.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
+    let ticks: u32 = fields.skip(11).take(4).filter_map(|field| field.parse::<u32>().ok()).sum();
+    TICK * ticks
 }
 
 /// A pipe being read by a thread.
@@ -191,6 +222,20 @@ mod test {
         let outcome = run(&mut shell("sleep 600 & sleep 600"), limit, Show::Nothing).unwrap();
         assert!(outcome.status.is_none() && outcome.ending().contains("limit"));
         assert!(began.elapsed() < PIPE_PATIENCE, "a child kept the pipe: it was not ended");
+    }
+
+    #[test]
+    fn processor_time_is_counted_with_that_of_children_and_by_step() {
+        let busy = |script: &str| {
+            let limit = Duration::from_secs(300);
+            say::within("counted", || run(&mut shell(script), limit, Show::Nothing)).unwrap().spent
+        };
+        let work = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        let (one, child) = (busy(work), busy(&format!("sh -c '{work}'; true")));
+        assert!(one >= TICK && child >= TICK, "{one:?} {child:?}");
+        assert!(busy("sleep 0.3") < one, "who sleeps has no processor");
+        let all = spent("counted");
+        assert!(all >= one + child && spent("no such step").is_zero(), "{all:?}");
     }
 
     #[test]

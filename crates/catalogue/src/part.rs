@@ -216,8 +216,10 @@ impl Part {
 
     /// The figure of `quantity`, one of [`QUANTITIES`]; `None` if nothing is.
     pub fn known(&self, quantity: &str) -> Option<Known> {
-        debug_assert!(quantity_named(quantity).is_some(), "{quantity} is no quantity");
-        let all = self.figures.get(quantity)?;
+        let Some(all) = self.figures.get(quantity) else {
+            debug_assert!(quantity_named(quantity).is_some(), "{quantity} is no quantity");
+            return None;
+        };
         let first = all.first()?;
         let low = all.iter().map(|figure| figure.low).fold(first.low, f64::min);
         let high = all.iter().map(|figure| figure.high).fold(first.high, f64::max);

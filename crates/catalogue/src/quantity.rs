@@ -1,5 +1,8 @@
 //! Quantities of a part: names, dimensions and plausible ranges.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use crate::unit::Dimension;
 
 /// A quantity of a part.
@@ -257,5 +260,8 @@ pub const QUANTITIES: &[Quantity] = &[
 
 /// The quantity of this name.
 pub fn quantity_named(name: &str) -> Option<&'static Quantity> {
-    QUANTITIES.iter().find(|quantity| quantity.name == name)
+    // Asked for each figure of each part of each prediction.
+    static BY_NAME: OnceLock<BTreeMap<&str, &Quantity>> = OnceLock::new();
+    let by_name = || QUANTITIES.iter().map(|quantity| (quantity.name, quantity)).collect();
+    BY_NAME.get_or_init(by_name).get(name).copied()
 }

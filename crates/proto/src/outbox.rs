@@ -382,7 +382,7 @@ mod test {
     use super::*;
 
     fn sent(chain: &Chain) -> Vec<u8> {
-        chain.pieces().iter().flat_map(Piece::to_vec).collect()
+        chain.pieces().iter().map(Piece::to_vec).collect::<Vec<_>>().concat()
     }
 
     #[test]

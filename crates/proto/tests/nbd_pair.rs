@@ -78,7 +78,7 @@ impl Server {
 
 fn said(out: &mut Outbox, chain: &mut Chain) -> Vec<u8> {
     out.exchange(chain);
-    chain.pieces().iter().flat_map(block::Piece::to_vec).collect()
+    chain.pieces().iter().map(block::Piece::to_vec).collect::<Vec<_>>().concat()
 }
 
 struct Client {

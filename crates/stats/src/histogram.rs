@@ -191,15 +191,24 @@ impl Latencies {
     /// The latency in nanoseconds that the share `p` of all I/Os did not exceed, for `p` from 0
     /// to 1: never too low, at most 0.78 % too high. `None` without samples or for another `p`.
     pub fn percentile(&self, p: f64) -> Option<u64> {
-        let rank = rank(p, self.count())?;
-        let mut seen = 0;
+        let [found] = self.at([rank(p, self.count())]);
+        found
+    }
+
+    /// The latencies of the samples of these ranks, which rise: in one pass for all.
+    fn at<const N: usize>(&self, ranks: [Option<u64>; N]) -> [Option<u64>; N] {
+        let (mut found, mut next, mut seen) = ([None; N], 0, 0);
         for bucket in self.buckets() {
             seen += bucket.count;
-            if seen >= rank {
-                return Some(bucket.to_ns.clamp(self.min_ns, self.max_ns));
+            while next < N && ranks[next].is_none_or(|rank| seen >= rank) {
+                found[next] = ranks[next].and(Some(bucket.to_ns.clamp(self.min_ns, self.max_ns)));
+                next += 1;
+            }
+            if next == N {
+                break;
             }
         }
-        Some(self.max_ns)
+        found
     }
 
     /// Like [`percentile`](Self::percentile), but `None` unless n·(1−p) ≥ 100: at least 100
@@ -219,15 +228,19 @@ impl Latencies {
 
     /// What is shown of it.
     pub fn summary(&self) -> Latency {
+        let count = self.count();
+        let supported = |p| rank(p, count).filter(|_| supports(count, p));
+        let [p50, p90, p99, p99_9, p99_99] =
+            self.at([0.5, 0.9, 0.99, 0.999, 0.9999].map(supported));
         Latency {
-            samples: self.count(),
+            samples: count,
             min: self.min(),
-            mean: self.mean(),
-            p50: self.supported_percentile(0.5),
-            p90: self.supported_percentile(0.9),
-            p99: self.supported_percentile(0.99),
-            p99_9: self.supported_percentile(0.999),
-            p99_99: self.supported_percentile(0.9999),
+            mean: (count > 0).then(|| self.sum() as f64 / count as f64),
+            p50,
+            p90,
+            p99,
+            p99_9,
+            p99_99,
             max: self.max(),
             waiting_from: self.waiting_from(),
         }

@@ -78,8 +78,8 @@ fn fill_with_random(memory: &Memory, seed: u64) {
     let mut block = [0_u8; 4096];
     let mut at = 0;
     while at < memory.len_bytes() {
-        for word in block.chunks_exact_mut(8) {
-            word.copy_from_slice(&splitmix(&mut state).to_le_bytes());
+        for word in block.as_chunks_mut().0 {
+            *word = splitmix(&mut state).to_le_bytes();
         }
         let len = (memory.len_bytes() - at).min(4096) as usize;
         memory.write(at, &block[..len]);

@@ -273,7 +273,8 @@ fn run(guest: &Guest, drumfire: &Path) -> Result<Outcome> {
     command.args(["-append", &settings]);
     let outcome = process::run(&mut command, LIMIT, Show::Nothing)?;
     lines(&outcome.stdout).for_each(|line| say!("{line}"));
-    say!("the guest ran for {:.1} s", outcome.took.as_secs_f64());
+    let [took, spent] = [outcome.took, outcome.spent].map(|it| it.as_secs_f64());
+    say!("the guest ran for {took:.1} s, {spent:.1} s of a processor");
     Ok(outcome)
 }
 
@@ -387,7 +388,8 @@ mod test {
     fn outcome(console: &str, code: i32) -> Outcome {
         let status = Some(ExitStatus::from_raw(code << 8));
         let (stderr, took) = ("it broke\n".to_owned(), Duration::ZERO);
-        Outcome { status, stdout: console.to_owned(), stderr, took }
+        let stdout = console.to_owned();
+        Outcome { status, stdout, stderr, took, spent: took }
     }
 
     fn all_passed() -> String {

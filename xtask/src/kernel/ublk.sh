@@ -85,20 +85,20 @@ random() { head -c $(($1 * 65536)) /dev/urandom >$2; }
 
 # The same bytes by I/Os of each length, around the cache and through it.
 direct_is_the_same() {
-    random 64 /tmp/random && attach direct ram:4m || return 1
+    random 16 /tmp/random && attach direct ram:1m || return 1
     local wanted
-    wanted=$(sha256sum </tmp/random)
+    wanted=$(md5sum </tmp/random)
     for length in 512 4096 65536 1048576; do
         blkdiscard $device && dd if=/tmp/random of=$device bs=$length oflag=direct &&
-            [ "$(dd if=$device bs=1M iflag=direct | sha256sum)" = "$wanted" ] &&
-            [ "$(dd if=$device bs=$length iflag=direct | sha256sum)" = "$wanted" ] || return 1
+            [ "$(dd if=$device bs=1M iflag=direct | md5sum)" = "$wanted" ] &&
+            [ "$(dd if=$device bs=$length iflag=direct | md5sum)" = "$wanted" ] || return 1
     done
-    [ "$(sha256sum <$device)" = "$wanted" ] && detach $device && ends 0
+    [ "$(md5sum <$device)" = "$wanted" ] && detach $device && ends 0
 }
 
 # Stamped, and compared where it is read, 32 at a time from two threads.
 is_verified() {
-    attach verified ram:64m &&
+    attach verified ram:16m &&
         drumfire run file:$device --size 4k --rw randrw --outstanding 32 --workers 2 --seconds 2 \
             --ramp 0 --verify --destroy=$device --out /tmp/verified && detach $device && ends 0
 }
@@ -147,7 +147,7 @@ zeroes_arrive() {
 memory() { awk '/^VmRSS:/ { print $2 }' /proc/$server/status; }
 
 discard_gives_back() {
-    attach discard ram:64m && random 768 /tmp/random || return 1
+    attach discard ram:32m && random 384 /tmp/random || return 1
     local before full after
     before=$(memory)
     dd if=/tmp/random of=$device bs=1M oflag=direct || return 1
@@ -155,8 +155,8 @@ discard_gives_back() {
     blkdiscard $device || return 1
     after=$(memory)
     echo "noted: $before KiB, $full written, $after discarded"
-    [ $((full - before)) -ge 45000 ] && [ $((full - after)) -ge 45000 ] &&
-        [ "$(sha256sum <$device)" = "$(head -c 67108864 /dev/zero | sha256sum)" ] &&
+    [ $((full - before)) -ge 22500 ] && [ $((full - after)) -ge 22500 ] &&
+        [ "$(md5sum <$device)" = "$(head -c 33554432 /dev/zero | md5sum)" ] &&
         detach $device && ends 0
 }
 
@@ -208,8 +208,8 @@ two_are_two() {
     local one=$device first=$server
     attach two ram:16m || return 1
     [ $one != $device ] && random 16 /tmp/random && dd if=/tmp/random of=$one bs=64k oflag=direct &&
-        [ "$(dd if=$device bs=64k count=16 | sha256sum)" != "$(sha256sum </tmp/random)" ] &&
-        [ "$(dd if=$one bs=64k count=16 iflag=direct | sha256sum)" = "$(sha256sum </tmp/random)" ] &&
+        [ "$(dd if=$device bs=64k count=16 | md5sum)" != "$(md5sum </tmp/random)" ] &&
+        [ "$(dd if=$one bs=64k count=16 iflag=direct | md5sum)" = "$(md5sum </tmp/random)" ] &&
         detach $one && wait $first && detach $device && ends 0
 }
 
@@ -234,7 +234,7 @@ signals_end_it() {
         random 16 /tmp/random
         attach signal file:/tmp/signal.img?size=16m && cp /tmp/random $device &&
             kill -$signal $server && ends 0 &&
-            [ "$(head -c 1048576 /tmp/signal.img | sha256sum)" = "$(sha256sum </tmp/random)" ] ||
+            [ "$(head -c 1048576 /tmp/signal.img | md5sum)" = "$(md5sum </tmp/random)" ] ||
             return 1
     done
     # A file system that is still mounted does not keep it.

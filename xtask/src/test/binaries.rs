@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::UNIT_LIMIT;
+use super::lint::{Variable, Warnings};
 use super::tally::Tally;
 use crate::process::{self, Outcome, Show};
 use crate::say::{self, say};
@@ -36,14 +37,16 @@ pub struct Binary {
     tests: Vec<String>,
 }
 
-/// Builds the tests of all packages.
-pub fn build() -> Result<Vec<Binary>> {
-    let args = "test --workspace --no-run --message-format json-render-diagnostics";
+/// Builds the tests of all packages, and all else that Clippy is to see, with it or without; keeps
+/// what is warned of.
+pub fn build(clippy: Option<&Variable>, warnings: &mut Warnings) -> Result<Vec<Binary>> {
+    let args = "build --workspace --all-targets --message-format json";
     say!("cargo {args}");
     let mut command = Command::new("cargo");
-    command.args(args.split(' ')).current_dir(crate::root());
+    command.args(args.split(' ')).current_dir(crate::root()).envs(clippy.cloned());
     let outcome = process::run(&mut command, UNIT_LIMIT, Show::Nothing)?;
     say::lines(&outcome.stderr);
+    warnings.add(&outcome.stdout);
     ensure!(outcome.success(), "build of the tests: {}", outcome.ending());
     let messages = outcome.stdout.lines().map(serde_json::from_str::<Value>);
     let found = messages.filter_map(|message| message.ok().and_then(|it| binary(&it)));
@@ -129,8 +132,9 @@ fn show(name: &str, tally: &Tally, outcome: &Outcome) {
         say::lines(&outcome.stdout);
         say::lines(&outcome.stderr);
     }
-    let seconds = outcome.took.as_secs_f64();
-    say!("{name}: {passed} passed, {failed} failed, {skipped} ignored in {seconds:.1} s");
+    let [seconds, spent] = [outcome.took, outcome.spent].map(|it| it.as_secs_f64());
+    let counts = format!("{passed} passed, {failed} failed, {skipped} ignored");
+    say!("{name}: {counts} in {seconds:.1} s, {spent:.1} s of a processor");
 }
 
 #[cfg(test)]

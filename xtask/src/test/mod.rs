@@ -8,6 +8,7 @@
 mod binaries;
 mod changed;
 mod fuzz;
+mod lint;
 pub mod packages;
 mod system;
 pub mod tally;
@@ -24,6 +25,7 @@ use crate::say::{self, say};
 use crate::target_folder;
 use crate::{kernel, miri, sim};
 use binaries::Binary;
+use lint::{Variable, Warnings};
 use tally::Tally;
 
 /// A fresh machine compiles all dependencies in a few minutes, one that others keep busy in several
@@ -35,8 +37,9 @@ const UNIT_LIMIT: Duration = Duration::from_secs(50 * 60);
 const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// How much what computes stands back behind what waits: a tenth of a processor that both want.
 const STAND_BACK: i32 = 10;
-/// Nice value of the guest: it takes longest, so it goes before other steps that compute.
-const GUEST_BACK: i32 = 5;
+/// Nice value of the guest: it takes longest and has one thread, so it goes before other steps that
+/// compute, and hardly behind what waits.
+const GUEST_BACK: i32 = 2;
 
 /// Which build of the binary system tests and the guest drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -144,9 +147,11 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
     if options.build == Build::Release {
         stand_back(STAND_BACK);
     }
-    let mut all = Arc::default();
+    let clippy = options.lint.then(lint::variable).transpose();
+    let with = clippy.as_ref().ok().and_then(Option::as_ref);
+    let (mut all, mut warnings) = (Arc::default(), Warnings::default());
     let made = step("tests", || {
-        all = Arc::new(binaries::build()?);
+        all = Arc::new(binaries::build(with, &mut warnings)?);
         Ok(Tally::default())
     });
     // Who would run the system tests may have panicked.
@@ -156,9 +161,11 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
     }
     // Its last crates are built one by one: what idles meanwhile is for the steps beside it.
     let fuzz = std::thread::spawn(|| say::within("fuzz", fuzz::build));
-    let mut steps = vec![made, step("unit", || unit(&all))];
-    if options.lint {
-        steps.push(step("lint", lint));
+    let mut steps = vec![made, step("unit", || unit(&all, with))];
+    match &clippy {
+        Ok(None) => {}
+        Ok(Some(_)) => steps.push(step("lint", || Ok(warnings.finish()))),
+        Err(error) => steps.push(step("lint", || bail!("{error:#}"))),
     }
     steps.push(step("miri", miri::test));
     let worlds = || match options.build {
@@ -229,22 +236,14 @@ pub fn build() -> Result<Tally> {
     })
 }
 
-fn unit(all: &[Binary]) -> Result<Tally> {
+fn unit(all: &[Binary], with: Option<&Variable>) -> Result<Tally> {
     let units: Vec<&Binary> = all.iter().filter(|it| it.package != system::FOLDER).collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut tally = binaries::run(&units, cores, &[]);
-    let outcome = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"], &[], UNIT_LIMIT)?;
+    let args = ["test", "--workspace", "--doc", "--no-fail-fast"];
+    let outcome = cargo(&args, with.map_or(&[], std::slice::from_ref), UNIT_LIMIT)?;
     tally.add(Tally::of_cargo_test("documentation tests", &outcome));
     Ok(tally)
-}
-
-fn lint() -> Result<Tally> {
-    let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    let outcome = cargo(&args, &[], UNIT_LIMIT)?;
-    Ok(match outcome.success() {
-        true => Tally::default(),
-        false => Tally::failure(format!("clippy: {}", outcome.ending())),
-    })
 }
 
 fn no_binary() -> Tally {
@@ -266,7 +265,11 @@ fn summary(steps: &[Step], took: Duration) -> bool {
     for Step { name, took, tally } in steps {
         let [passed, failed, skipped] = tally.counts();
         let seconds = took.as_secs_f64();
-        println!("{name:9}{seconds:8.1} s{passed:6} passed{failed:5} failed{skipped:5} skipped");
+        let spent = process::spent(name).as_secs_f64();
+        println!(
+            "{name:9}{seconds:8.1} s{spent:8.1} s of a processor{passed:6} passed{failed:5} failed\
+             {skipped:5} skipped"
+        );
     }
     println!("whole    {:8.1} s: steps ran beside each other", took.as_secs_f64());
     for (name, reason) in steps.iter().flat_map(|step| &step.tally.skipped) {

@@ -20,7 +20,7 @@ const BESIDE: &str = "main";
 
 /// Files that take longest, in this order. They are begun first, so that none is still alone when
 /// the others have ended.
-const LONG: [&str; 13] = [
+const LONG: [&str; 14] = [
     "database",
     "scenario",
     "tutorial",
@@ -30,6 +30,7 @@ const LONG: [&str; 13] = [
     "faults",
     "grown",
     "terminal",
+    "simulate",
     "sweep",
     "fio",
     "arrays",

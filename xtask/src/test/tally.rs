@@ -134,7 +134,8 @@ mod test {
     fn outcome(stdout: &str, code: Option<i32>) -> Outcome {
         let status = code.map(|code| ExitStatus::from_raw(code << 8));
         let took = Duration::from_secs(7);
-        Outcome { status, stdout: stdout.into(), stderr: String::new(), took }
+        let (stdout, stderr) = (stdout.into(), String::new());
+        Outcome { status, stdout, stderr, took, spent: took }
     }
 
     const OUTPUT: &str = "\

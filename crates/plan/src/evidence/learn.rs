@@ -192,14 +192,11 @@ fn publishers<'a>(of: &[&'a Sample]) -> BTreeMap<&'a str, usize> {
 /// The median, each publisher with the same weight; 0 unless so many publishers err to one side
 /// that chance would do it in one of twenty cases at most.
 fn center(of: &[&Sample]) -> f64 {
-    let mut middles: Vec<f64> = publishers(of)
-        .keys()
-        .map(|name| {
-            let theirs = of.iter().filter(|sample| sample.publisher == **name);
-            let mut theirs: Vec<f64> = theirs.map(|sample| sample.residual).collect();
-            middle(&mut theirs)
-        })
-        .collect();
+    let mut theirs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for sample in of {
+        theirs.entry(&sample.publisher).or_default().push(sample.residual);
+    }
+    let mut middles: Vec<f64> = theirs.values_mut().map(|theirs| middle(theirs)).collect();
     let above = middles.iter().filter(|middle| **middle > 0.0).count();
     match one_sided(middles.len(), above.max(middles.len() - above)) {
         true => middle(&mut middles),

@@ -39,7 +39,7 @@ fn each_row_is_asked_from_the_others() {
     // What is recalled never counts.
     assert_eq!(asked.rows.len() + asked.recalled, Evidence::shipped().rows.len());
     // A publisher that was left out taught nothing: one outlier changes the others, not itself.
-    let mut all = samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap();
+    let mut all = shipped().to_vec();
     let before = learn(&all, all[1].alike, |other| other.source != all[1].source);
     all[1].residual = 9.0;
     let after = learn(&all, all[1].alike, |other| other.source != all[1].source);
@@ -59,7 +59,7 @@ fn sure_of(class: Class) -> Alike {
 
 #[test]
 fn a_class_without_rows_learns_nothing_and_a_small_one_says_so() {
-    let all = samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap();
+    let all = shipped();
     let few: Vec<Sample> = all
         .iter()
         .filter(|s| s.alike.class != Class::WireBound && s.alike.class != Class::Cluster)
@@ -77,7 +77,7 @@ fn a_class_without_rows_learns_nothing_and_a_small_one_says_so() {
     assert!(wire.pooled && wire.rows == 2, "{wire:?}");
     // The middle is inside its ends, in every class.
     for class in Class::ALL {
-        let Some(learned) = learn(&all, sure_of(class), |_| true) else { continue };
+        let Some(learned) = learn(all, sure_of(class), |_| true) else { continue };
         let (low, middle, high) = interval(&learned);
         assert!(low <= middle && middle <= high, "{class:?}");
     }
@@ -286,10 +286,10 @@ fn what_arrives_waits_as_theory_says() {
 
 #[test]
 fn strangers_are_held_by_what_other_publishers_taught() {
-    let all = samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap();
+    let all = shipped();
     let held = |sample: &&Sample| {
         let off = sample.asked_blind.unwrap_or_default();
-        let learned = learn(&all, sample.alike, |other| other.publisher != sample.publisher);
+        let learned = learn(all, sample.alike, |other| other.publisher != sample.publisher);
         learned.is_some_and(|l| (off - l.center).abs() <= l.half)
     };
     let blind: Vec<&Sample> = all.iter().filter(|sample| sample.asked_blind.is_some()).collect();

@@ -115,7 +115,7 @@ mod test {
     fn sent(out: &mut Outbox) -> Vec<u8> {
         let mut chain = Chain::default();
         out.exchange(&mut chain);
-        chain.pieces().iter().flat_map(Piece::to_vec).collect()
+        chain.pieces().iter().map(Piece::to_vec).collect::<Vec<_>>().concat()
     }
 
     #[test]

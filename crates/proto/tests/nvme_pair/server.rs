@@ -216,7 +216,7 @@ impl Peer {
 pub fn sent(out: &mut Outbox) -> Vec<u8> {
     let mut chain = Chain::default();
     out.exchange(&mut chain);
-    let bytes = chain.pieces().iter().flat_map(Piece::to_vec).collect();
+    let bytes = chain.pieces().iter().map(Piece::to_vec).collect::<Vec<_>>().concat();
     chain.recycle(out.pool());
     bytes
 }

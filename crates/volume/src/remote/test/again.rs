@@ -59,7 +59,7 @@ fn answer(mut stream: TcpStream, directory: Arc<Directory>, most: u64) {
         end.receive(Nanos(0), &bytes[..len], &mut out).unwrap();
         let mut chain = Chain::default();
         out.exchange(&mut chain);
-        let answer: Vec<u8> = chain.pieces().iter().flat_map(Piece::to_vec).collect();
+        let answer: Vec<u8> = chain.pieces().iter().map(Piece::to_vec).collect::<Vec<_>>().concat();
         chain.recycle(out.pool());
         if stream.write_all(&answer).is_err() {
             return;

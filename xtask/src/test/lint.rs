@@ -1,0 +1,92 @@
+//! Clippy, while the tests are built: its driver is the compiler with more lints, so nothing is
+//! compiled once more only to be looked at. Every warning is a failure, as with `-D warnings`, but
+//! what was built is tested all the same.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use super::tally::Tally;
+use crate::process::{self, Show};
+use crate::say;
+
+/// How long the compiler may take to say where it is.
+const ASK_LIMIT: Duration = Duration::from_secs(120);
+
+/// What makes cargo compile the crates of the workspace with Clippy.
+pub type Variable = (&'static str, PathBuf);
+
+/// The variable that does so, for all calls of cargo that share what they build.
+///
+/// # Errors
+///
+/// Clippy is not installed.
+pub fn variable() -> Result<Variable> {
+    let mut rustc = Command::new("rustc");
+    let said = process::run(rustc.args(["--print", "sysroot"]), ASK_LIMIT, Show::Nothing)?;
+    let driver = Path::new(said.stdout.trim()).join("bin/clippy-driver");
+    ensure!(driver.is_file(), "clippy is not installed: rustup component add clippy");
+    Ok(("RUSTC_WORKSPACE_WRAPPER", driver))
+}
+
+/// What a compiler warned of.
+#[derive(Debug, Default)]
+pub struct Warnings(BTreeSet<String>);
+
+impl Warnings {
+    /// Reads and shows what cargo was told, in JSON. A crate is compiled for its tests once more,
+    /// and warned of twice.
+    pub fn add(&mut self, stdout: &str) {
+        for message in stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            let message = &message["message"];
+            // Without a place it only counts the others.
+            let places = message["spans"].as_array().is_some_and(|spans| !spans.is_empty());
+            let Some(text) = message["rendered"].as_str() else { continue };
+            if !places || self.0.insert(text.to_owned()) {
+                say::lines(text);
+            }
+        }
+    }
+
+    /// The failure that they are, if there are any.
+    pub fn finish(self) -> Tally {
+        let first = self.0.first().and_then(|text| text.lines().next());
+        let count = self.0.len();
+        first.map_or_else(Tally::default, |first| {
+            Tally::failure(format!("clippy: {count} warnings, one of them: {first}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn warnings_are_counted_once_and_what_counts_them_is_not() {
+        let said = |text: &str, places: usize| {
+            let spans = vec![0; places];
+            let message = serde_json::json!({ "rendered": text, "spans": spans });
+            serde_json::json!({ "reason": "compiler-message", "message": message }).to_string()
+        };
+        let artifact = serde_json::json!({ "reason": "compiler-artifact" }).to_string();
+        let mut warnings = Warnings::default();
+        let said = [said("warning: a\n", 1), said("warning: a\n", 1), said("warning: b\n", 2)]
+            .into_iter()
+            .chain([said("warning: 2 warnings emitted\n", 0), artifact, "no JSON".to_owned()]);
+        warnings.add(&said.collect::<Vec<_>>().join("\n"));
+        assert_eq!(warnings.0.iter().collect::<Vec<_>>(), ["warning: a\n", "warning: b\n"]);
+        assert_eq!(warnings.finish().failed, ["clippy: 2 warnings, one of them: warning: a"]);
+        assert_eq!(Warnings::default().finish(), Tally::default());
+    }
+
+    #[test]
+    fn the_driver_is_beside_the_compiler() {
+        let (name, path) = variable().unwrap();
+        assert!(name == "RUSTC_WORKSPACE_WRAPPER" && path.is_file(), "{path:?}");
+    }
+}
