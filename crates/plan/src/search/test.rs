@@ -339,7 +339,7 @@ fn each_candidate_says_how_sure_its_figures_are() {
     }
 }
 
-/// All drives twice: `examples/plan_speed.rs` times such a search.
+/// `examples/plan_speed.rs` times such a search.
 #[test]
 fn more_than_150_drives_are_looked_through() {
     let catalogue = Catalogue::shipped();
