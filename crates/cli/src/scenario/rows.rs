@@ -9,6 +9,8 @@ use super::file::{FigureSource, Row, Scenario, Way};
 
 /// Differences up to this need no words, in percent.
 const CLOSE_PERCENT: f64 = 5.0;
+/// What rounding may come to: the sign of it depends on the compiler.
+const ROUNDED_PERCENT: f64 = 1e-10;
 /// From here on processors are the limit, in percent of all of them.
 const BUSY_PERCENT: f64 = 90.0;
 
@@ -251,9 +253,10 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     }
 }
 
-/// How far a figure is from another, in percent.
+/// How far a figure is from another, in percent; 0 where only rounding tells them apart.
 fn error(value: Option<f64>, right: Option<f64>) -> Option<f64> {
-    Some(100.0 * (value? / right? - 1.0))
+    let error = 100.0 * (value? / right? - 1.0);
+    Some(if error.abs() < ROUNDED_PERCENT { 0.0 } else { error })
 }
 
 fn is_far(error_percent: Option<f64>) -> bool {
