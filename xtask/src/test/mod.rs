@@ -159,8 +159,10 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
     if options.build == Build::Checked {
         stand_back(STAND_BACK);
     }
-    // Its last crates are built one by one: what idles meanwhile is for the steps beside it.
-    let fuzz = std::thread::spawn(|| say::within("fuzz", fuzz::build));
+    // Its last crates are built one by one, and its targets have one thread each: what idles
+    // meanwhile is for the steps beside it.
+    let seconds = options.fuzz_seconds;
+    let fuzz = std::thread::spawn(move || step("fuzz", || fuzz::smoke(fuzz::build()?, seconds)));
     let mut steps = vec![made, step("unit", || unit(&all, with))];
     match &clippy {
         Ok(None) => {}
@@ -174,9 +176,7 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
         Build::Checked => sim::test(Some(&options.build.folder().join("drumfire-sim"))),
     };
     steps.push(step("sim", worlds));
-    let smoke =
-        || fuzz::smoke(fuzz.join().expect("a build reports its errors")?, options.fuzz_seconds);
-    steps.push(step("fuzz", smoke));
+    steps.push(fuzz.join().expect("a step reports its errors"));
     steps
 }
 
