@@ -159,10 +159,15 @@ fn files_are_as_fio_leaves_them_and_programs_run_around_jobs() {
 fn calls_about_files_want_to_be_allowed() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = folder();
-    let line = "run null:4k?call=delete,4096,t --size 4k --seconds 1";
-    let finished = drumfire.run(folder.path(), line, LIMIT);
-    assert_eq!(finished.code, Some(2), "{finished:?}");
-    assert!(finished.stderr.contains("give --destroy"), "{finished:?}");
+    for (line, code, why) in [
+        ("run null:4k?call=delete,4096,t --size 4k --seconds 1", 2, "give --destroy"),
+        ("run delay:x25-m(null:4k?call=delete,4096,t) --seconds 1", 2, "give --destroy"),
+        ("serve --iscsi 127.0.0.1:0 --volume v=null:4k?call=delete,4096,t", 1, "drumfire run"),
+    ] {
+        let finished = drumfire.run(folder.path(), line, LIMIT);
+        assert_eq!(finished.code, Some(code), "{finished:?}");
+        assert!(finished.stderr.contains(why), "{finished:?}");
+    }
     assert!(folder.path().join("t").exists());
 }
 
@@ -221,8 +226,8 @@ fn names_may_be_short_and_a_rate_counts_no_flushes() {
     assert_eq!(jobs.len(), 2, "{text}");
     for job in jobs {
         let written = job["write"]["total_ios"].as_u64().unwrap();
-        // A disk may be slow to flush; half of them would be the flushes.
-        assert!((60..=101).contains(&written), "{text}");
+        // A disk may be slow to flush, and a busy host late to end; half of them would be the flushes.
+        assert!((60..=110).contains(&written), "{text}");
         assert_eq!(job["write"]["clat_ns"].get("percentile"), None, "{text}");
     }
 }

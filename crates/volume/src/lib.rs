@@ -171,6 +171,9 @@ impl Purpose {
 /// Opens the volume that `uri` names.
 pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
     Ok(match uri {
+        Uri::Null { .. } if purpose == Purpose::Store && uri.calls_on_files() => {
+            return Err(OpenError::Calls(uri.to_string()));
+        }
         Uri::Null { bytes, block_bytes, call } => {
             Arc::new(null::Null { call: call.clone(), ..null::Null::new(*bytes, *block_bytes) })
         }
@@ -298,6 +301,9 @@ pub enum OpenError {
          ram: volumes, or drive this one with `drumfire run`"
     )]
     Forgets(String),
+    /// Its I/Os are calls about files, which clients of a server are not to make.
+    #[error("{0}: its I/Os are calls about files: drive it with `drumfire run --destroy`")]
+    Calls(String),
     /// The legs make no array.
     #[error(transparent)]
     Array(#[from] array::ArrayError),

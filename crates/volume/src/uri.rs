@@ -194,9 +194,16 @@ pub struct UriError {
 }
 
 impl Uri {
-    /// Whether its I/Os are calls about files.
+    /// Whether I/Os of it or of a volume below are calls about files.
     pub fn calls_on_files(&self) -> bool {
-        matches!(self, Uri::Null { call: Some(call), .. } if !call.path.is_empty())
+        match self {
+            Uri::Null { call, .. } => call.as_ref().is_some_and(|call| !call.path.is_empty()),
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.calls_on_files(),
+            Uri::Stripe { parts: legs, .. }
+            | Uri::Mirror { legs }
+            | Uri::Array(ArrayUri { legs, .. }) => legs.iter().any(Uri::calls_on_files),
+            _ => false,
+        }
     }
 
     /// Host and port of a remote volume.
