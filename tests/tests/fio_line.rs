@@ -226,7 +226,7 @@ fn names_may_be_short_and_a_rate_counts_no_flushes() {
     assert_eq!(jobs.len(), 2, "{text}");
     for job in jobs {
         let written = job["write"]["total_ios"].as_u64().unwrap();
-        // A disk may be slow to flush, and a busy host late to end; half of them would be the flushes.
+        // A disk may be slow to flush and a busy host late to end; half would be the flushes.
         assert!((60..=110).contains(&written), "{text}");
         assert_eq!(job["write"]["clat_ns"].get("percentile"), None, "{text}");
     }
