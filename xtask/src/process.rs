@@ -18,10 +18,10 @@ use crate::say;
 const LOOK: Duration = Duration::from_millis(20);
 /// Time limit for output after the program ended, as a child may hold the pipe.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
-/// In what Linux tells times of processes, on every machine that it still runs on.
+/// A clock tick of /proc/PID/stat (USER_HZ), 100 a second on all architectures.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Processor time of what each step ran to its end.
+/// CPU time of the processes that each step ran to their end.
 static SPENT: Mutex<BTreeMap<&str, Duration>> = Mutex::new(BTreeMap::new());
 
 /// How a program ended.
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub stderr: String,
     /// How long it ran.
     pub took: Duration,
-    /// How long it had a processor, with all that it ran and waited for.
+    /// CPU time of it and of the children that it waited for.
     pub spent: Duration,
 }
 
@@ -88,26 +88,26 @@ pub fn run(command: &mut Command, limit: Duration, show: Show) -> Result<Outcome
         thread::sleep(LOOK);
     };
     let took = began.elapsed();
-    // Only while nobody has waited for it.
+    // /proc forgets it once it is waited for.
     let spent = if in_time { spent_by(child.id()) } else { Duration::ZERO };
     let status = Some(child.wait()?).filter(|_| in_time);
     *SPENT.lock().expect("only sums are made with it").entry(say::step()).or_default() += spent;
     Ok(Outcome { status, stdout: stdout.text(), stderr: stderr.text(), took, spent })
 }
 
-/// Whether it has; it is still to be waited for.
+/// Whether it has ended; it stays a zombie.
 fn has_ended(child: &Child) -> Result<bool> {
     let id = WaitId::Pid(Pid::from_child(child));
     let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(waitid(id, how)?.is_some())
 }
 
-/// Processor time of all that a step ran until now.
+/// CPU time of all processes that a step has run until now.
 pub fn spent(step: &str) -> Duration {
     SPENT.lock().expect("only sums are made with it").get(step).copied().unwrap_or_default()
 }
 
-/// Processor time of a process and of what it waited for.
+/// CPU time of a process and of the children that it waited for.
 fn spent_by(id: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     // "id (name, which may hold anything) state …": user and system time, and those of children.
@@ -225,7 +225,7 @@ mod test {
     }
 
     #[test]
-    fn processor_time_is_counted_with_that_of_children_and_by_step() {
+    fn cpu_time_counts_children_and_adds_up_by_step() {
         let busy = |script: &str| {
             let limit = Duration::from_secs(300);
             say::within("counted", || run(&mut shell(script), limit, Show::Nothing)).unwrap().spent
@@ -233,7 +233,7 @@ mod test {
         let work = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
         let (one, child) = (busy(work), busy(&format!("sh -c '{work}'; true")));
         assert!(one >= TICK && child >= TICK, "{one:?} {child:?}");
-        assert!(busy("sleep 0.3") < one, "who sleeps has no processor");
+        assert!(busy("sleep 0.3") < one, "sleep takes no CPU time");
         let all = spent("counted");
         assert!(all >= one + child && spent("no such step").is_zero(), "{all:?}");
     }

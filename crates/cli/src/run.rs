@@ -121,7 +121,9 @@ impl Volumes {
             }
             let allowed = volume::may_destroy(&uri, destroy);
             if uri.calls_on_files() && !allowed {
-                let why = format!("{uri} makes, cuts or removes files: give --destroy for that");
+                let why = format!(
+                    "{uri} creates, truncates or removes files: give --destroy to allow it"
+                );
                 return Err(UsageError(why).into());
             }
             let purpose = match (self.written.contains(&name), allowed) {

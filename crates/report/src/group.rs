@@ -90,7 +90,7 @@ impl<'a> Group<'a> {
     /// Leaves out what fio does not count among flushes: those of `fdatasync`, and the one at the
     /// end of each worker.
     fn count_flushes(&mut self) {
-        // A processor that is kept busy moves nothing.
+        // I/Os of cpuio have no bytes.
         if self.workers.iter().any(|worker| worker.volume.contains("?call=spin")) {
             (self.read.bytes, self.read.bytes_per_second) = (0, 0.0);
         }

@@ -15,30 +15,32 @@ use crate::{FileGround, Ground, OpenError};
 pub struct Call {
     /// What is called.
     pub kind: CallKind,
-    /// Bytes of the volume that stand for one file; of a spin its microseconds.
+    /// Bytes of the volume for each file; microseconds of a spin.
     pub each: u64,
-    /// The file; the number of one of several takes the place of `$filenum`.
+    /// Path of the file; `$filenum` becomes its number.
     pub path: String,
 }
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
-    /// Nothing: its time passes, and the core does not sleep meanwhile.
+    /// Busy-waits.
     Spin,
-    /// The range gets its blocks; a read does not make the file longer, a trim takes them away.
+    /// fallocate(2) of the range: a read keeps the size of the file, a trim punches a hole.
     Allocate,
-    /// A write cuts the file at its offset.
+    /// ftruncate(2) to the offset of a write.
     Truncate,
-    /// The file of this place is made, unless it is there.
+    /// Creates the file at this offset, unless it exists.
     Create,
-    /// It is looked at.
+    /// stat(2).
     Stat,
-    /// It is removed.
+    /// unlink(2).
     Delete,
 }
 
-/// fio's answer to an I/O that its engine does not know.
+/// The longest spin in microseconds, an hour.
+const SPIN_MAX: u64 = 3_600_000_000;
+/// fio's answer to an operation that its engine lacks.
 const EINVAL: i32 = 22;
 const KINDS: [(&str, CallKind); 6] = [
     ("spin", CallKind::Spin),
@@ -56,15 +58,17 @@ impl Call {
         let mut word = || words.next().unwrap_or_default();
         let (kind, each, path) = (word(), word().parse().ok(), word().to_owned());
         let kind = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, kind)| *kind);
-        match (kind, each.filter(|each| *each > 0)) {
-            (Some(kind), Some(each)) if path.is_empty() == (kind == CallKind::Spin) => {
-                Ok(Call { kind, each, path })
-            }
-            _ => Err(format!("call={text}: write KIND,EACH,PATH")),
+        let spins = kind == Some(CallKind::Spin);
+        let most = if spins { SPIN_MAX } else { u64::MAX };
+        match (kind, each.filter(|each| (1..=most).contains(each))) {
+            (Some(kind), Some(each)) if path.is_empty() == spins => Ok(Call { kind, each, path }),
+            _ => Err(format!(
+                "call={text}: write KIND,EACH,PATH, or spin,MICROSECONDS, for at most an hour"
+            )),
         }
     }
 
-    /// The disk below its first file, if it is there.
+    /// The disk below its first file, if that exists.
     pub(crate) fn ground(&self) -> Ground {
         let first = self.path.replace("$filenum", "0").into();
         FileGround::open(first, false, false).map_or(Ground::Nothing, Ground::File)
@@ -73,7 +77,7 @@ impl Call {
     pub(crate) fn lane(&self, geometry: Geometry) -> Result<Box<dyn Lane>, OpenError> {
         let fail = |error| OpenError::File { path: self.path.clone().into(), error };
         let one = matches!(self.kind, CallKind::Allocate | CallKind::Truncate);
-        let file = one.then(|| made(&self.path)).transpose().map_err(fail)?;
+        let file = one.then(|| opened(&self.path)).transpose().map_err(fail)?;
         let (call, pending) = (self.clone(), VecDeque::new());
         Ok(Box::new(CallLane { geometry, call, file, pending }))
     }
@@ -86,8 +90,8 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// The file, made if it is not there.
-fn made(path: &str) -> io::Result<File> {
+/// Opens the file, and creates it if it does not exist.
+fn opened(path: &str) -> io::Result<File> {
     File::options().write(true).create(true).truncate(false).open(path)
 }
 
@@ -95,7 +99,7 @@ struct CallLane {
     geometry: Geometry,
     call: Call,
     file: Option<File>,
-    /// Calls that are made, with the time from which each is complete.
+    /// Calls that were made, and when each completes.
     pending: VecDeque<(Nanos, Done)>,
 }
 
@@ -112,9 +116,9 @@ impl CallLane {
             (CallKind::Allocate | CallKind::Truncate, ..) => {
                 Err(io::Error::from_raw_os_error(EINVAL))
             }
-            // The file was there for its first I/O.
+            // Only the first I/O of each file calls.
             _ if !io.offset.is_multiple_of(self.call.each) => Ok(()),
-            (CallKind::Create, ..) => made(&path()).map(drop),
+            (CallKind::Create, ..) => opened(&path()).map(drop),
             (CallKind::Stat, ..) => fs::metadata(path()).map(drop),
             (CallKind::Delete, ..) => fs::remove_file(path()),
         }
@@ -145,7 +149,7 @@ impl Lane for CallLane {
     }
 
     fn wake(&self) -> Option<Nanos> {
-        // At once, whatever is due when.
+        // The core polls until the last one completes.
         (!self.pending.is_empty()).then_some(Nanos(0))
     }
 
@@ -223,7 +227,16 @@ mod test {
 
     #[test]
     fn what_is_no_call_is_refused() {
-        for call in ["", "spin", "spin,0,", "spin,5,x", "stat,4096,", "write,1,x", "stat,x,x"] {
+        for call in [
+            "",
+            "spin",
+            "spin,0,",
+            "spin,18446744073709551615,",
+            "spin,5,x",
+            "stat,4096,",
+            "write,1,x",
+            "stat,x,x",
+        ] {
             assert!(format!("null:1m?call={call}").parse::<Uri>().is_err(), "{call}");
         }
     }

@@ -274,7 +274,7 @@ fn run(guest: &Guest, drumfire: &Path) -> Result<Outcome> {
     let outcome = process::run(&mut command, LIMIT, Show::Nothing)?;
     lines(&outcome.stdout).for_each(|line| say!("{line}"));
     let [took, spent] = [outcome.took, outcome.spent].map(|it| it.as_secs_f64());
-    say!("the guest ran for {took:.1} s, {spent:.1} s of a processor");
+    say!("the guest ran for {took:.1} s, {spent:.1} s CPU");
     Ok(outcome)
 }
 

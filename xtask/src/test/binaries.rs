@@ -37,8 +37,7 @@ pub struct Binary {
     tests: Vec<String>,
 }
 
-/// Builds the tests of all packages, and all else that Clippy is to see, with it or without; keeps
-/// what is warned of.
+/// Builds all targets of all packages, with Clippy as the compiler if asked, and collects warnings.
 pub fn build(clippy: Option<&Variable>, warnings: &mut Warnings) -> Result<Vec<Binary>> {
     let args = "build --workspace --all-targets --message-format json";
     say!("cargo {args}");
@@ -134,7 +133,7 @@ fn show(name: &str, tally: &Tally, outcome: &Outcome) {
     }
     let [seconds, spent] = [outcome.took, outcome.spent].map(|it| it.as_secs_f64());
     let counts = format!("{passed} passed, {failed} failed, {skipped} ignored");
-    say!("{name}: {counts} in {seconds:.1} s, {spent:.1} s of a processor");
+    say!("{name}: {counts} in {seconds:.1} s, {spent:.1} s CPU");
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! Clippy, while the tests are built: its driver is the compiler with more lints, so nothing is
-//! compiled once more only to be looked at. Every warning is a failure, as with `-D warnings`, but
-//! what was built is tested all the same.
+//! Clippy while the tests are built: its driver is rustc with more lints, so no crate is compiled
+//! twice. Every warning is a failure, as with `-D warnings`, but the tests run all the same.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,13 +13,13 @@ use super::tally::Tally;
 use crate::process::{self, Show};
 use crate::say;
 
-/// How long the compiler may take to say where it is.
+/// Time limit of `rustc --print sysroot`.
 const ASK_LIMIT: Duration = Duration::from_secs(120);
 
-/// What makes cargo compile the crates of the workspace with Clippy.
+/// Environment variable that makes cargo compile the crates of the workspace with Clippy.
 pub type Variable = (&'static str, PathBuf);
 
-/// The variable that does so, for all calls of cargo that share what they build.
+/// That variable; calls of cargo that share a target folder all need it, or crates are rebuilt.
 ///
 /// # Errors
 ///
@@ -33,17 +32,17 @@ pub fn variable() -> Result<Variable> {
     Ok(("RUSTC_WORKSPACE_WRAPPER", driver))
 }
 
-/// What a compiler warned of.
+/// Warnings of the compiler, each once.
 #[derive(Debug, Default)]
 pub struct Warnings(BTreeSet<String>);
 
 impl Warnings {
-    /// Reads and shows what cargo was told, in JSON. A crate is compiled for its tests once more,
-    /// and warned of twice.
+    /// Collects and prints the warnings in cargo's JSON messages. A library that is built for its
+    /// tests, too, is warned of twice.
     pub fn add(&mut self, stdout: &str) {
         for message in stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let message = &message["message"];
-            // Without a place it only counts the others.
+            // A message without a span only counts the warnings.
             let places = message["spans"].as_array().is_some_and(|spans| !spans.is_empty());
             let Some(text) = message["rendered"].as_str() else { continue };
             if !places || self.0.insert(text.to_owned()) {
@@ -52,7 +51,7 @@ impl Warnings {
         }
     }
 
-    /// The failure that they are, if there are any.
+    /// A failure if there are any.
     pub fn finish(self) -> Tally {
         let first = self.0.first().and_then(|text| text.lines().next());
         let count = self.0.len();

@@ -37,8 +37,8 @@ const UNIT_LIMIT: Duration = Duration::from_secs(50 * 60);
 const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// How much what computes stands back behind what waits: a tenth of a processor that both want.
 const STAND_BACK: i32 = 10;
-/// Nice value of the guest: it takes longest and has one thread, so it goes before other steps that
-/// compute, and hardly behind what waits.
+/// Nice value of the guest: it has one thread and takes longest, so it runs before the other steps
+/// that compute.
 const GUEST_BACK: i32 = 2;
 
 /// Which build of the binary system tests and the guest drive.
@@ -159,8 +159,7 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
     if options.build == Build::Checked {
         stand_back(STAND_BACK);
     }
-    // Its last crates are built one by one, and its targets have one thread each: what idles
-    // meanwhile is for the steps beside it.
+    // It rarely uses more than one core, so other steps run at the same time.
     let seconds = options.fuzz_seconds;
     let fuzz = std::thread::spawn(move || step("fuzz", || fuzz::smoke(fuzz::build()?, seconds)));
     let mut steps = vec![made, step("unit", || unit(&all, with))];
@@ -267,7 +266,7 @@ fn summary(steps: &[Step], took: Duration) -> bool {
         let seconds = took.as_secs_f64();
         let spent = process::spent(name).as_secs_f64();
         println!(
-            "{name:9}{seconds:8.1} s{spent:8.1} s of a processor{passed:6} passed{failed:5} failed\
+            "{name:9}{seconds:8.1} s{spent:8.1} s CPU{passed:6} passed{failed:5} failed\
              {skipped:5} skipped"
         );
     }

@@ -285,8 +285,8 @@ fn results(
     Ok((results, if right { exit } else { Exit::worse(exit, Exit::Mismatch) }))
 }
 
-/// Starts what the jobs of a step have started before or behind them; what it prints is kept in a
-/// file, as with fio.
+/// Runs `exec_prerun` or `exec_postrun` of the jobs of a step; its output goes to a file, as with
+/// fio.
 fn execute(job: &JobSpec, step: &Step, when: &str) -> Result<()> {
     let option = format!("exec_{when}");
     let mut before = "";

@@ -9,7 +9,7 @@ use super::file::{FigureSource, Row, Scenario, Way};
 
 /// Differences up to this need no words, in percent.
 const CLOSE_PERCENT: f64 = 5.0;
-/// What rounding may come to: the sign of it depends on the compiler.
+/// Largest rounding error in percent; its sign depends on the compiler.
 const ROUNDED_PERCENT: f64 = 1e-10;
 /// From here on processors are the limit, in percent of all of them.
 const BUSY_PERCENT: f64 = 90.0;
@@ -253,7 +253,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     }
 }
 
-/// How far a figure is from another, in percent; 0 where only rounding tells them apart.
+/// Relative difference in percent; 0 if it is only rounding.
 fn error(value: Option<f64>, right: Option<f64>) -> Option<f64> {
     let error = 100.0 * (value? / right? - 1.0);
     Some(if error.abs() < ROUNDED_PERCENT { 0.0 } else { error })

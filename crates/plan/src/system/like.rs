@@ -93,7 +93,7 @@ impl Builder<'_> {
         Some(self.supposed(adapter, quantity, known))
     }
 
-    /// What a draw says that was supposed: no other parts are looked through for it again.
+    /// The value that a draw gives to a supposed figure, so that no parts are searched for it again.
     fn drawn(&self, part: &Part, quantity: &'static str) -> Option<Known> {
         let value = *self.tweak.values.get(&(part.id.clone(), quantity))?;
         Some(Known { value, low: value, high: value, kind: Kind::Guess, source: String::new() })

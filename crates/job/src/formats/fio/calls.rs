@@ -1,4 +1,4 @@
-//! Engines that move no data: they make, look at, cut and remove files, or keep a processor busy.
+//! fio's engines that move no data: they create, stat, truncate and unlink files, or keep a core busy.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     sets!("cpuchunks|cpuchunk", calls.chunk_us, |v| v.count::<u32>()?.into()),
 ];
 
-/// The engines, each with its kind of call.
+/// Each engine with its kind of call.
 pub(super) const ENGINES: [(&str, &str); 6] = [
     ("cpuio", SPIN),
     ("falloc", "allocate"),
@@ -30,21 +30,21 @@ pub(super) const ENGINES: [(&str, &str); 6] = [
     ("filedelete", "delete"),
 ];
 const SPIN: &str = "spin";
-/// Most files that are there before a job looks at them or removes them.
+/// Most files that are laid out for a job which stats or unlinks them.
 const LAID_OUT_MAX: u64 = 1 << 20;
 
-/// What the options say.
+/// What the options set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
     /// `cpuload`, in percent.
     pub load: u64,
     /// `cpuchunks` in microseconds.
     pub chunk_us: u64,
-    /// Bytes that stand for one of several files, which have numbers.
+    /// Bytes for each of several numbered files.
     pub each_bytes: Option<u64>,
 }
 
-/// The job with a place for each call instead of files.
+/// The job with an offset for each call in the place of files.
 pub(super) fn as_ios<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) -> Cow<'a, FioJob> {
     let Engine::Calls(kind) = job.settings.engine else { return job };
     let mut job = job.into_owned();
@@ -71,13 +71,13 @@ pub(super) fn as_ios<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) ->
     if kind == SPIN && load == 0 {
         converter.refuse(&job, "ioengine", "cpuio wants a load in percent: cpuload=50");
     } else if kind != SPIN && !converter.options.is_fio {
-        let why = "it makes, cuts or removes files: run it with `drumfire fio`";
+        let why = "it creates, truncates or removes files: run it with `drumfire fio`";
         converter.refuse(&job, "ioengine", why);
     }
     Cow::Owned(job)
 }
 
-/// What stands for the files, and whether each clone has its own.
+/// The volumes that stand for its files, and whether each clone has its own.
 pub(super) fn storages(
     converter: &mut Converter<'_>,
     job: &FioJob,
