@@ -93,7 +93,7 @@ impl Builder<'_> {
         Some(self.supposed(adapter, quantity, known))
     }
 
-    /// The value that a draw gives to a supposed figure, so that no parts are searched for it again.
+    /// The value that a draw gives to a supposed figure, so that no parts are searched again.
     fn drawn(&self, part: &Part, quantity: &'static str) -> Option<Known> {
         let value = *self.tweak.values.get(&(part.id.clone(), quantity))?;
         Some(Known { value, low: value, high: value, kind: Kind::Guess, source: String::new() })
@@ -136,7 +136,9 @@ impl Builder<'_> {
             few if few.len() < ALIKE_LEAST => known(&|_| true),
             enough => enough,
         };
-        let (low, high) = (values.first().copied()?, values.last().copied()?);
+        // One in ten at either end is of another kind, such as Optane among flash.
+        let end = values.len() / 10;
+        let (low, high) = (*values.get(end)?, values[values.len() - 1 - end]);
         let source = format!("drives with {} in the catalogue", drive.interface);
         Some(Known { value: values[values.len() / 2], low, high, kind: Kind::Guess, source })
     }

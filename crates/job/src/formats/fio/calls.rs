@@ -1,4 +1,5 @@
-//! fio's engines that move no data: they create, stat, truncate and unlink files, or keep a core busy.
+//! fio's engines that move no data: they create, stat, truncate and unlink files, or keep a core
+//! busy.
 
 use std::borrow::Cow;
 use std::ops::Range;
