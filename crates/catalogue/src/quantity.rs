@@ -80,6 +80,7 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("read_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential reads"),
     measured("write_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential writes"),
     measured("read_latency", Dimension::TIME, LATENCY, "a read alone"),
+    measured("small_read_latency", Dimension::TIME, LATENCY, "a read of 512 B alone"),
     measured("write_latency", Dimension::TIME, LATENCY, "a write alone"),
     measured(
         "sync_write_latency",
@@ -160,6 +161,12 @@ pub const QUANTITIES: &[Quantity] = &[
     ),
     measured("core_time", Dimension::TIME, LATENCY, "of a core for each I/O"),
     measured("core_time_4k", Dimension::TIME, LATENCY, "of a core for each I/O of 4 KiB"),
+    measured(
+        "contention",
+        Dimension::NUMBER,
+        (0.0, 1.0),
+        "by which each further core that runs it lengthens the core time of all",
+    ),
     measured(
         "core_bandwidth",
         Dimension::BYTE_RATE,

@@ -197,3 +197,53 @@ fn a_record_of_no_length_is_refused() {
         assert!(error.contains(why) && error.starts_with("b.toml:4:"), "{error}");
     }
 }
+
+#[test]
+fn records_that_nothing_reads_ahead_are_found_one_by_one() {
+    let disks = "drive = 'hdd-7k2-large'\ndrives = 12\nraid = 'mirror'";
+    let stream = |rest: &str| {
+        let top = "size = '1m'\nsequential = true\nsoftware = 'zfs'\njobs = 1\nin_flight = 1";
+        iops(&format!("{top}\n{rest}"), disks)
+    };
+    // Each of the eight records of a read waits for half a turn at least, all of them at once.
+    let (ahead, alone) = (stream(""), stream("buffered = false\nspan = '8g'"));
+    assert!((60.0..240.0).contains(&alone), "{alone}");
+    assert!(ahead > 4.0 * alone, "{ahead} {alone}");
+    // Writes go to memory either way.
+    let writes = |rest: &str| {
+        let top = "size = '1m'\nread = 0\nsequential = true\nsoftware = 'zfs'\njobs = 1";
+        iops(&format!("{top}\nin_flight = 1\n{rest}"), disks)
+    };
+    near(writes("buffered = true"), writes(""), 1e-9);
+}
+
+#[test]
+fn a_thread_waits_for_each_read_through_a_page_cache() {
+    let reads = |rest: &str| {
+        let top = "size = '4k'\nsoftware = 'linux-libaio-file'\njobs = 2";
+        iops(&format!("{top}\n{rest}"), "drive = '990-pro-2000'")
+    };
+    near(reads("in_flight = 64\nbuffered = true"), reads("in_flight = 2"), 1e-9);
+    assert!(reads("in_flight = 64") > 5.0 * reads("in_flight = 2"));
+}
+
+#[test]
+fn short_reads_of_optane_take_less_time() {
+    let alone = |size: &str| {
+        let top = format!("size = '{size}'\nsoftware = 'io-uring-2020'\njobs = 1\nin_flight = 1");
+        iops(&top, "drive = 'p5800x-800'")
+    };
+    near(alone("512"), 290_000.0, 0.1);
+    assert!(alone("512") > alone("2k") && alone("2k") > alone("4k"));
+}
+
+#[test]
+fn threads_of_md_contend_for_its_locks() {
+    let reads = |jobs: u32| {
+        let top = format!("size = '4k'\nsoftware = 'linux-md'\njobs = {jobs}\noutstanding = 512");
+        iops(&top, "drive = 'pm1743'\ndrives = 12\nraid = '0'")
+    };
+    // Sixteen times the threads do eight times as many.
+    let gain = reads(64) / reads(4);
+    assert!((7.0..9.5).contains(&gain), "{gain}");
+}

@@ -295,3 +295,16 @@ fn a_journal_on_the_same_disk_halves_what_a_cluster_writes() {
     within(disks("ceph-filestore", 0) / disks("ceph", 0), 0.45..=0.65);
     within(disks("ceph-filestore", 100) / disks("ceph", 100), 0.8..=1.05);
 }
+
+#[test]
+fn two_daemons_on_a_drive_do_more_than_one() {
+    let with = |daemons: &str| {
+        let rest = format!("{daemons}\nin_flight = 8192\n");
+        cluster("ceph-rbd", "pm9a3-3840", &rest).iops
+    };
+    let (one, two) = (with(""), with("daemons = 2"));
+    assert!((1.3..2.05).contains(&(two / one)), "{one} {two}");
+    let lone = "name = 'x'\nsize = '4k'\noutstanding = 8\ndaemons = 2\n[[group]]\ndrive = 'pm1743'";
+    let error = predict(&bill(lone), &Tweak::default()).unwrap_err().to_string();
+    assert!(error.contains("ceph-rbd"), "{error}");
+}

@@ -138,7 +138,7 @@ impl Around {
             bill.setup.record =
                 Some(plan::bill::record(record).map_err(|why| usage("--record", why))?);
         }
-        bill.setup.buffered = self.buffered;
+        bill.setup.buffered = self.buffered.then_some(true);
         bill.wait_for_memory();
         Ok(())
     }

@@ -47,7 +47,8 @@ impl Bill {
 
     /// Whether memory answers for the drives, so that they have as much in flight as they take.
     pub(crate) fn is_buffered(&self) -> bool {
-        let buffered = self.setup.buffered || self.software_value("buffered") == Some(1.0);
+        let usual = self.software_value("buffered") == Some(1.0);
+        let buffered = self.setup.buffered.unwrap_or(usual);
         let ahead = self.work.read_share == 0.0 || self.setup.sequential;
         buffered && ahead && self.work.flush.is_none()
     }
@@ -64,7 +65,14 @@ impl Bill {
             self.setup.in_flight = None;
             return;
         }
-        let each = self.software_value("queue_depth");
+        // Without read-ahead records in sequence are found one by one, as at random.
+        let recorded = self.software_value("record").is_some();
+        if recorded && self.work.read_share > 0.0 {
+            self.setup.sequential = false;
+        }
+        // A thread waits in its system call for each I/O that goes through a page cache.
+        let waits = self.setup.buffered == Some(true);
+        let each = self.software_value("queue_depth").or(waits.then_some(1.0));
         let (Some(each), Some(jobs)) = (each, self.setup.jobs) else { return };
         let most = (f64::from(jobs) * each * f64::from(self.setup.up())).max(1.0) as u32;
         let drives = self.drives().saturating_mul(self.setup.up()).max(1);

@@ -57,12 +57,14 @@ struct RawBill {
     network: Option<String>,
     /// Machines or volumes that ask a cluster.
     clients: Option<u32>,
+    /// Daemons of a cluster on each drive.
+    #[serde(default = "one")]
+    daemons: u32,
     /// Length of the records of a file system.
     record: Option<Spanned<String>>,
     /// Bytes that I/Os at random go to.
     span: Option<Spanned<String>>,
-    #[serde(default)]
-    buffered: bool,
+    buffered: Option<bool>,
     group: Vec<Spanned<RawGroup>>,
     /// Work beside that of the bill.
     #[serde(default)]
@@ -247,6 +249,7 @@ impl RawBill {
             cores: self.cores,
             network: self.network.clone(),
             clients: self.clients,
+            daemons: self.daemons,
         }
     }
 

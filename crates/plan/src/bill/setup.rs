@@ -46,6 +46,8 @@ pub struct Setup {
     /// Machines, or volumes, that ask a cluster, each with the ports of a host; `None` for as many
     /// as it takes.
     pub clients: Option<u32>,
+    /// Daemons of the software, such as OSDs of Ceph, that share each drive.
+    pub daemons: u32,
     /// I/Os in flight on all drives of all hosts together, each on a drive by chance.
     pub in_flight: Option<u32>,
     /// Bytes of the records that a file system reads and writes whole; `None` for those of its
@@ -54,8 +56,9 @@ pub struct Setup {
     /// Bytes of all drives together that I/Os at random go to, such as the length of a test file;
     /// `None` for all that there are.
     pub span: Option<f64>,
-    /// Whether memory acknowledges writes that are not flushed, and reads ahead.
-    pub buffered: bool,
+    /// Whether memory acknowledges writes that are not flushed, and reads ahead; `None` for what the
+    /// software does.
+    pub buffered: Option<bool>,
 }
 
 /// The ports of a host.
@@ -151,10 +154,11 @@ impl Default for Setup {
             cores: None,
             network: None,
             clients: None,
+            daemons: 1,
             in_flight: None,
             record: None,
             span: None,
-            buffered: false,
+            buffered: None,
         }
     }
 }
@@ -396,6 +400,7 @@ pub(super) struct RawSetup {
     pub cores: Option<u32>,
     pub network: Option<String>,
     pub clients: Option<u32>,
+    pub daemons: u32,
 }
 
 impl RawSetup {
@@ -417,6 +422,9 @@ impl RawSetup {
         }
         if self.clients.is_some_and(|clients| !(1..=65_536).contains(&clients)) {
             return Err("clients: 1 to 65536".to_owned());
+        }
+        if !(1..=16).contains(&self.daemons) {
+            return Err("daemons: 1 to 16 on each drive".to_owned());
         }
         let network = self.network.as_deref();
         let network = network.map(|text| Network::read(text, catalogue)).transpose()?;
@@ -455,9 +463,9 @@ impl RawSetup {
         let down = Down { drives: self.down_drives, hosts: self.down_hosts };
         let (jobs, width, spares) = (self.jobs, self.width, self.spares);
         let sequential = self.sequential;
-        let (cores, clients) = (self.cores, self.clients);
-        let more =
-            Setup { erasure, rebuild, sequential, cores, network, clients, ..Setup::default() };
+        let (cores, clients, daemons) = (self.cores, self.clients, self.daemons);
+        let more = Setup { erasure, rebuild, sequential, ..Setup::default() };
+        let more = Setup { cores, network, clients, daemons, ..more };
         Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down, ..more })
     }
 

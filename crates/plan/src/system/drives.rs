@@ -154,7 +154,10 @@ impl Builder<'_> {
     fn daemon(&mut self, drive: &str, seconds: f64) -> Option<Stop> {
         let name = format!("of {drive}");
         (seconds > 0.0)
-            .then(|| Stop { at: self.network.add_station(Station::servers(name, 1)), seconds })
+            .then(|| Stop {
+            at: self.network.add_station(Station::servers(name, self.bill.setup.daemons)),
+            seconds,
+        })
     }
 
     /// The daemons that serve the drives, as one resource.
@@ -313,7 +316,7 @@ impl Builder<'_> {
         // Where others wait at the rating, what a lone one takes changes nothing.
         let others = self.bill.work.outstanding.saturating_sub(1);
         let deep = f64::from(others) * rated > DEEP_S || is_disk(drive);
-        let read = match self.figure(drive, "read_latency") {
+        let read = match self.read_alone(drive) {
             Some(read) => 1.0 / self.within(drive, 1.0 / read),
             None if reads > 0.0 && !deep => self.latency_like(drive, "read_latency"),
             None => 0.0,
@@ -343,6 +346,15 @@ impl Builder<'_> {
             false => before + write + self.bitmap_seconds(group, drive, write)?,
         };
         Ok(reads * read + writes * written)
+    }
+
+    /// Latency of a read alone, at its length: between those of 512 B and 4 KiB on a line in the
+    /// logarithm of the length.
+    fn read_alone(&mut self, drive: &Part) -> Option<f64> {
+        let full = self.figure(drive, "read_latency")?;
+        let share = (4096.0 / self.bill.work.size_bytes.clamp(512.0, 4096.0)).log2() / 3.0;
+        let small = (share > 0.0).then(|| self.figure(drive, "small_read_latency")).flatten();
+        Some(small.map_or(full, |small| full * (small / full).powf(share)))
     }
 
     /// The delay beside the single server of a rated drive. Random reads hit dies at random, so a

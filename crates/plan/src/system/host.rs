@@ -11,6 +11,11 @@ const UNTOLD: f64 = 1.3;
 impl<'a> Builder<'a> {
     /// The cores, if the bill names software.
     pub(super) fn processor(&mut self) -> Result<Option<Stop>, PlanError> {
+        if self.bill.setup.daemons > 1 && !self.has_daemons() {
+            let reason = "daemons are those of a cluster on its drives: give its software, such \
+                          as \"ceph-rbd\", or hosts and replicas";
+            return Err(PlanError::Part { line: 1, reason: reason.to_owned() });
+        }
         let Some(software) = &self.bill.software else {
             self.remark("no software given: core time is not modelled");
             return Ok(None);
@@ -229,11 +234,13 @@ impl<'a> Builder<'a> {
                  name the host's as server, such as \"epyc-7003\"",
             );
         }
-        let seconds = self.core_time(software)? * slower.unwrap_or(1.0);
+        // Each waits for locks that the others hold.
+        let contended = 1.0 + self.figure(software, "contention").unwrap_or(0.0) * (cores - 1.0).max(0.0);
+        let seconds = self.core_time(software)? * slower.unwrap_or(1.0) * contended;
         let at = self.network.add_station(Station::servers(what, cores.max(1.0) as u32));
         let load = Load::Stations(vec![at]);
         let name = format!("{what}, {cores} cores with {}", software.id);
-        let times: &[&str] = &["core_time", "core_time_4k", "clock", "core_speed"];
+        let times: &[&str] = &["core_time", "core_time_4k", "contention", "clock", "core_speed"];
         let mut from = vec![(software.id.as_str(), times)];
         let theirs: &[&str] = &["cores", "clock", "core_speed"];
         from.extend(server.map(|server| (server.id.as_str(), theirs)));
