@@ -225,6 +225,13 @@ fn a_thread_waits_for_each_read_through_a_page_cache() {
     };
     near(reads("in_flight = 64\nbuffered = true"), reads("in_flight = 2"), 1e-9);
     assert!(reads("in_flight = 64") > 5.0 * reads("in_flight = 2"));
+    // And its core copies what it reads: one thread moves less than the drive does.
+    let stream = |rest: &str| {
+        let top = "size = '1m'\nsequential = true\nsoftware = 'linux-libaio-file'\njobs = 1";
+        iops(&format!("{top}\nin_flight = 8\n{rest}"), "drive = '990-pro-2000'") * 1.048_576
+    };
+    assert!((1700.0..2000.0).contains(&stream("buffered = true")), "{}", stream("buffered = true"));
+    assert!(stream("") > 6000.0, "{}", stream(""));
 }
 
 #[test]

@@ -56,8 +56,8 @@ pub struct Setup {
     /// Bytes of all drives together that I/Os at random go to, such as the length of a test file;
     /// `None` for all that there are.
     pub span: Option<f64>,
-    /// Whether memory acknowledges writes that are not flushed, and reads ahead; `None` for what the
-    /// software does.
+    /// Whether memory acknowledges writes that are not flushed, and reads ahead; `None` for what
+    /// the software does.
     pub buffered: Option<bool>,
 }
 

@@ -153,8 +153,7 @@ impl Builder<'_> {
     /// The daemon that serves a drive, if it takes any time.
     fn daemon(&mut self, drive: &str, seconds: f64) -> Option<Stop> {
         let name = format!("of {drive}");
-        (seconds > 0.0)
-            .then(|| Stop {
+        (seconds > 0.0).then(|| Stop {
             at: self.network.add_station(Station::servers(name, self.bill.setup.daemons)),
             seconds,
         })
