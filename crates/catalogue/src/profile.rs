@@ -134,11 +134,11 @@ impl Part {
         let mut stages =
             vec![Stage { read: read.medium, write: write.medium, ..stage("medium", ONE) }];
         // Reads find their data in banks by chance, so that a few in flight collide; writes are
-        // taken in by a buffer.
+        // taken in by a buffer, and a SATA link is slower than a few banks are.
         if read.wait_s > 0.0 {
             let banks = (read.wait_s + read.medium.each_s) / read.medium.each_s;
             let read = Cost { each_s: read.wait_s, per_byte_s: 0.0 };
-            stages.push(match banks >= 2.0 {
+            stages.push(match banks >= 2.0 && self.interface != "sata" {
                 true => Stage {
                     read,
                     contention: short(COLLISIONS / banks),

@@ -164,7 +164,7 @@ pub const QUANTITIES: &[Quantity] = &[
     measured(
         "contention",
         Dimension::NUMBER,
-        (0.0, 1.0),
+        (1e-4, 1.0),
         "by which each further core that runs it lengthens the core time of all",
     ),
     measured(

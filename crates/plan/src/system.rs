@@ -299,13 +299,15 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Shares of reads and writes in what is asked about.
+    /// Shares of reads and writes in what is asked about, each write with what a journal writes
+    /// for it.
     fn shares(&self) -> (f64, f64) {
-        match self.tweak.only {
+        let (reads, writes) = match self.tweak.only {
             None => (self.bill.work.read_share, 1.0 - self.bill.work.read_share),
             Some(Op::Read) => (1.0, 0.0),
             Some(_) => (0.0, 1.0),
-        }
+        };
+        (reads, writes * self.bill.setup.journalled(self.bill.work.flush))
     }
 
     /// Share of the bytes in the busier direction: links are full duplex, and reads and writes go

@@ -308,3 +308,93 @@ fn two_daemons_on_a_drive_do_more_than_one() {
     let error = predict(&bill(lone), &Tweak::default()).unwrap_err().to_string();
     assert!(error.contains("ceph-rbd"), "{error}");
 }
+
+#[test]
+fn a_guest_asks_through_its_disk_and_through_its_host() {
+    let local = |guest: &str, jobs: u32| {
+        answer(&format!(
+            "name = 'x'\nsize = '4k'\nserver = 'epyc-7003'\nsoftware = 'linux-libaio'\n\
+             jobs = {jobs}\nin_flight = 64\n{guest}\n[[group]]\ndrive = 'pm9a3-3840'"
+        ))
+        .iops
+    };
+    let disk = "guest = 'qemu-virtio-scsi'";
+    // One thread serves the disk, whatever the host could do.
+    let (bare, one) = (local("", 8), local(disk, 8));
+    let four = local(&format!("{disk}\nguest_threads = 4"), 8);
+    assert!(bare > 3.0 * one && four > 1.8 * one, "{bare} {one} {four}");
+    // Alone it adds its latency to that of the host.
+    let alone = |guest: &str| {
+        answer(&format!(
+            "name = 'x'\nsize = '4k'\nsoftware = 'linux-libaio'\njobs = 1\nin_flight = 1\n{guest}\n\
+             [[group]]\ndrive = 'pm9a3-3840'"
+        ))
+        .latency_s
+    };
+    within((alone(disk) - alone("")) * 1e6, 20.0..=70.0);
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 1\nguest_threads = 2\n\
+                [[group]]\ndrive = 'pm9a3-3840'";
+    let error = Bill::read("b", text, &Catalogue::shipped()).unwrap_err().to_string();
+    assert!(error.contains("give guest"), "{error}");
+}
+
+#[test]
+fn a_file_server_serves_what_its_volume_holds() {
+    let server = |rest: &str| {
+        answer(&format!(
+            "name = 'x'\nsize = '4k'\nsoftware = 'linux-nvme-tcp'\njobs = 16\nin_flight = 512\n\
+             target_software = 'linux-nvmet-tcp'\ntarget_server = 'epyc-7002'\ntarget_cores = 16\n\
+             {rest}\n[[group]]\ndrive = 'cd6'\ndrives = 4\nraid = 'raidz1'\nlink = '10GbE'\n\
+             protocol = 'nvme-tcp'"
+        ))
+        .iops
+    };
+    let raw = server("");
+    let (zvol, whole) =
+        (server("target_volume = 'zfs'\nrecord = '16k'"), server("target_volume = 'zfs'"));
+    assert!(zvol < raw && whole < 0.7 * zvol, "{raw} {zvol} {whole}");
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 1\ntarget_volume = 'zfs'\n\
+                [[group]]\ndrive = 'cd6'";
+    let error = Bill::read("b", text, &Catalogue::shipped()).unwrap_err().to_string();
+    assert!(error.contains("target_software"), "{error}");
+}
+
+#[test]
+fn a_journal_and_a_network_lengthen_a_flush() {
+    let writes = |rest: &str, group: &str| {
+        answer(&format!(
+            "name = 'x'\nsize = '4k'\nread = 0\njobs = 1\nin_flight = 1\nflush = 1\n\
+             state = 'fresh'\n{rest}\n\
+             [[group]]\ndrive = '970-evo-1000'\n{group}"
+        ))
+        .iops
+    };
+    let local = writes("software = 'linux-libaio-file'", "");
+    let journal = writes("software = 'linux-libaio-file'\njournal = true", "");
+    within(local / journal, 1.9..=2.05);
+    // Two round trips for each write, not one.
+    let far = "software = 'linux-nvme-tcp'\ntarget_software = 'linux-nvmet-tcp'\ntarget_cores = 8";
+    let link = "link = '10GbE'\nprotocol = 'nvme-tcp'";
+    let with = 1.0 / writes(far, link) - 1.0 / local;
+    let lone = |rest: &str, group: &str| {
+        answer(&format!(
+            "name = 'x'\nsize = '4k'\nread = 0\njobs = 1\nin_flight = 1\nstate = 'fresh'\n{rest}\n\
+             [[group]]\ndrive = '970-evo-1000'\n{group}"
+        ))
+        .iops
+    };
+    let without = 1.0 / lone(far, link) - 1.0 / lone("software = 'linux-libaio-file'", "");
+    within(with / without, 1.5..=2.1);
+}
+
+#[test]
+fn md_writes_disks_with_parity_below_their_speed() {
+    let writes = |software: &str| {
+        mb_s(&format!(
+            "name = 'x'\nsize = '1m'\nread = 0\nsequential = true\nsoftware = '{software}'\n\
+             jobs = 1\nin_flight = 16\ncores = 8\n[[group]]\ndrive = 'hdd-7k2-large'\n\
+             drives = 5\nraid = '5'"
+        ))
+    };
+    within(writes("linux-md") / writes("linux-libaio"), 0.55..=0.70);
+}

@@ -122,7 +122,7 @@ impl Around {
             });
         }
         if let Some(software) = software {
-            let target = Target { software, server: None, cores: self.target_cores };
+            let target = Target { software, server: None, cores: self.target_cores, volume: None };
             bill.setup.target = Some(target);
         }
         Ok(())

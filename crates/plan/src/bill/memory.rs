@@ -42,12 +42,12 @@ pub fn span(text: &str) -> Result<f64, String> {
 impl Bill {
     /// Bytes of the records that a file system reads and writes whole; `None` where nothing does.
     pub(crate) fn record_bytes(&self) -> Option<f64> {
-        self.setup.record.map(f64::from).or_else(|| self.software_value("record"))
+        self.setup.record.map(f64::from).or_else(|| self.file_system_value("record"))
     }
 
     /// Whether memory answers for the drives, so that they have as much in flight as they take.
     pub(crate) fn is_buffered(&self) -> bool {
-        let usual = self.software_value("buffered") == Some(1.0);
+        let usual = self.file_system_value("buffered") == Some(1.0);
         let buffered = self.setup.buffered.unwrap_or(usual);
         let ahead = self.work.read_share == 0.0 || self.setup.sequential;
         buffered && ahead && self.work.flush.is_none()
@@ -66,7 +66,7 @@ impl Bill {
             return;
         }
         // Without read-ahead records in sequence are found one by one, as at random.
-        let recorded = self.software_value("record").is_some();
+        let recorded = self.file_system_value("record").is_some();
         if recorded && self.work.read_share > 0.0 {
             self.setup.sequential = false;
         }
@@ -82,6 +82,16 @@ impl Bill {
             self.setup.in_flight = Some(most);
             self.work.outstanding = most.div_ceil(drives);
         }
+    }
+
+    /// The file system that holds the data: the volume of a target, or the software of the host.
+    pub(crate) fn file_system(&self) -> Option<&str> {
+        let volume = self.setup.target.as_ref().and_then(|target| target.volume.as_deref());
+        volume.or(self.software.as_deref())
+    }
+
+    fn file_system_value(&self, quantity: &str) -> Option<f64> {
+        self.catalogue.parts[self.file_system()?].value(quantity)
     }
 
     fn software_value(&self, quantity: &str) -> Option<f64> {

@@ -39,6 +39,11 @@ struct RawBill {
     target_software: Option<String>,
     target_server: Option<String>,
     target_cores: Option<u32>,
+    /// What the volumes of the far side are made with.
+    target_volume: Option<String>,
+    /// The virtual disk of a guest that asks, and threads that serve it.
+    guest: Option<String>,
+    guest_threads: Option<u32>,
     width: Option<u32>,
     #[serde(default)]
     spares: u32,
@@ -65,6 +70,9 @@ struct RawBill {
     /// Bytes that I/Os at random go to.
     span: Option<Spanned<String>>,
     buffered: Option<bool>,
+    /// Whether flushes write the journal of a file system.
+    #[serde(default)]
+    journal: bool,
     group: Vec<Spanned<RawGroup>>,
     /// Work beside that of the bill.
     #[serde(default)]
@@ -201,6 +209,7 @@ impl Bill {
             .map_err(|(line, reason)| refuse(line, reason))?;
         setup.streams = streams;
         setup.buffered = raw.buffered;
+        setup.journal = raw.journal;
         let record = raw
             .record
             .as_ref()
@@ -250,6 +259,9 @@ impl RawBill {
             network: self.network.clone(),
             clients: self.clients,
             daemons: self.daemons,
+            target_volume: self.target_volume.clone(),
+            guest: self.guest.clone(),
+            guest_threads: self.guest_threads,
         }
     }
 

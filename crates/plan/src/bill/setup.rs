@@ -48,6 +48,10 @@ pub struct Setup {
     pub clients: Option<u32>,
     /// Daemons of the software, such as OSDs of Ceph, that share each drive.
     pub daemons: u32,
+    /// Whether a file system writes its journal with each flush, as ext4 and XFS do for `fsync`.
+    pub journal: bool,
+    /// The virtual disk of a guest that asks, above the software of its host.
+    pub guest: Option<Guest>,
     /// I/Os in flight on all drives of all hosts together, each on a drive by chance.
     pub in_flight: Option<u32>,
     /// Bytes of the records that a file system reads and writes whole; `None` for those of its
@@ -155,6 +159,8 @@ impl Default for Setup {
             network: None,
             clients: None,
             daemons: 1,
+            journal: false,
+            guest: None,
             in_flight: None,
             record: None,
             span: None,
@@ -164,6 +170,15 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// Writes of drives, each with its flush, for each write of the work that is flushed after
+    /// every so many.
+    pub(crate) fn journalled(&self, flush: Option<u32>) -> f64 {
+        match flush {
+            Some(every) if self.journal => 1.0 + 1.0 / f64::from(every.max(1)),
+            _ => 1.0,
+        }
+    }
+
     /// Hosts that are up.
     pub fn up(&self) -> u32 {
         self.hosts.saturating_sub(self.down.hosts)
@@ -257,6 +272,26 @@ pub struct Target {
     pub server: Option<String>,
     /// How many cores serve, fewer than the server has or without one.
     pub cores: Option<u32>,
+    /// What its volumes are made with, such as a file system; `None` where they are drives.
+    pub volume: Option<String>,
+}
+
+/// A guest that asks for its host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Guest {
+    /// Its virtual disk, a part.
+    pub disk: String,
+    /// Threads of the host that serve the disk.
+    pub threads: u32,
+}
+
+/// The part of a name and a class; the error is the reason.
+fn named(catalogue: &Catalogue, name: &str, class: Class) -> Result<String, String> {
+    let part = catalogue.part(name).map_err(|error| error.to_string())?;
+    match part.class == class {
+        true => Ok(part.id.clone()),
+        false => Err(format!("{} is a {}, no {}", part.id, part.class.word(), class.word())),
+    }
 }
 
 /// A code for so many hosts; the error is the reason.
@@ -401,6 +436,9 @@ pub(super) struct RawSetup {
     pub network: Option<String>,
     pub clients: Option<u32>,
     pub daemons: u32,
+    pub target_volume: Option<String>,
+    pub guest: Option<String>,
+    pub guest_threads: Option<u32>,
 }
 
 impl RawSetup {
@@ -435,38 +473,51 @@ impl RawSetup {
         }
         let rebuild = self.rebuild / 100.0;
         let cache = self.cached()?;
-        let part = |name: &str, class: Class| {
-            let part = catalogue.part(name).map_err(|error| error.to_string())?;
-            match part.class == class {
-                true => Ok(part.id.clone()),
-                false => {
-                    Err(format!("{} is a {}, no {}", part.id, part.class.word(), class.word()))
-                }
-            }
-        };
-        if self.target_cores.is_some_and(|cores| !(1..=4096).contains(&cores)) {
-            return Err("target_cores: 1 to 4096".to_owned());
-        }
-        let target = match (self.target_software, self.target_server, self.target_cores) {
-            (None, None, None) => None,
-            (Some(software), server, cores) if server.is_some() || cores.is_some() => {
-                let server = server.map(|server| part(&server, Class::Server)).transpose()?;
-                Some(Target { software: part(&software, Class::Software)?, server, cores })
-            }
-            _ => {
-                return Err("a target is software on cores: give target_software, and \
-                            target_server or target_cores"
-                    .to_owned());
-            }
-        };
+        let (target, guest) = (self.target(catalogue)?, self.guest(catalogue)?);
         let state = self.state.unwrap_or_default();
         let down = Down { drives: self.down_drives, hosts: self.down_hosts };
         let (jobs, width, spares) = (self.jobs, self.width, self.spares);
         let sequential = self.sequential;
         let (cores, clients, daemons) = (self.cores, self.clients, self.daemons);
         let more = Setup { erasure, rebuild, sequential, ..Setup::default() };
-        let more = Setup { cores, network, clients, daemons, ..more };
+        let more = Setup { cores, network, clients, daemons, guest, ..more };
         Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down, ..more })
+    }
+
+    /// The far side of a network; the error is the reason.
+    fn target(&self, catalogue: &Catalogue) -> Result<Option<Target>, String> {
+        if self.target_cores.is_some_and(|cores| !(1..=4096).contains(&cores)) {
+            return Err("target_cores: 1 to 4096".to_owned());
+        }
+        let part = |name: &Option<String>, class: Class| {
+            name.as_deref().map(|name| named(catalogue, name, class)).transpose()
+        };
+        let software = part(&self.target_software, Class::Software)?;
+        let volume = part(&self.target_volume, Class::Software)?;
+        let server = part(&self.target_server, Class::Server)?;
+        match (software, self.target_cores) {
+            (None, None) if server.is_none() && volume.is_none() => Ok(None),
+            (Some(software), cores) if server.is_some() || cores.is_some() => {
+                Ok(Some(Target { software, server, cores, volume }))
+            }
+            _ => Err("a target is software on cores: give target_software, and target_server or \
+                      target_cores"
+                .to_owned()),
+        }
+    }
+
+    /// The virtual disk of a guest; the error is the reason.
+    fn guest(&self, catalogue: &Catalogue) -> Result<Option<Guest>, String> {
+        match (self.guest.as_deref(), self.guest_threads) {
+            (Some(disk), threads @ (None | Some(1..=4096))) => {
+                let disk = named(catalogue, disk, Class::Software)?;
+                Ok(Some(Guest { disk, threads: threads.unwrap_or(1) }))
+            }
+            (None, None) => Ok(None),
+            _ => Err("guest_threads: 1 to 4096 threads that serve the disk of a guest: give \
+                      guest, such as \"qemu-virtio-scsi\""
+                .to_owned()),
+        }
     }
 
     /// What answers before the drives do; the error is the reason.

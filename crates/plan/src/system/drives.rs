@@ -296,7 +296,7 @@ impl Builder<'_> {
                 let idle = self.idle(group, drive, alone)?;
                 let depth = self.bill.work.outstanding.min(self.commands_each(group));
                 let busy = seconds / self.at_once(group);
-                let delay_s = self.beside(busy, idle, depth) * passed
+                let delay_s = self.beside(drive, busy, idle, depth) * passed
                     + self.bill.setup.cache.map_or(0.0, |cache| cache.hit * cache.latency_s);
                 // What a rebuild takes of a drive's time, others wait for.
                 let passed = passed / (1.0 - self.bill.setup.rebuild);
@@ -357,11 +357,13 @@ impl Builder<'_> {
     }
 
     /// The delay beside the single server of a rated drive. Random reads hit dies at random, so a
-    /// drive reaches its rating only when most dies are busy; writes go to a buffer.
-    fn beside(&self, seconds: f64, idle: f64, depth: u32) -> f64 {
+    /// drive reaches its rating only when most dies are busy; writes go to a buffer, and a SATA
+    /// link is the slower one of a few dies.
+    fn beside(&self, drive: &Part, seconds: f64, idle: f64, depth: u32) -> f64 {
         let least = (idle - seconds).max(0.0);
-        // Long I/Os are spread over many banks; and many in flight leave none of them idle.
-        let apart = self.shares().0 < 0.5 || self.bill.work.size_bytes >= LONG;
+        // Long I/Os are spread over many banks, and many in flight leave none of them idle.
+        let link_bound = drive.interface == "sata";
+        let apart = link_bound || self.shares().0 < 0.5 || self.bill.work.size_bytes >= LONG;
         let full = f64::from(depth) >= FULL * idle / seconds;
         if apart || full || depth == 1 || least == 0.0 {
             return least;

@@ -19,6 +19,7 @@ impl<'a> Builder<'a> {
                           as \"ceph-rbd\", or hosts and replicas";
             return Err(PlanError::Part { line: 1, reason: reason.to_owned() });
         }
+        self.guest()?;
         let Some(software) = &self.bill.software else {
             self.remark("no software given: core time is not modelled");
             return Ok(None);
@@ -43,6 +44,19 @@ impl<'a> Builder<'a> {
             }
         };
         self.cores("processor", software, server, cores).map(Some)
+    }
+
+    /// The threads that serve the virtual disk of a guest, above what its host does.
+    fn guest(&mut self) -> Result<(), PlanError> {
+        let Some(guest) = &self.bill.setup.guest else { return Ok(()) };
+        if !self.wanted(Level::Processor) {
+            return Ok(());
+        }
+        let server = self.bill.server.as_deref().map(|id| self.part(id));
+        let threads = f64::from(guest.threads);
+        let stop = self.cores("processor of the guest", self.part(&guest.disk), server, threads)?;
+        self.client_stops.push(stop);
+        Ok(())
     }
 
     /// Cores of the host, as the bill or its server says.
@@ -157,12 +171,19 @@ impl<'a> Builder<'a> {
             return Err(PlanError::Part { line: 1, reason: reason.to_owned() });
         }
         let cores = given.unwrap_or(f64::INFINITY).min(theirs.unwrap_or(f64::INFINITY));
-        self.cores("processor of the target", software, server, cores).map(Some)
+        let mut stop = self.cores("processor of the target", software, server, cores)?;
+        if let Some(volume) = target.volume.as_deref().map(|id| self.part(id)) {
+            // The same cores look up, sum and copy what they serve.
+            let slower = self.slower(volume, server).unwrap_or(1.0);
+            let seconds = self.core_time(volume)? * slower;
+            stop.seconds += self.at(Level::Processor, seconds);
+        }
+        Ok(Some(stop))
     }
 
     /// The log of a file system, which takes flushed writes one after the other.
     pub(super) fn log(&mut self) {
-        let Some(id) = self.bill.software.as_deref() else { return };
+        let Some(id) = self.bill.file_system() else { return };
         let (part, writes) = (self.part(id), self.shares().1);
         let Some(every) = self.bill.work.flush.filter(|_| writes > 0.0) else { return };
         if !self.wanted(Level::Processor) {
@@ -184,13 +205,18 @@ impl<'a> Builder<'a> {
         }
         let (bill, target) = (self.bill, self.bill.setup.target.as_ref());
         let host = bill.software.as_deref().map(|software| (software, bill.server.as_deref()));
-        let far = target.map(|target| (target.software.as_str(), target.server.as_deref()));
+        let theirs = target.and_then(|target| target.server.as_deref());
+        let far = target.map(|target| (target.software.as_str(), theirs));
+        let volume = target.and_then(|target| Some((target.volume.as_deref()?, theirs)));
+        let guest = bill.setup.guest.as_ref();
+        let guest = guest.map(|guest| (guest.disk.as_str(), bill.server.as_deref()));
         let mut seconds = 0.0;
-        for (software, server) in host.into_iter().chain(far) {
+        for (software, server) in guest.into_iter().chain(host).chain(far).chain(volume) {
             seconds += self.added_by(self.part(software), server.map(|id| self.part(id)));
         }
         if seconds == 0.0 {
-            seconds = self.link_latency();
+            let (reads, writes) = self.shares();
+            seconds = self.link_latency() * (reads + writes * self.round_trips());
         }
         if seconds == 0.0 {
             return None;
@@ -201,9 +227,21 @@ impl<'a> Builder<'a> {
         (seconds > 0.0).then_some(Stop { at, seconds })
     }
 
+    /// Commands over a network for each write, one after the other: a flush is one of its own.
+    fn round_trips(&self) -> f64 {
+        let linked = self.bill.groups.iter().any(|group| group.link.is_some());
+        match self.bill.work.flush {
+            Some(every) if self.bill.setup.target.is_some() || linked => {
+                1.0 + 1.0 / f64::from(every)
+            }
+            _ => 1.0,
+        }
+    }
+
     /// What software adds on a host, at the speed of its cores.
     fn added_by(&mut self, part: &Part, server: Option<&Part>) -> f64 {
         let (reads, writes) = self.shares();
+        let writes = writes * self.round_trips();
         let added = self.told_of(part, "added_latency").unwrap_or(0.0);
         let write = match writes > 0.0 {
             true => self.told_of(part, "added_write_latency").unwrap_or(added),

@@ -18,6 +18,10 @@ struct Stripe {
 const PAGE_BYTES: f64 = 4096.0;
 /// What the names of md begin with in the catalogue.
 const MD: &str = "linux-md";
+/// What md writes to disks in sequence with parity, of what they would: some stripes of its cache
+/// are incomplete when they are written, and what they lack is read. Three published runs: 0.27,
+/// 0.47 and 0.65; with a cache of stripes that is 8 times as long 0.9.
+const INCOMPLETE: f64 = 0.6;
 /// With so many in flight flash is written so often that the bits of md's bitmap stay set.
 const BITS_SET: u32 = 32;
 
@@ -83,6 +87,13 @@ impl Builder<'_> {
         let md = || self.bill.software.as_deref().is_some_and(|id| id.starts_with(MD));
         let kept = group.bitmap.unwrap_or_else(md);
         redundant && kept && !self.bill.setup.sequential
+    }
+
+    /// Writes in sequence that disks under md's parity do, of those that they would.
+    pub(super) fn complete(&self, group: &Group, drive: &Part) -> f64 {
+        let md = self.bill.software.as_deref().is_some_and(|id| id.starts_with(MD));
+        let parity = group.raid.parity() > 0 && self.bill.setup.sequential;
+        if md && parity && is_disk(drive) { INCOMPLETE } else { 1.0 }
     }
 
     /// What a lone write to flash waits for the bitmap, in seconds: a write that is flushed. Where

@@ -97,7 +97,9 @@ impl Builder<'_> {
             let among = work.read_share > 0.0 || self.bill.setup.among_reads;
             let weight = if among { self.mix_factor(drive)? } else { 1.0 };
             let write = match state {
-                _ if is_disk(drive) => moved(drive, 1.0 / rate, (length, bandwidth)),
+                _ if is_disk(drive) => {
+                    moved(drive, 1.0 / rate, (length, bandwidth)) / self.complete(group, drive)
+                }
                 FlashState::Worn if !streams => between(work.size_bytes, rate, bandwidth),
                 _ => (1.0 / rate).max(work.size_bytes / bandwidth),
             };
