@@ -254,3 +254,42 @@ fn threads_of_md_contend_for_its_locks() {
     let gain = reads(64) / reads(4);
     assert!((7.0..9.5).contains(&gain), "{gain}");
 }
+
+#[test]
+fn a_stream_on_disks_waits_for_no_turn() {
+    let stream = |rest: &str, group: &str| {
+        let top = "size = '1m'\nsequential = true\nsoftware = 'windows-crystaldiskmark'";
+        let top = format!("{top}\njobs = 1\nin_flight = 1\n{rest}");
+        iops(&top, &format!("drive = 'hdd-5k4'\n{group}")) * 1.048_576
+    };
+    // Disks of 150 MB/s, one command at a time: they read ahead and write behind.
+    assert!((130.0..=160.0).contains(&stream("", "")), "{}", stream("", ""));
+    assert!((130.0..=160.0).contains(&stream("read = 0", "")), "{}", stream("read = 0", ""));
+    let mirror = "drives = 2\nraid = '1'\nlink = 'usb-3'";
+    assert!((120.0..=160.0).contains(&stream("", mirror)), "{}", stream("", mirror));
+}
+
+#[test]
+fn a_disk_sorts_writes_in_its_own_cache() {
+    let one = |rest: &str, group: &str| {
+        let top =
+            format!("size = '4k'\njobs = 1\nin_flight = 1\nsoftware = 'linux-libaio'\n{rest}");
+        iops(&top, &format!("drive = 'he10-10000'\n{group}"))
+    };
+    let (reads, writes) = (one("", ""), one("read = 0", ""));
+    assert!((2.0..3.5).contains(&(writes / reads)), "{reads} {writes}");
+    // Neither with a flush after each write nor behind parity, which reads first.
+    assert!(one("read = 0\nflush = 1", "") < 1.2 * reads);
+    assert!(one("read = 0", "drives = 5\nraid = '5'") < 1.2 * reads);
+}
+
+#[test]
+fn one_long_read_alone_does_not_get_all_of_the_bandwidth() {
+    let long = |in_flight: u32| {
+        let top = format!("size = '4m'\nsequential = true\nin_flight = {in_flight}\njobs = 1");
+        iops(&format!("{top}\nsoftware = 'linux-libaio-file'"), "drive = 'd7-p5510-3840'")
+            * 4.194_304
+    };
+    assert!((4200.0..4900.0).contains(&long(1)), "{}", long(1));
+    assert!(long(4) > 6000.0, "{}", long(4));
+}

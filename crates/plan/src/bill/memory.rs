@@ -6,6 +6,8 @@ use super::Bill;
 /// I/Os in flight on each drive while memory is written back or filled ahead: enough to keep flash
 /// busy, and as many as a disk sorts.
 const BY_MEMORY: u32 = 32;
+/// Commands of a stream that disks have at once: what is asked for, and what comes next.
+const AHEAD: u32 = 2;
 /// Longest record: ZFS allows 16 MiB.
 const RECORD_MAX: u64 = 16 << 20;
 /// Least that a head moves over: less is in the cache of a disk.
@@ -65,6 +67,10 @@ impl Bill {
             self.setup.in_flight = None;
             return;
         }
+        if self.stream_on_disks() {
+            self.work.outstanding = self.work.outstanding.max(AHEAD);
+            self.setup.in_flight = self.setup.in_flight.map(|all| all.max(AHEAD));
+        }
         // Without read-ahead records in sequence are found one by one, as at random.
         let recorded = self.file_system_value("record").is_some();
         if recorded && self.work.read_share > 0.0 {
@@ -82,6 +88,15 @@ impl Bill {
             self.setup.in_flight = Some(most);
             self.work.outstanding = most.div_ceil(drives);
         }
+    }
+
+    /// Whether disks read ahead of who asks, and write behind: one command is on its way while the
+    /// heads are at the next.
+    fn stream_on_disks(&self) -> bool {
+        let mut drives = self.groups.iter().filter_map(|group| group.drive.as_deref());
+        let disk = |id: &str| self.catalogue.parts[id].known("rpm").is_some();
+        let near = self.groups.iter().all(|group| group.link.is_none());
+        near && self.setup.sequential && self.work.flush.is_none() && drives.all(disk)
     }
 
     /// The file system that holds the data: the volume of a target, or the software of the host.

@@ -207,8 +207,9 @@ fn bytes_of_writes_count_between_4_and_128_kib() {
     };
     let (short, middle, long) = (iops("4k"), iops("8k"), iops("128k"));
     assert!(middle < short * 0.95 && middle > short / 2.0, "{short}, {middle}, {long}");
-    let line = 1.0 / short + (1.0 / long - 1.0 / short) * 4.0 / 124.0;
-    assert!((middle * line - 1.0).abs() < 0.01, "{middle} for {}", 1.0 / line);
+    // Bytes a second by the logarithm of the length: 8 KiB are one step of five.
+    let bytes = short * (long * 32.0 / short).powf(0.2);
+    assert!((middle * 2.0 / bytes - 1.0).abs() < 0.02, "{middle} for {}", bytes / 2.0);
 }
 
 fn answer(text: &str) -> (Bill, crate::predict::Prediction) {

@@ -11,6 +11,9 @@ use catalogue::Part;
 
 /// Most channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;
+/// What a lone long read gets of the bandwidth of an NVMe drive, beside its latency: five published
+/// runs of 512 KiB to 4 MiB, 0.7 to 0.8.
+const LONE: f64 = 0.75;
 /// With so many in flight for each bank of a drive all of them are busy.
 const FULL: f64 = 4.0;
 /// What a card with a write cache takes to keep a write, in seconds: 50 to 100 us are usual.
@@ -315,12 +318,14 @@ impl Builder<'_> {
         // Where others wait at the rating, what a lone one takes changes nothing.
         let others = self.bill.work.outstanding.saturating_sub(1);
         let deep = f64::from(others) * rated > DEEP_S || is_disk(drive);
-        let read = match self.read_alone(drive) {
+        // In sequence a disk reads ahead and writes behind: its head is there already.
+        let streams = is_disk(drive) && self.bill.setup.sequential;
+        let read = match self.read_alone(drive).filter(|_| !streams) {
             Some(read) => 1.0 / self.within(drive, 1.0 / read),
             None if reads > 0.0 && !deep => self.latency_like(drive, "read_latency"),
             None => 0.0,
         };
-        let write = match self.figure(drive, "write_latency") {
+        let write = match self.figure(drive, "write_latency").filter(|_| !streams) {
             Some(write) => 1.0 / self.within(drive, 1.0 / write),
             None if writes > 0.0 && !deep => self.latency_like(drive, "write_latency"),
             None => 0.0,
@@ -335,7 +340,11 @@ impl Builder<'_> {
             bandwidth.map_or(0.0, |bandwidth| more / bandwidth.min(bus))
         };
         let record = self.records(group).map_or(size, |records| records.bytes);
-        let read = read + bridge + bytes(drive.value("read_bandwidth"), record);
+        // Behind a slower slot its flash has time enough.
+        let slot = self.pcie(group, drive).map_or(0.0, |slot| self.slot_seconds(&slot));
+        let lone = others == 0 && drive.interface == "pcie" && slot < rated;
+        let share = if lone { LONE } else { 1.0 };
+        let read = read + bridge + bytes(drive.value("read_bandwidth").map(|b| b * share), record);
         let write = write + bridge + bytes(drive.value("write_bandwidth"), size);
         // Parity is read before it is written.
         let reads_first = self.written(group).0 + self.bill.setup.host_writes().0 > 0.0;

@@ -4,6 +4,8 @@ use super::{Builder, PlanError};
 use crate::bill::{FlashState, Group, Raid};
 use catalogue::Part;
 
+/// Writes that a disk has in its own cache to choose among.
+const OWN_CACHE: f64 = 32.0;
 /// More commands than this a disk does not choose among.
 const CHOICE_MAX: f64 = 64.0;
 /// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
@@ -263,11 +265,22 @@ impl Builder<'_> {
         self.figure(drive, "reorder").map_or(1.0, |power| depth.powf(power))
     }
 
+    /// Whether a disk takes writes into a cache of its own and sorts them there. Cards turn those
+    /// caches off, and so do makers of SAS disks.
+    fn sorts(&self, group: &Group, drive: &Part) -> bool {
+        let kept = group.adapter.is_none() || drive.interface == "sata";
+        let kept = kept && group.raid.parity() == 0;
+        is_disk(drive) && kept && self.bill.work.flush.is_none() && !self.has_daemons()
+    }
+
     /// The same for writes, which a write-back cache may sort first.
     fn gathered(&mut self, group: &Group, drive: &Part) -> f64 {
         let sorted = group.write_cache || self.deferred(drive);
         let cached = sorted.then(|| self.figure(drive, "cached_write_gain")).flatten();
-        cached.unwrap_or_else(|| self.chosen(group, drive))
+        cached.unwrap_or_else(|| {
+            let own = self.sorts(group, drive).then(|| self.figure(drive, "reorder")).flatten();
+            self.chosen(group, drive).max(own.map_or(1.0, |power| OWN_CACHE.powf(power)))
+        })
     }
 
     /// Writes of a drive for each copy that the software of a cluster writes.
@@ -356,11 +369,12 @@ fn moved(drive: &Part, command_s: f64, (size_bytes, bandwidth): (f64, f64)) -> f
     }
 }
 
-/// Time of a write between the lengths at which rating and bandwidth hold: bytes count on a line.
-/// Worn flash writes them again and again, so that the rating of 4 KiB is not that of 8 KiB.
+/// Time of a write between the lengths at which rating and bandwidth hold: bytes a second grow from
+/// one to the other with the logarithm of the length. Worn flash writes bytes again and again, so
+/// that it does little more than half as many writes of 8 KiB as of 4 KiB.
 fn between(size_bytes: f64, rate: f64, bandwidth: f64) -> f64 {
-    let short = 1.0 / rate;
-    let long = short.max(FULL_WRITE / bandwidth);
-    let share = ((size_bytes - RATED) / (FULL_WRITE - RATED)).clamp(0.0, 1.0);
-    (short + share * (long - short)).max(size_bytes / bandwidth)
+    let short = RATED * rate;
+    let share = ((size_bytes / RATED).ln() / (FULL_WRITE / RATED).ln()).clamp(0.0, 1.0);
+    let bytes_per_s = short * (bandwidth / short).max(1.0).powf(share);
+    (1.0 / rate).max(size_bytes / bytes_per_s.min(bandwidth))
 }
