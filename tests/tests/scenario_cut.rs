@@ -147,6 +147,8 @@ fn two_scenarios_take_a_folder_each() {
     let second = drumfire.run(folder.path(), ARGS, LIMIT);
     assert_eq!(second.code, Some(2), "{second:?}");
     assert!(second.stderr.contains("in use by another run"), "{second:?}");
+    first.signal(Signal::INT);
+    assert_eq!(first.finish(LIMIT).code, Some(130));
     // Without a place of their own each has one.
     let args = "scenario run marvell-modules --modelled";
     let others = [0, 1].map(|_| Running::start(&mut drumfire.command(folder.path(), args)));
@@ -155,6 +157,4 @@ fn two_scenarios_take_a_folder_each() {
         ended.stderr.split("results in ").nth(1).map(str::to_owned).expect("it says where")
     });
     assert_ne!(places[0], places[1]);
-    first.signal(Signal::INT);
-    assert_eq!(first.finish(LIMIT).code, Some(130));
 }
