@@ -323,6 +323,17 @@ fn a_guest_asks_through_its_disk_and_through_its_host() {
     let (bare, one) = (local("", 8), local(disk, 8));
     let four = local(&format!("{disk}\nguest_threads = 4"), 8);
     assert!(bare > 3.0 * one && four > 1.8 * one, "{bare} {one} {four}");
+    // Of a cluster it is one guest, however many hosts serve it.
+    let hosts = |hosts: u32| {
+        answer(&format!(
+            "name = 'x'\nsize = '4k'\nhosts = {hosts}\nreplicas = 3\nnetwork = '100GbE'\n\
+             clients = 1\nsoftware = 'vitastor-rdma'\nguest = 'qemu-virtio-scsi'\nin_flight = 4096\n\
+             [[group]]\ndrive = 'pm9a3-3840'\ndrives = 8"
+        ))
+        .iops
+    };
+    within(hosts(3) / hosts(12), 0.95..=1.05);
+    within(hosts(3), 50e3..=140e3);
     // Alone it adds its latency to that of the host.
     let alone = |guest: &str| {
         answer(&format!(

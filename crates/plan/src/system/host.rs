@@ -46,16 +46,21 @@ impl<'a> Builder<'a> {
         self.cores("processor", software, server, cores).map(Some)
     }
 
-    /// The threads that serve the virtual disk of a guest, above what its host does.
+    /// The threads that serve the virtual disks of guests, above what their hosts do.
     fn guest(&mut self) -> Result<(), PlanError> {
         let Some(guest) = &self.bill.setup.guest else { return Ok(()) };
         if !self.wanted(Level::Processor) {
             return Ok(());
         }
         let server = self.bill.server.as_deref().map(|id| self.part(id));
-        let threads = f64::from(guest.threads);
-        let stop = self.cores("processor of the guest", self.part(&guest.disk), server, threads)?;
-        self.client_stops.push(stop);
+        let disk = self.part(&guest.disk);
+        let seconds = self.core_time(disk)? * self.slower(disk, server).unwrap_or(1.0);
+        // Of a cluster each client is a guest.
+        let guests = self.bill.setup.clients.unwrap_or(1);
+        let threads = guests.saturating_mul(guest.threads);
+        let name = format!("disks of {guests} guests, {threads} threads of {}", disk.id);
+        let from: &[(&str, &[&str])] = &[(&disk.id, &["core_time", "core_speed", "clock"])];
+        self.clients(name, Level::Processor, from, (threads, seconds));
         Ok(())
     }
 

@@ -245,7 +245,7 @@ impl<'a> Builder<'a> {
     }
 
     /// What clients need for an I/O, in the way of the host's share of all I/Os.
-    fn clients(
+    pub(super) fn clients(
         &mut self,
         name: String,
         level: Level,
