@@ -327,8 +327,8 @@ fn a_guest_asks_through_its_disk_and_through_its_host() {
     let hosts = |hosts: u32| {
         answer(&format!(
             "name = 'x'\nsize = '4k'\nhosts = {hosts}\nreplicas = 3\nnetwork = '100GbE'\n\
-             clients = 1\nsoftware = 'vitastor-rdma'\nguest = 'qemu-virtio-scsi'\nin_flight = 4096\n\
-             [[group]]\ndrive = 'pm9a3-3840'\ndrives = 8"
+             clients = 1\nsoftware = 'vitastor-rdma'\nguest = 'qemu-virtio-scsi'\n\
+             in_flight = 4096\n[[group]]\ndrive = 'pm9a3-3840'\ndrives = 8"
         ))
         .iops
     };
