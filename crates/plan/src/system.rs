@@ -190,10 +190,10 @@ impl System {
         let far = builder.target()?;
         let added = builder.added();
         let parity = builder.parity();
+        builder.log();
         builder.ports([fabric, processor, far, added])?;
         builder.network()?;
         builder.client_software();
-        builder.log();
         for (index, group) in bill.groups.iter().enumerate() {
             if group.drive.is_some() {
                 builder.line = group.line;
@@ -307,7 +307,7 @@ impl<'a> Builder<'a> {
             Some(Op::Read) => (1.0, 0.0),
             Some(_) => (0.0, 1.0),
         };
-        (reads, writes * self.bill.setup.journalled(self.bill.work.flush))
+        (reads, writes * self.bill.setup.with_journal(self.bill.work.flush))
     }
 
     /// Share of the bytes in the busier direction: links are full duplex, and reads and writes go

@@ -409,3 +409,20 @@ fn md_writes_disks_with_parity_below_their_speed() {
     };
     within(writes("linux-md") / writes("linux-libaio"), 0.55..=0.70);
 }
+
+#[test]
+fn a_guest_asks_a_target_in_memory_through_its_disk() {
+    let with = |guest: &str| {
+        answer(&format!(
+            "name = 'x'\nsize = '4k'\noutstanding = 64\nsoftware = 'linux-nvme-tcp'\njobs = 8\n\
+             {guest}\n[[group]]\nlink = '100GbE'\nports = 1\n\
+             protocol = 'nvme-tcp'"
+        ))
+        .iops
+    };
+    let (bare, guest) = (with(""), with("guest = 'qemu-virtio-scsi'"));
+    assert!(bare > 3.0 * guest, "{bare} {guest}");
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 1\njournal = true\n[[group]]\ndrive = 'cd6'";
+    let error = Bill::read("b", text, &Catalogue::shipped()).unwrap_err().to_string();
+    assert!(error.contains("give flush = 1"), "{error}");
+}

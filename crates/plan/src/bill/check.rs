@@ -90,6 +90,9 @@ impl Bill {
                 down.hosts
             ));
         }
+        if self.setup.journal && self.work.flush.is_none() {
+            return Err("journal is written with each flush: give flush = 1".to_owned());
+        }
         if self.setup.clients.is_some() && hosts < 2 {
             return Err("clients are of a cluster: give hosts, or jobs for one host".to_owned());
         }

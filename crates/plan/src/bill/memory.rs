@@ -90,12 +90,13 @@ impl Bill {
         }
     }
 
-    /// Whether disks read ahead of who asks, and write behind: one command is on its way while the
-    /// heads are at the next.
+    /// Whether disks of this host read ahead of who asks, and write behind: one command is on its
+    /// way while the heads are at the next. A network hides that, and so does a cluster.
     fn stream_on_disks(&self) -> bool {
         let mut drives = self.groups.iter().filter_map(|group| group.drive.as_deref());
         let disk = |id: &str| self.catalogue.parts[id].known("rpm").is_some();
-        let near = self.groups.iter().all(|group| group.link.is_none());
+        let linked = self.groups.iter().any(|group| group.link.is_some());
+        let near = !linked && self.setup.hosts == 1;
         near && self.setup.sequential && self.work.flush.is_none() && drives.all(disk)
     }
 

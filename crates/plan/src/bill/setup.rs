@@ -170,9 +170,9 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Writes of drives, each with its flush, for each write of the work that is flushed after
-    /// every so many.
-    pub(crate) fn journalled(&self, flush: Option<u32>) -> f64 {
+    /// Writes that reach drives for each write of the work, with what a journal writes where one in
+    /// `flush` of them is flushed.
+    pub(crate) fn with_journal(&self, flush: Option<u32>) -> f64 {
         match flush {
             Some(every) if self.journal => 1.0 + 1.0 / f64::from(every.max(1)),
             _ => 1.0,

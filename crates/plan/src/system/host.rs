@@ -323,8 +323,9 @@ impl<'a> Builder<'a> {
         let Some(large) = self.figure(software, "core_time_4k") else {
             let more = (self.bill.work.size_bytes - 4096.0).max(0.0);
             let copied = (more > 0.0).then(|| self.figure(software, "core_bandwidth")).flatten();
-            // Through a page cache each byte is copied.
-            let cached = self.bill.setup.buffered == Some(true);
+            // Through the page cache of the host that asks each byte is copied.
+            let asks = self.bill.software.as_deref() == Some(software.id.as_str());
+            let cached = asks && self.bill.setup.buffered == Some(true);
             let copied = copied.or(cached.then_some(COPIED));
             return Ok(small + copied.map_or(0.0, |bandwidth| more / bandwidth));
         };

@@ -87,6 +87,7 @@ impl<'a> Builder<'a> {
         let population = count.saturating_mul(self.bill.work.outstanding);
         let class = Class::closed("ports", population).visit(at, Service::exponential(1.0 / one));
         let class = [cpu, far, added].into_iter().fold(class, through);
+        let class = self.client_stops.iter().copied().map(Some).fold(class, through);
         self.network.add_class(class);
         let load = Load::PerIo(time / f64::from(count));
         let name = format!("{count} ports of {}", adapter.id);
@@ -113,6 +114,7 @@ impl<'a> Builder<'a> {
                 class = through(class, Some(stop));
             }
             let class = host.into_iter().fold(class, through);
+            let class = self.client_stops.iter().copied().map(Some).fold(class, through);
             self.add(class);
         }
         if !stations.is_empty() {
