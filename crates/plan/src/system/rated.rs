@@ -265,7 +265,7 @@ impl Builder<'_> {
         self.figure(drive, "reorder").map_or(1.0, |power| depth.powf(power))
     }
 
-    /// Whether a disk takes writes into a cache of its own and sorts them there. That of a SATA disk
+    /// Whether a disk takes writes into a cache of its own and sorts them. That of a SATA disk
     /// is on by default; behind an adapter that of a SAS disk is taken as off.
     fn sorts(&self, group: &Group, drive: &Part) -> bool {
         let kept = group.adapter.is_none() || drive.interface == "sata";
