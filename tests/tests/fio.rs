@@ -323,11 +323,11 @@ fn jobs_take_their_turns_as_with_fio() {
 /// A job's time is its own, neither what it waited for nor what came after it: jobs that run one
 /// after the other take no longer than all did, however long a busy host made that. With what it
 /// waited for, `b` would take a second and a half more, `c` two and a half; with what came after
-/// it, `d` three more.
+/// it, `d` three more. The last I/Os may be missing on a busy host.
 fn took_turns(document: &Value, all: Duration) {
     let of = |job: usize, key: &str| document["jobs"][job]["read"][key].as_f64().unwrap();
     let [a, b, c, d] = [0, 1, 2, 3].map(|job| of(job, "runtime"));
-    assert!(a >= 990.0 && b >= 990.0 && c >= 490.0, "{a} {b} {c}");
+    assert!(a >= 900.0 && b >= 900.0 && c >= 400.0, "{a} {b} {c}");
     let most = all.as_secs_f64() * 1e3 + 800.0;
     assert!(a + b + c <= most && d + b + c <= most, "{a} {b} {c} {d} of {most} ms");
     for job in 0..4 {

@@ -142,6 +142,9 @@ impl<'a> Run<'a> {
         }
         let witness = witness.expect("looked before or after the filling");
         gate.into_iter().for_each(|wait| wait());
+        // Before the first I/O: on a busy host this thread may not run again for a while.
+        self.collected.restart();
+        let mut opening = self.opening(witness);
         let commanded = self.clock.now();
         crew.command(Directive::Run);
         let mut begin = self.clock.now();
@@ -150,13 +153,12 @@ impl<'a> Run<'a> {
             let opening = if ramp > Nanos(0) { begin + ramp } else { commanded };
             desk.open(commanded, opening, begin + ramp + nanos(spec.seconds + overtime(spec)));
         }
-        let mut opening = self.opening(witness);
         if spec.ramp_seconds > 0.0 {
             begin = self.phase(None, spec.ramp_seconds, begin, crew, live).1;
         }
         // As with fio, what is done within the ramp is the result: there is nothing after it.
         self.within_ramp = spec.ramp_seconds > 0.0 && self.finished && self.stop.asked() == 0;
-        if !self.within_ramp {
+        if spec.ramp_seconds > 0.0 && !self.within_ramp {
             self.collected.restart();
             opening = self.opening(opening.witness);
         }
