@@ -60,6 +60,7 @@ const FILES: &[(&str, &str)] = &[
     ("flushes.toml", include_str!("../data/flushes.toml")),
     ("remembered.toml", include_str!("../data/remembered.toml")),
     ("ratings.toml", include_str!("../data/ratings.toml")),
+    ("latencies.toml", include_str!("../data/latencies.toml")),
 ];
 
 impl Catalogue {

@@ -41,7 +41,7 @@ fn a_home_nas_is_as_fast_as_its_wire_and_then_as_its_disks() {
     // At random each short write reads and writes data and parity.
     let random = "name = 'nas'\nsize = '4k'\nread = 0\noutstanding = 1\n[[group]]\n\
         drive = 'hdd'\ncount = 4\nraid = 'raidz1'\n";
-    within(answer(random).iops, 80.0..=110.0);
+    within(answer(random).iops, 90.0..=125.0);
 }
 
 #[test]

@@ -229,8 +229,8 @@ fn disks_choose_what_is_near() {
     };
     let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 0.03, "{a} for {b}");
     let alone = iops("outstanding = 1\n", "");
-    near(iops("outstanding = 16\n", ""), 4.0 * 100.0 * 16f64.powf(0.3));
-    assert!(alone < 4.0 * 100.0 * 1.03, "{alone}");
+    near(iops("outstanding = 16\n", ""), 4.0 * 115.0 * 16f64.powf(0.3));
+    assert!(alone < 4.0 * 115.0 * 1.03, "{alone}");
     let cached = iops("outstanding = 1\nread = 0\n", "write_cache = true\n");
     assert!((2.0..4.0).contains(&(cached / alone)), "{cached} for {alone}");
 }

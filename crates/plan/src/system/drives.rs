@@ -320,13 +320,15 @@ impl Builder<'_> {
         let deep = f64::from(others) * rated > DEEP_S || is_disk(drive);
         // In sequence a disk reads ahead and writes behind: its head is there already.
         let streams = is_disk(drive) && self.bill.setup.sequential;
+        let carried = self.carried(group, drive);
+        let without = |latency: f64| latency - carried.min(latency / 2.0);
         let read = match self.read_alone(drive).filter(|_| !streams) {
-            Some(read) => 1.0 / self.within(drive, 1.0 / read),
+            Some(read) => without(1.0 / self.within(drive, 1.0 / read)),
             None if reads > 0.0 && !deep => self.latency_like(drive, "read_latency"),
             None => 0.0,
         };
         let write = match self.figure(drive, "write_latency").filter(|_| !streams) {
-            Some(write) => 1.0 / self.within(drive, 1.0 / write),
+            Some(write) => without(1.0 / self.within(drive, 1.0 / write)),
             None if writes > 0.0 && !deep => self.latency_like(drive, "write_latency"),
             None => 0.0,
         };
@@ -354,6 +356,21 @@ impl Builder<'_> {
             false => before + write + self.bitmap_seconds(group, drive, write)?,
         };
         Ok(reads * read + writes * written)
+    }
+
+    /// What 4 KiB take through a drive's own link, which its latency holds already, and the slot
+    /// would add once more.
+    fn carried(&self, group: &Group, drive: &Part) -> f64 {
+        let direct = group.adapter.is_none() && self.wanted(Level::Slot);
+        let own = || {
+            let slot = self.pcie(group, drive).filter(|_| direct)?;
+            let generation = drive.value("generation")? as u32;
+            let link = self.bill.catalogue.parts.get(&format!("pcie-{generation}"))?;
+            let lane_bytes_per_s = wire::line_bytes_per_s(link, 1)?;
+            let lanes = drive.value("lanes").map_or(slot.lanes, |lanes| lanes as u32);
+            Some(Pcie { lane_bytes_per_s, generation, lanes, ..slot })
+        };
+        own().map_or(0.0, |own| own.read_bytes(4096.0) / own.packet_bytes_per_s())
     }
 
     /// Latency of a read alone, at its length: between those of 512 B and 4 KiB on a line in the

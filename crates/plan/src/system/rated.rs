@@ -4,8 +4,12 @@ use super::{Builder, PlanError};
 use crate::bill::{FlashState, Group, Raid};
 use catalogue::Part;
 
-/// Writes that a disk has in its own cache to choose among.
+/// Writes that a disk has in its own cache to choose among: of 16 to 64 MB, and of the 128 MB and
+/// more of large ones (two of 8 and 10 TB: 315 and 405 writes a second from one in flight on).
 const OWN_CACHE: f64 = 32.0;
+const LARGE_OWN_CACHE: f64 = 128.0;
+/// The least capacity of a disk with such a cache, in bytes.
+const LARGE: f64 = 6e12;
 /// More commands than this a disk does not choose among.
 const CHOICE_MAX: f64 = 64.0;
 /// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
@@ -279,7 +283,9 @@ impl Builder<'_> {
         let cached = sorted.then(|| self.figure(drive, "cached_write_gain")).flatten();
         cached.unwrap_or_else(|| {
             let own = self.sorts(group, drive).then(|| self.figure(drive, "reorder")).flatten();
-            self.chosen(group, drive).max(own.map_or(1.0, |power| OWN_CACHE.powf(power)))
+            let large = drive.value("capacity").is_some_and(|bytes| bytes >= LARGE);
+            let held = if large { LARGE_OWN_CACHE } else { OWN_CACHE };
+            self.chosen(group, drive).max(own.map_or(1.0, |power| held.powf(power)))
         })
     }
 
