@@ -49,9 +49,9 @@ fn a_drive_does_the_same_by_its_profile_as_by_plan() {
                 compared += 1;
                 let words = format!("{}, {work:?}: {off:+.1} %", drive.id);
                 // How reads collide on banks is within 7 % of the law that a bill takes. Only a
-                // bill knows that one long read alone does not get all of the bandwidth; a long write is
-                // after its latency on its way in a bill, within it in a profile; and few writes
-                // near the rating wait for each other in a profile only.
+                // bill knows that one long read alone does not get all of the bandwidth; a long
+                // write is on its way after its latency in a bill, within it in a profile; and few
+                // writes near the rating wait for each other in a profile only.
                 let most = match (size_bytes > 65_536.0, outstanding) {
                     (true, 1) => 50.0,
                     (false, 4) if read_share == 0.0 => 17.0,
