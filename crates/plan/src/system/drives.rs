@@ -42,20 +42,24 @@ impl Builder<'_> {
         let hidden = self.hidden(group, drive, &medium);
         let at_once = self.at_once(group);
         let mut daemons = Vec::new();
-        let (mut media, mut cards, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut media, mut cards, mut slots) = (Vec::new(), Passed::default(), Passed::default());
         for card in 0..group.count {
-            let passes = match adapter {
+            let mut passes = match adapter {
                 Some(adapter) => self.adapter(group, adapter, [index as u32, card])?,
                 None => None,
             };
             let mut slot = None;
-            cards.extend(passes.map(|stop| stop.at));
+            cards.at.extend(passes.map(|stop| stop.at));
             for number in 0..group.drives {
                 // Drives without an adapter are cards, each in a slot of its own.
                 let waits = !matches!(hidden, Some(Hidden::Slot(_)));
                 if waits && (number == 0 || adapter.is_none()) {
                     slot = self.slot(group, [index as u32, card, number]);
-                    slots.extend(slot.map(|stop| stop.at));
+                    slots.at.extend(slot.map(|stop| stop.at));
+                }
+                let streams = self.streams_through(group, &medium, [passes, slot]);
+                if let Some(last) = streams.filter(|_| number == 0) {
+                    (passes, slot) = (cards.streamed(passes, last), slots.streamed(slot, last));
                 }
                 if self.idle > 0 {
                     self.idle -= 1;
@@ -85,12 +89,8 @@ impl Builder<'_> {
             true => Load::PerIo(medium.seconds * each),
             false => Load::Stations(media),
         };
-        self.told(group, drive, &medium, (media, cards));
-        let slots = match hidden {
-            Some(Hidden::Slot(seconds)) => Some(Load::PerIo(seconds * each)),
-            _ => (!slots.is_empty()).then_some(Load::Stations(slots)),
-        };
-        self.slots_told(adapter.unwrap_or(drive), slots);
+        self.told(group, drive, &medium, (media, cards.load(group.count)));
+        self.slots_told(adapter.unwrap_or(drive), slots.hidden(hidden, each, group.count));
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Builder<'_> {
         group: &Group,
         drive: &Part,
         medium: &Medium,
-        (media, cards): (Load, Vec<StationId>),
+        (media, cards): (Load, Option<Load>),
     ) {
         let adapter = group.adapter.as_deref().map(|id| self.part(id));
         let full = format!("{} on each of {}", group.drives, group.count);
@@ -197,10 +197,10 @@ impl Builder<'_> {
             &[(&drive.id, medium.decides)],
             media,
         );
-        if let Some(adapter) = adapter.filter(|_| !cards.is_empty()) {
+        if let Some((adapter, cards)) = adapter.zip(cards) {
             let name = format!("adapters, {} x {} ({full})", group.count, adapter.id);
             let decides = self.adapter_decides(group, adapter);
-            self.resource(name, Level::Adapter, &[(&adapter.id, decides)], Load::Stations(cards));
+            self.resource(name, Level::Adapter, &[(&adapter.id, decides)], cards);
         }
     }
 
@@ -212,6 +212,21 @@ impl Builder<'_> {
         }
         let seconds = self.at(Level::Slot, self.slot_seconds(&self.pcie(group, drive)?));
         Some(if medium.seconds < seconds { Hidden::Medium } else { Hidden::Slot(seconds) })
+    }
+
+    /// The share of a long I/O that waits for an adapter and its slot, which all of its drives
+    /// together cannot fill: it streams through them while the drive works.
+    fn streams_through(
+        &self,
+        group: &Group,
+        medium: &Medium,
+        stops: [Option<Stop>; 2],
+    ) -> Option<f64> {
+        let seconds: f64 = stops.iter().flatten().map(|stop| stop.seconds).sum();
+        let long = group.view == View::Rated && self.bill.work.size_bytes >= LONG;
+        let slower = medium.seconds >= seconds * f64::from(group.drives);
+        let streams = group.adapter.is_some() && long && slower && medium.channels == 1;
+        streams.then(|| 4096.0 / self.bill.work.size_bytes)
     }
 
     /// The slot of an adapter, or of a drive that is a card; `None` if its generation or width is
@@ -396,6 +411,39 @@ impl Builder<'_> {
         }
         let rate = model::laws::banks_per_s(1.0 / seconds, idle, depth);
         least.max(model::laws::delay_s(seconds, depth, rate))
+    }
+}
+
+/// Adapters or slots of a group.
+#[derive(Default)]
+struct Passed {
+    at: Vec<StationId>,
+    /// What an I/O takes of one that it streams through, in seconds.
+    streamed_s: f64,
+}
+
+impl Passed {
+    /// The stop of an I/O that waits there for its `last` part only.
+    fn streamed(&mut self, stop: Option<Stop>, last: f64) -> Option<Stop> {
+        let stop = stop?;
+        self.streamed_s = stop.seconds;
+        Some(Stop { seconds: stop.seconds * last, ..stop })
+    }
+
+    /// As `load`, of slots whose time is hidden from I/Os, `each` of a device.
+    fn hidden(self, hidden: Option<Hidden>, each: f64, count: u32) -> Option<Load> {
+        match hidden {
+            Some(Hidden::Slot(seconds)) => Some(Load::PerIo(seconds * each)),
+            _ => self.load(count),
+        }
+    }
+
+    /// How busy `count` of them are; `None` without any.
+    fn load(self, count: u32) -> Option<Load> {
+        match self.streamed_s > 0.0 {
+            true => Some(Load::PerIo(self.streamed_s / f64::from(count))),
+            false => (!self.at.is_empty()).then_some(Load::Stations(self.at)),
+        }
     }
 }
 
