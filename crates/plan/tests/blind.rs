@@ -39,6 +39,12 @@ const SETS: &[Set] = &[
         median: 0.37,
         held: 0.70,
     },
+    Set {
+        text: include_str!("../data/blind-2026-11-tenth.toml"),
+        rows: 54,
+        median: 0.32,
+        held: 0.75,
+    },
 ];
 
 fn number(value: &toml::Value) -> f64 {
