@@ -45,6 +45,12 @@ const SETS: &[Set] = &[
         median: 0.32,
         held: 0.75,
     },
+    Set {
+        text: include_str!("../data/blind-2026-11-eleventh.toml"),
+        rows: 24,
+        median: 0.48,
+        held: 0.80,
+    },
 ];
 
 fn number(value: &toml::Value) -> f64 {
