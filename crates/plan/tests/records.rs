@@ -298,6 +298,9 @@ fn a_long_io_streams_through_an_adapter() {
     // One SSD of 550 MB/s, one read at a time: reviews see 520 either way.
     assert!((500.0..=545.0).contains(&direct), "{direct}");
     assert!((0.98..=1.0).contains(&(behind / direct)), "{behind} {direct}");
+    // However many there are, one I/O streams.
+    let (two, behind) = (mb_s("", 2, 1), mb_s(chipset, 2, 1));
+    assert!((0.97..=1.0).contains(&(behind / two)), "{behind} {two}");
     // Six that could do 3.3 GB/s share the chipset's 2 GB/s.
     let shared = mb_s(chipset, 6, 96);
     assert!((1300.0..=2000.0).contains(&shared), "{shared}");

@@ -57,9 +57,9 @@ impl Builder<'_> {
                     slot = self.slot(group, [index as u32, card, number]);
                     slots.at.extend(slot.map(|stop| stop.at));
                 }
-                let streams = self.streams_through(group, &medium, [passes, slot]);
-                if let Some(last) = streams.filter(|_| number == 0) {
-                    (passes, slot) = (cards.streamed(passes, last), slots.streamed(slot, last));
+                if number == 0 {
+                    let passed = (&mut cards, &mut slots);
+                    [passes, slot] = self.passed(group, &medium, passed, [passes, slot], at_once);
                 }
                 if self.idle > 0 {
                     self.idle -= 1;
@@ -214,19 +214,31 @@ impl Builder<'_> {
         Some(if medium.seconds < seconds { Hidden::Medium } else { Hidden::Slot(seconds) })
     }
 
-    /// The share of a long I/O that waits for an adapter and its slot, which all of its drives
-    /// together cannot fill: it streams through them while the drive works.
-    fn streams_through(
+    /// Stops of a long I/O at an adapter and its slot. It streams through what its drives cannot
+    /// fill, and through the shorter of both: there only its last part waits.
+    fn passed(
         &self,
         group: &Group,
         medium: &Medium,
+        (cards, slots): (&mut Passed, &mut Passed),
         stops: [Option<Stop>; 2],
-    ) -> Option<f64> {
-        let seconds: f64 = stops.iter().flatten().map(|stop| stop.seconds).sum();
+        at_once: f64,
+    ) -> [Option<Stop>; 2] {
         let long = group.view == View::Rated && self.bill.work.size_bytes >= LONG;
-        let slower = medium.seconds >= seconds * f64::from(group.drives);
-        let streams = group.adapter.is_some() && long && slower && medium.channels == 1;
-        streams.then(|| 4096.0 / self.bill.work.size_bytes)
+        if group.adapter.is_none() || !long || medium.channels > 1 {
+            return stops;
+        }
+        let in_flight = self.bill.setup.in_flight.map_or(f64::INFINITY, f64::from);
+        let at_work = f64::from(group.drives).min(in_flight * at_once);
+        let longest = stops.iter().flatten().map(|stop| stop.seconds).fold(0.0, f64::max);
+        let streams =
+            |stop: &Stop| stop.seconds < longest || medium.seconds >= stop.seconds * at_work;
+        let last = 4096.0 / self.bill.work.size_bytes;
+        let pass = |passed: &mut Passed, stop: Option<Stop>| match stop {
+            Some(stop) if streams(&stop) => passed.streamed(stop, last),
+            other => other,
+        };
+        [pass(cards, stops[0]), pass(slots, stops[1])]
     }
 
     /// The slot of an adapter, or of a drive that is a card; `None` if its generation or width is
@@ -424,8 +436,7 @@ struct Passed {
 
 impl Passed {
     /// The stop of an I/O that waits there for its `last` part only.
-    fn streamed(&mut self, stop: Option<Stop>, last: f64) -> Option<Stop> {
-        let stop = stop?;
+    fn streamed(&mut self, stop: Stop, last: f64) -> Option<Stop> {
         self.streamed_s = stop.seconds;
         Some(Stop { seconds: stop.seconds * last, ..stop })
     }
