@@ -215,6 +215,12 @@ pub const QUANTITIES: &[Quantity] = &[
         LATENCY,
         "of a file system's log for each flushed write, one after the other",
     ),
+    measured(
+        "extent_time",
+        Dimension::TIME,
+        LATENCY,
+        "of a file system for the first write of a place in a file, one after the other",
+    ),
     defined(
         "record",
         Dimension::BYTES,

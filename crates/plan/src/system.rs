@@ -191,6 +191,7 @@ impl System {
         let added = builder.added();
         let parity = builder.parity();
         builder.log();
+        builder.extents();
         builder.ports([fabric, processor, far, added])?;
         builder.network()?;
         builder.client_software();

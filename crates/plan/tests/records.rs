@@ -146,6 +146,40 @@ fn heads_of_disks_move_less_in_a_short_file() {
 }
 
 #[test]
+fn a_file_takes_its_first_writes_one_after_the_other() {
+    let drives = "drive = 'p4510-4000'\ndrives = 4\nraid = '0'";
+    let with = |jobs: u32, more: &str| {
+        let work = format!("size = '4k'\nread = 0\njobs = {jobs}\nin_flight = 200\n{more}");
+        iops(&format!("{work}\nsoftware = 'linux-md'"), drives)
+    };
+    let (one, four) = (with(4, "unwritten = 1"), with(4, "unwritten = 4"));
+    near(one, 1e6 / 32.0, 0.01);
+    near(four, 4.0 * one, 0.05);
+    assert!(with(16, "") > 3.0 * four, "{}", with(16, ""));
+    near(with(16, "unwritten = 0"), with(16, ""), 1e-9);
+    // A lone write waits for the record of it.
+    let alone = |more: &str| {
+        let top = "size = '4k'\nread = 0\njobs = 1\nin_flight = 1\nsoftware = 'linux-libaio-file'";
+        1e6 / iops(&format!("{top}\n{more}"), "drive = 'p4510-4000'")
+    };
+    near(alone("unwritten = 1") - alone(""), 32.0, 0.01);
+}
+
+#[test]
+fn only_files_have_first_writes() {
+    let refused = |top: &str, why: &str| {
+        let text = format!("name = 'x'\nsize = '4k'\noutstanding = 8\nunwritten = 1\n{top}\n");
+        let error = read(&format!("{text}[[group]]\ndrive = 'x25-m'\n")).map(|_| "taken");
+        let error = error.unwrap_err();
+        assert!(error.contains(why), "{error}");
+    };
+    refused("software = 'linux-libaio-file'", "writes at random");
+    refused("software = 'linux-libaio-file'\nread = 0\nsequential = true", "writes at random");
+    refused("software = 'windows-raw'\nread = 0", "give linux-libaio-file");
+    refused("read = 0", "give software");
+}
+
+#[test]
 fn one_stream_reads_one_side_of_a_mirror() {
     let with = |jobs: u32, raid: &str| {
         let top = format!("size = '128k'\noutstanding = 16\nsequential = true\njobs = {jobs}");

@@ -93,6 +93,7 @@ impl Bill {
         if self.setup.journal && self.work.flush.is_none() {
             return Err("journal is written with each flush: give flush = 1".to_owned());
         }
+        self.check_unwritten()?;
         if self.setup.clients.is_some() && hosts < 2 {
             return Err("clients are of a cluster: give hosts, or jobs for one host".to_owned());
         }
@@ -101,6 +102,24 @@ impl Bill {
             return Err(why.to_owned());
         }
         Ok(())
+    }
+
+    fn check_unwritten(&self) -> Result<(), String> {
+        if self.setup.unwritten == 0 {
+            return Ok(());
+        }
+        if self.work.read_share == 1.0 || self.setup.sequential {
+            return Err("unwritten is of writes at random: give read = 0 or a mix".to_owned());
+        }
+        let known = |id: &str| self.catalogue.parts[id].known("extent_time").is_some();
+        match self.software.as_deref() {
+            Some(software) if known(software) => Ok(()),
+            Some(software) => Err(format!(
+                "unwritten: nobody says what {software} takes to record a first write; give \
+                 linux-libaio-file, linux-psync or linux-md, or a figure extent_time"
+            )),
+            None => Err("unwritten is of a file: give software".to_owned()),
+        }
     }
 
     fn check_ports(&self, group: &Group) -> Result<(), String> {

@@ -73,6 +73,9 @@ struct RawBill {
     /// Whether flushes write the journal of a file system.
     #[serde(default)]
     journal: bool,
+    /// Files whose space was never written.
+    #[serde(default)]
+    unwritten: u32,
     group: Vec<Spanned<RawGroup>>,
     /// Work beside that of the bill.
     #[serde(default)]
@@ -210,6 +213,7 @@ impl Bill {
         setup.streams = streams;
         setup.buffered = raw.buffered;
         setup.journal = raw.journal;
+        setup.unwritten = raw.unwritten;
         let record = raw
             .record
             .as_ref()

@@ -50,6 +50,9 @@ pub struct Setup {
     pub daemons: u32,
     /// Whether a file system writes its journal with each flush, as ext4 and XFS do for `fsync`.
     pub journal: bool,
+    /// Files that writes at random go to and that were allocated but never written: a file system
+    /// records each first write of a place; 0 for none.
+    pub unwritten: u32,
     /// The virtual disk of a guest that asks, above the software of its host.
     pub guest: Option<Guest>,
     /// I/Os in flight on all drives of all hosts together, each on a drive by chance.
@@ -160,6 +163,7 @@ impl Default for Setup {
             clients: None,
             daemons: 1,
             journal: false,
+            unwritten: 0,
             guest: None,
             in_flight: None,
             record: None,

@@ -90,7 +90,7 @@ impl Builder<'_> {
             false => Load::Stations(media),
         };
         self.told(group, drive, &medium, (media, cards.load(group.count)));
-        self.slots_told(adapter.unwrap_or(drive), slots.hidden(hidden, each, group.count));
+        self.slots_told(adapter.unwrap_or(drive), slots.load_of(hidden, each, group.count));
         Ok(())
     }
 
@@ -442,7 +442,7 @@ impl Passed {
     }
 
     /// As `load`, of slots whose time is hidden from I/Os, `each` of a device.
-    fn hidden(self, hidden: Option<Hidden>, each: f64, count: u32) -> Option<Load> {
+    fn load_of(self, hidden: Option<Hidden>, each: f64, count: u32) -> Option<Load> {
         match hidden {
             Some(Hidden::Slot(seconds)) => Some(Load::PerIo(seconds * each)),
             _ => self.load(count),

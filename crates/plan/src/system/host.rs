@@ -202,6 +202,28 @@ impl<'a> Builder<'a> {
         self.client_stops.push(stop);
     }
 
+    /// What a file system does when a place of a file is written first: one after the other in each
+    /// file.
+    pub(super) fn extents(&mut self) {
+        let (files, writes) = (self.bill.setup.unwritten, self.shares().1);
+        let Some(id) = self.bill.software.as_deref().filter(|_| files > 0 && writes > 0.0) else {
+            return;
+        };
+        if !self.wanted(Level::Processor) {
+            return;
+        }
+        let Some(seconds) = self.figure(self.part(id), "extent_time") else { return };
+        let name = match files {
+            1 => "extents of the file".to_owned(),
+            _ => format!("extents of {files} files"),
+        };
+        let at = self.network.add_station(Station::servers(name.clone(), files));
+        let load = Load::Stations(vec![at]);
+        self.resource(name, Level::Processor, &[(id, &["extent_time"])], load);
+        let seconds = self.at(Level::Processor, seconds * writes);
+        self.client_stops.push(Stop { at, seconds });
+    }
+
     /// Latency of the software beyond its core time: wake-ups, interrupts, context switches. That
     /// of daemons is of all that a lone I/O takes beyond its drive, what they serve it with too.
     pub(super) fn added(&mut self) -> Option<Stop> {
