@@ -49,6 +49,13 @@ pub struct RawSource {
     weak: bool,
 }
 
+impl RawSource {
+    /// A source without a date, second-hand.
+    pub fn new(title: &str) -> RawSource {
+        RawSource { title: title.to_owned(), date: unknown(), weak: true }
+    }
+}
+
 /// A part in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +75,19 @@ pub struct RawPart {
     figures: Vec<Spanned<RawFigure>>,
 }
 
+impl RawPart {
+    /// A part that something other than a table `[[part]]` says.
+    pub fn new(
+        id: Spanned<String>,
+        name: String,
+        class: Class,
+        figures: Vec<Spanned<RawFigure>>,
+    ) -> RawPart {
+        let (aliases, interface, note) = (Vec::new(), String::new(), String::new());
+        RawPart { id, name, class, aliases, interface, sold: None, note, figures }
+    }
+}
+
 /// A figure in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,6 +105,15 @@ pub struct RawFigure {
     kind: Kind,
     source: Option<String>,
     date: Option<String>,
+}
+
+impl RawFigure {
+    /// A figure of a [`RawPart::new`].
+    pub fn new(is: &str, value: f64, unit: &str, kind: Kind, source: &str) -> RawFigure {
+        let (is, unit, source) = (is.to_owned(), unit.to_owned(), Some(source.to_owned()));
+        let (part, low, high, date) = (None, None, None, None);
+        RawFigure { part, is, value, low, high, unit, condition: String::new(), kind, source, date }
+    }
 }
 
 fn unknown() -> String {

@@ -7,6 +7,7 @@
 mod check;
 #[cfg(test)]
 mod keys;
+mod layer;
 mod memory;
 mod read;
 mod setup;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use catalogue::Catalogue;
 
 pub(crate) use check::LANES;
+pub use layer::{Layer, Of};
 pub use memory::record;
 pub(crate) use read::ANY_CLUSTER;
 pub use setup::{

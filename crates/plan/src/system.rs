@@ -31,6 +31,7 @@ mod bus;
 mod drives;
 mod flush;
 mod host;
+mod layer;
 mod like;
 mod ports;
 mod raid;
@@ -192,6 +193,7 @@ impl System {
         let parity = builder.parity();
         builder.log();
         builder.extents();
+        builder.layers();
         builder.ports([fabric, processor, far, added])?;
         builder.network()?;
         builder.client_software();
@@ -226,7 +228,8 @@ struct Builder<'a> {
     remarks: Vec<String>,
     /// Ports of their own groups that lead to the drives of the others.
     front: Option<Stop>,
-    /// Clients of a cluster, their software and their ports; the log of a file system.
+    /// Clients of a cluster, their software and their ports; the log and the extents of a file
+    /// system; layers of the bill.
     client_stops: Vec<Stop>,
     /// Drives that take no I/O and are not placed yet: spares and failed ones.
     idle: u32,

@@ -51,6 +51,12 @@ const SETS: &[Set] = &[
         median: 0.48,
         held: 0.80,
     },
+    Set {
+        text: include_str!("../data/blind-2026-11-twelfth.toml"),
+        rows: 50,
+        median: 0.32,
+        held: 0.80,
+    },
 ];
 
 fn number(value: &toml::Value) -> f64 {

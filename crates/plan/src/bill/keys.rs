@@ -36,6 +36,7 @@ fn the_document_has_each_key_of_a_bill_and_no_other() {
         ("Keys of a bill:\n", "nosuch = 1\n".to_owned()),
         ("Keys of a `[[group]]`:\n", format!("{head}[[group]]\nnosuch = 1\n")),
         ("Keys of a `[[stream]]`:\n", format!("{head}[[stream]]\nnosuch = 1\n")),
+        ("Keys of a `[[layer]]`:\n", format!("{head}[[layer]]\nnosuch = 1\n")),
         ("Keys of an `[[extra]]`:\n", format!("{head}[[extra]]\nnosuch = 1\n")),
         ("Keys of a `[[part]]`:\n", format!("{head}[[part]]\nnosuch = 1\n")),
         ("Keys of a `[[figure]]`:\n", format!("{head}[[figure]]\n{figure}nosuch = 1\n")),

@@ -7,8 +7,10 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    Bill, BillError, CHUNK_BYTES, Group, IN_FLIGHT_MAX, Raid, Setup, Stream, View, Work, memory,
-    payload, setup::RawSetup,
+    Bill, BillError, CHUNK_BYTES, Group, IN_FLIGHT_MAX, Layer, Raid, Setup, Stream, View, Work,
+    layer::{self, RawLayer},
+    memory, payload,
+    setup::RawSetup,
 };
 use crate::wire::Protocol;
 use catalogue::read::{RawFigure, RawPart, RawParts, RawSource, line_of, syntax};
@@ -77,6 +79,9 @@ struct RawBill {
     #[serde(default)]
     unwritten: u32,
     group: Vec<Spanned<RawGroup>>,
+    /// What else I/Os go through.
+    #[serde(default)]
+    layer: Vec<Spanned<RawLayer>>,
     /// Work beside that of the bill.
     #[serde(default)]
     stream: Vec<Spanned<RawStream>>,
@@ -183,11 +188,9 @@ impl Bill {
         };
         let mut raw: RawBill = toml::from_str(text).map_err(unread)?;
         let mut catalogue = catalogue.clone();
-        let (sources, parts) = (std::mem::take(&mut raw.source), std::mem::take(&mut raw.part));
-        let figures = std::mem::take(&mut raw.figure);
-        let own = RawParts { file, text, sources, parts, figures };
-        own.add_to(&mut catalogue).map_err(|error| refuse(error.line, error.reason))?;
-        both_ways(&mut catalogue);
+        let layers = raw
+            .add_parts(file, text, &mut catalogue)
+            .map_err(|(line, reason)| refuse(line, reason))?;
         let at = |spanned: &Spanned<String>| line_of(text, spanned.span().start);
         let part = |name: &Option<Spanned<String>>, class| match name {
             None => Ok(None),
@@ -211,6 +214,7 @@ impl Bill {
         let streams = streams(text, std::mem::take(&mut raw.stream))
             .map_err(|(line, reason)| refuse(line, reason))?;
         setup.streams = streams;
+        setup.layers = layers;
         setup.buffered = raw.buffered;
         setup.journal = raw.journal;
         setup.unwritten = raw.unwritten;
@@ -241,6 +245,27 @@ impl Bill {
 }
 
 impl RawBill {
+    /// Adds the parts and figures of the bill to `catalogue`, those of its layers with them. The
+    /// error is a line and the reason.
+    fn add_parts(
+        &mut self,
+        file: &str,
+        text: &str,
+        catalogue: &mut Catalogue,
+    ) -> Result<Vec<Layer>, (usize, String)> {
+        let (mut sources, mut parts) =
+            (std::mem::take(&mut self.source), std::mem::take(&mut self.part));
+        let layers = layer::layers(text, std::mem::take(&mut self.layer))?;
+        let (layers, held): (Vec<_>, Vec<_>) = layers.into_iter().unzip();
+        sources.extend((!held.is_empty()).then(layer::source));
+        parts.extend(held);
+        let figures = std::mem::take(&mut self.figure);
+        let own = RawParts { file, text, sources, parts, figures };
+        own.add_to(catalogue).map_err(|error| (error.line, error.reason))?;
+        both_ways(catalogue);
+        Ok(layers)
+    }
+
     fn setup(&self) -> RawSetup {
         RawSetup {
             jobs: self.jobs,

@@ -1,6 +1,6 @@
 //! What a bill says beyond its parts: hosts, networks, copies, RAID, caches, targets.
 
-use super::Work;
+use super::{Layer, Work};
 use serde::{Deserialize, Serialize};
 
 use catalogue::{Catalogue, Class};
@@ -53,6 +53,8 @@ pub struct Setup {
     /// Files that writes at random go to and that were allocated but never written: a file system
     /// records each first write of a place; 0 for none.
     pub unwritten: u32,
+    /// What else I/Os go through on each host.
+    pub layers: Vec<Layer>,
     /// The virtual disk of a guest that asks, above the software of its host.
     pub guest: Option<Guest>,
     /// I/Os in flight on all drives of all hosts together, each on a drive by chance.
@@ -164,6 +166,7 @@ impl Default for Setup {
             daemons: 1,
             journal: false,
             unwritten: 0,
+            layers: Vec::new(),
             guest: None,
             in_flight: None,
             record: None,

@@ -1,0 +1,47 @@
+//! Layers that a bill adds on the way of I/Os.
+
+use model::Station;
+
+use super::{Builder, Level, Load, Stop};
+use crate::bill::Of;
+
+impl Builder<'_> {
+    /// What else I/Os go through: one after the other where a layer has a most of I/Os or bytes a
+    /// second, and a time in which nobody waits for another.
+    pub(super) fn layers(&mut self) {
+        if !self.wanted(Level::Processor) {
+            return;
+        }
+        let (reads, writes) = self.shares();
+        for layer in &self.bill.setup.layers {
+            let share = match layer.of {
+                Of::All => reads + writes,
+                Of::Reads => reads,
+                Of::Writes => writes,
+            };
+            if share > 0.0 {
+                self.layer(&layer.part, share);
+            }
+        }
+    }
+
+    fn layer(&mut self, id: &str, share: f64) {
+        let part = self.part(id);
+        let each = self.figure(part, "iops").map_or(0.0, f64::recip);
+        let bytes = self.figure(part, "bandwidth").map_or(0.0, |b| self.bill.work.size_bytes / b);
+        let seconds = share * each.max(bytes);
+        if seconds > 0.0 {
+            let stop = self.server(part.name.clone(), Level::Processor, seconds);
+            let from: &[(&str, &[&str])] = &[(id, &["iops", "bandwidth"])];
+            let load = Load::Stations(vec![stop.at]);
+            self.resource(part.name.clone(), Level::Processor, from, load);
+            self.client_stops.push(stop);
+        }
+        let alone = self.figure(part, "added_latency").map_or(0.0, |seconds| share * seconds);
+        if alone > 0.0 {
+            let at = self.network.add_station(Station::delay(format!("time in {}", part.name)));
+            let seconds = self.at(Level::Processor, alone);
+            self.client_stops.push(Stop { at, seconds });
+        }
+    }
+}
