@@ -447,6 +447,7 @@ mod test {
         assert!(error.starts_with("b.toml:9: 6 cards so far"), "{error}");
         for (from, to, reason) in [
             ("size = '4k'", "size = '0'", "I/Os of 0 bytes"),
+            ("size = '4k'", "size = '1025m'", "1 to 1g are possible"),
             ("size = '4k'", "size = 'big'", "not a size"),
             ("outstanding = 32", "outstanding = 0", "0 outstanding"),
             ("outstanding = 32", "outstanding = 32\nread = 101", "101 % of reads"),
@@ -456,5 +457,7 @@ mod test {
             let error = read(&text).unwrap_err();
             assert!(error.contains(reason), "'{error}' lacks '{reason}'");
         }
+        let longest = HEAD.replace("size = '4k'", "size = '1g'");
+        read(&format!("{longest}[[group]]\ndrive = 'x25-m'\nchunk = '1g'\n")).unwrap();
     }
 }

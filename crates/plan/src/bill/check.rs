@@ -5,11 +5,14 @@ use super::{Bill, DEVICES_MAX, Group, Setup, Work};
 /// Lanes of a drive that the catalogue does not tell them of: those of U.2, U.3, M.2 and E3.S.
 pub(crate) const LANES: f64 = 4.0;
 
+/// Longest I/O, and longest chunk of a stripe: 1 GiB.
+pub(super) const LONGEST: f64 = 1_073_741_824.0;
+
 impl Work {
     /// Checks what can be asked; the error is the reason.
     pub(super) fn check(&self) -> Result<(), String> {
         let Work { size_bytes, read_share, outstanding, flush } = *self;
-        if !(1.0..=1e9).contains(&size_bytes) {
+        if !(1.0..=LONGEST).contains(&size_bytes) {
             return Err(format!("I/Os of {size_bytes} bytes: 1 to 1g are possible"));
         }
         if !(0.0..=1.0).contains(&read_share) {

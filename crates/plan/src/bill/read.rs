@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::{
     Bill, BillError, CHUNK_BYTES, Group, IN_FLIGHT_MAX, Layer, Raid, Setup, Stream, View, Work,
+    check::LONGEST,
     layer::{self, RawLayer},
     memory, payload,
     setup::RawSetup,
@@ -463,7 +464,7 @@ impl RawGroup {
     fn chunk_bytes(&self) -> Result<f64, String> {
         let Some(text) = &self.chunk else { return Ok(CHUNK_BYTES) };
         let bytes = block::parse_size(text).map_err(|error| format!("chunk: {error}"))? as f64;
-        match (4096.0..=1e9).contains(&bytes) {
+        match (4096.0..=LONGEST).contains(&bytes) {
             true => Ok(bytes),
             false => Err(format!("chunk = \"{text}\": 4k to 1g are possible")),
         }
