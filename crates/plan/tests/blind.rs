@@ -57,6 +57,12 @@ const SETS: &[Set] = &[
         median: 0.32,
         held: 0.80,
     },
+    Set {
+        text: include_str!("../data/blind-2026-11-thirteenth.toml"),
+        rows: 42,
+        median: 0.20,
+        held: 0.80,
+    },
 ];
 
 fn number(value: &toml::Value) -> f64 {
