@@ -69,6 +69,11 @@ pub enum Limit {
         /// Which.
         level: Level,
     },
+    /// What software does one after the other, or a layer of the bill.
+    Layer {
+        /// Its name.
+        name: String,
+    },
     /// What an I/O takes alone at parts that are not busy: faster ones bring the most, and more of
     /// them nothing.
     Latency {
@@ -96,6 +101,10 @@ impl Limit {
                 "queue depth, and the drives take no more commands at once".to_owned()
             }
             Limit::Parts { level } => level.word().to_owned(),
+            Limit::Layer { name } => name.clone(),
+            Limit::Latency { level: Level::Layer, .. } => {
+                "latency of the layers, not their throughput".to_owned()
+            }
             Limit::Latency { level, utilisation } => {
                 let whose = match level {
                     Level::Processor => "the software, not its throughput",
@@ -120,6 +129,9 @@ impl Limit {
         };
         if busiest.utilisation < BUSY {
             return Limit::Latency { level, utilisation: busiest.utilisation };
+        }
+        if level == Level::Layer {
+            return Limit::Layer { name: busiest.name.clone() };
         }
         let ours = busiest.name.starts_with("processor, ");
         match bill.unused_cores().filter(|_| ours) {

@@ -55,12 +55,21 @@ pub enum Level {
     Fabric,
     /// The cores.
     Processor,
+    /// What software does one after the other, and layers of the bill.
+    Layer,
 }
 
 impl Level {
-    /// From the medium to the processor.
-    pub const ALL: [Level; 6] =
-        [Level::Drive, Level::Adapter, Level::Slot, Level::Port, Level::Fabric, Level::Processor];
+    /// From the medium to who asks.
+    pub const ALL: [Level; 7] = [
+        Level::Drive,
+        Level::Adapter,
+        Level::Slot,
+        Level::Port,
+        Level::Fabric,
+        Level::Processor,
+        Level::Layer,
+    ];
 
     /// The word for it.
     pub fn word(self) -> &'static str {
@@ -71,6 +80,7 @@ impl Level {
             Level::Port => "ports",
             Level::Fabric => "fabric",
             Level::Processor => "processor",
+            Level::Layer => "layers",
         }
     }
 }

@@ -3,7 +3,7 @@
 use catalogue::Catalogue;
 use plan::bill::Bill;
 use plan::chance::chance;
-use plan::predict::{Prediction, predict};
+use plan::predict::{Limit, Prediction, limit, predict, what_if};
 use plan::system::Tweak;
 
 fn read(text: &str) -> Result<Bill, String> {
@@ -47,6 +47,25 @@ fn reads_or_writes_alone_go_through_it() {
     let reads = "outstanding = 64";
     let free = asked(reads, "iops = 5\nof = 'writes'").iops;
     near(free, asked(reads, "latency_us = 0.001").iops, 0.01);
+}
+
+#[test]
+fn it_is_named_where_it_limits() {
+    let limits = |top: &str, layer: &str| {
+        let bill = read(&text(top, layer)).unwrap();
+        limit(&bill, &what_if(&bill).unwrap()).unwrap().unwrap()
+    };
+    let host = "software = 'linux-libaio'\njobs = 4\noutstanding = 64";
+    let found = limits(host, "iops = 20_000");
+    assert_eq!(found, Limit::Layer { name: "a proxy".to_owned() });
+    assert_eq!(found.words(), "a proxy");
+    assert_ne!(limits(host, "iops = 20_000_000"), found);
+    // More in flight lifts a time in which nobody waits.
+    let alone = limits(&host.replace("64", "1"), "latency_us = 900");
+    assert!(matches!(alone, Limit::QueueDepth { .. }), "{}", alone.words());
+    // The cores are as busy as they are.
+    let cores = asked(host, "iops = 20_000").processor.unwrap();
+    assert!((0.01..0.2).contains(&cores), "{cores}");
 }
 
 #[test]

@@ -176,6 +176,7 @@ fn only_files_have_first_writes() {
     refused("software = 'linux-libaio-file'", "writes at random");
     refused("software = 'linux-libaio-file'\nread = 0\nsequential = true", "writes at random");
     refused("software = 'windows-raw'\nread = 0", "give linux-libaio-file");
+    refused("software = 'linux-psync'\nread = 0\nbuffered = true", "past the page cache");
     refused("read = 0", "give software");
 }
 

@@ -114,6 +114,9 @@ impl Bill {
         if self.work.read_share == 1.0 || self.setup.sequential {
             return Err("unwritten is of writes at random: give read = 0 or a mix".to_owned());
         }
+        if self.is_buffered() {
+            return Err("unwritten is of writes past the page cache: not with buffered".to_owned());
+        }
         let known = |id: &str| self.catalogue.parts[id].known("extent_time").is_some();
         match self.software.as_deref() {
             Some(software) if known(software) => Ok(()),

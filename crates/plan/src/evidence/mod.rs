@@ -87,7 +87,7 @@ impl Class {
         let busiest = found.bottleneck();
         let idle = busiest.is_none_or(|busiest| busiest.utilisation < BUSY);
         match busiest.map(|busiest| busiest.level) {
-            Some(Level::Processor | Level::Fabric) if !idle => Class::HostBound,
+            Some(Level::Processor | Level::Fabric | Level::Layer) if !idle => Class::HostBound,
             _ if bill.is_remote() => Class::WireBound,
             _ if idle && devices == 1 => Class::DriveLowDepth,
             _ if idle => Class::Array,

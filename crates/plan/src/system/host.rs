@@ -191,14 +191,14 @@ impl<'a> Builder<'a> {
         let Some(id) = self.bill.file_system() else { return };
         let (part, writes) = (self.part(id), self.shares().1);
         let Some(every) = self.bill.work.flush.filter(|_| writes > 0.0) else { return };
-        if !self.wanted(Level::Processor) {
+        if !self.wanted(Level::Layer) {
             return;
         }
         let Some(seconds) = self.figure(part, "log_time") else { return };
         let name = format!("log of {id}");
-        let stop = self.server(name.clone(), Level::Processor, seconds * writes / f64::from(every));
+        let stop = self.server(name.clone(), Level::Layer, seconds * writes / f64::from(every));
         let load = Load::Stations(vec![stop.at]);
-        self.resource(name, Level::Processor, &[(id, &["log_time"])], load);
+        self.resource(name, Level::Layer, &[(id, &["log_time"])], load);
         self.client_stops.push(stop);
     }
 
@@ -209,7 +209,7 @@ impl<'a> Builder<'a> {
         let Some(id) = self.bill.software.as_deref().filter(|_| files > 0 && writes > 0.0) else {
             return;
         };
-        if !self.wanted(Level::Processor) {
+        if !self.wanted(Level::Layer) {
             return;
         }
         let Some(seconds) = self.figure(self.part(id), "extent_time") else { return };
@@ -219,8 +219,8 @@ impl<'a> Builder<'a> {
         };
         let at = self.network.add_station(Station::servers(name.clone(), files));
         let load = Load::Stations(vec![at]);
-        self.resource(name, Level::Processor, &[(id, &["extent_time"])], load);
-        let seconds = self.at(Level::Processor, seconds * writes);
+        self.resource(name, Level::Layer, &[(id, &["extent_time"])], load);
+        let seconds = self.at(Level::Layer, seconds * writes);
         self.client_stops.push(Stop { at, seconds });
     }
 

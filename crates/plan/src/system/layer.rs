@@ -9,7 +9,7 @@ impl Builder<'_> {
     /// What else I/Os go through: one after the other where a layer has a most of I/Os or bytes a
     /// second, and a time in which nobody waits for another.
     pub(super) fn layers(&mut self) {
-        if !self.wanted(Level::Processor) {
+        if !self.wanted(Level::Layer) {
             return;
         }
         let (reads, writes) = self.shares();
@@ -30,17 +30,18 @@ impl Builder<'_> {
         let each = self.figure(part, "iops").map_or(0.0, f64::recip);
         let bytes = self.figure(part, "bandwidth").map_or(0.0, |b| self.bill.work.size_bytes / b);
         let seconds = share * each.max(bytes);
+        let mut load = Load::PerIo(0.0);
         if seconds > 0.0 {
-            let stop = self.server(part.name.clone(), Level::Processor, seconds);
-            let from: &[(&str, &[&str])] = &[(id, &["iops", "bandwidth"])];
-            let load = Load::Stations(vec![stop.at]);
-            self.resource(part.name.clone(), Level::Processor, from, load);
+            let stop = self.server(part.name.clone(), Level::Layer, seconds);
+            load = Load::Stations(vec![stop.at]);
             self.client_stops.push(stop);
         }
+        let from: &[(&str, &[&str])] = &[(id, &["iops", "bandwidth", "added_latency"])];
+        self.resource(part.name.clone(), Level::Layer, from, load);
         let alone = self.figure(part, "added_latency").map_or(0.0, |seconds| share * seconds);
         if alone > 0.0 {
             let at = self.network.add_station(Station::delay(format!("time in {}", part.name)));
-            let seconds = self.at(Level::Processor, alone);
+            let seconds = self.at(Level::Layer, alone);
             self.client_stops.push(Stop { at, seconds });
         }
     }
