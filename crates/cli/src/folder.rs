@@ -32,10 +32,9 @@ impl Folder {
             let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
             return unused(Path::new("drumfire-runs"), &format!("{time}-{name}"));
         };
-        refuse_kept(path, replace)?;
         let mut folder = Folder::at(path)?;
+        // Before its files are looked at: those of a run that goes on are no result yet.
         folder._lock = lock(path)?;
-        // Who had it until now has left a result.
         refuse_kept(path, replace)?;
         if replace {
             clear(path, 0)?;
