@@ -21,8 +21,28 @@ pub(super) struct Cores {
     pub fitted: Vec<Fitted>,
 }
 
-/// A waiting core may spin, so of each kind of I/O the run with the least CPU time is taken; `None`
-/// if CPU time or the number of cores was not recorded.
+/// How much faster a run is than one of the same kind that is as busy, where cores spin; and which
+/// part of the other's cores is as busy.
+const FASTER: f64 = 1.5;
+const AS_BUSY: f64 = 0.9;
+
+/// Whether cores are as busy at a much higher rate of the same I/Os: they spin while they wait, and
+/// their time says nothing of what an I/O takes.
+fn spin(points: &[&Point]) -> bool {
+    let alike = |a: &Point, b: &Point| {
+        (a.size_bytes, a.read_share.to_bits(), a.cores, a.drives)
+            == (b.size_bytes, b.read_share.to_bits(), b.cores, b.drives)
+    };
+    let busy = |point: &Point| point.core_s.map(|core_s| core_s * point.iops);
+    let spins = |slow: &Point, fast: &Point| match (busy(slow), busy(fast)) {
+        (Some(one), Some(other)) => fast.iops > FASTER * slow.iops && one > AS_BUSY * other,
+        _ => false,
+    };
+    points.iter().any(|slow| points.iter().any(|fast| alike(slow, fast) && spins(slow, fast)))
+}
+
+/// Of each kind of I/O the run with the least CPU time is taken, which waits least; `None` if CPU
+/// time or the number of cores was not recorded, or if cores spin.
 pub(super) fn cores(points: &[&Point]) -> Result<Option<Cores>, ModelError> {
     let mut least: BTreeMap<(u32, u64), (f64, f64)> = BTreeMap::new();
     for point in points {
@@ -31,7 +51,7 @@ pub(super) fn cores(points: &[&Point]) -> Result<Option<Cores>, ModelError> {
         let entry = least.entry(kind).or_insert((core_s, point.read_share));
         entry.0 = entry.0.min(core_s);
     }
-    if least.is_empty() || points.iter().any(|point| point.cores == 0) {
+    if least.is_empty() || points.iter().any(|point| point.cores == 0) || spin(points) {
         return Ok(None);
     }
     let rows: Vec<(f64, f64, f64)> = least

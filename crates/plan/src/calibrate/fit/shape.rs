@@ -166,7 +166,8 @@ impl Shape {
     /// Contention and coherence of the cores.
     fn scaling(&mut self, swept: &Swept) {
         if self.cores.is_none() {
-            let text = "no CPU time was recorded: cores are not in the profile";
+            let text = "no CPU time was recorded, or cores spin while they wait: they are not in \
+                        the profile";
             self.remarks.push(text.to_owned());
             return;
         }

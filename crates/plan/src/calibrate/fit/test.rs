@@ -46,6 +46,20 @@ fn sweep() -> Vec<Point> {
     SWEPT.get_or_init(swept).clone()
 }
 
+/// Whatever the rate, all cores are busy: what an I/O takes of them is what its wait takes.
+#[test]
+fn cores_that_spin_are_no_stage() {
+    let mut spinning = sweep();
+    for point in &mut spinning {
+        point.core_s = Some(f64::from(point.cores) / point.iops);
+    }
+    let found = calibrate("found", "a simulation", &spinning, None).unwrap();
+    assert!(found.profile.stages.iter().all(|stage| stage.name != "processor"));
+    assert!(found.remarks.iter().any(|remark| remark.contains("spin")), "{:?}", found.remarks);
+    let fitted = found.profile.calibration.as_ref().unwrap();
+    assert!(fitted.held_out_error_percent < 5.0, "{fitted:?}");
+}
+
 #[test]
 fn a_known_profile_is_found_again() {
     let found = calibrate("found", "a simulation", &sweep(), None).unwrap();
