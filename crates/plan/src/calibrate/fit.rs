@@ -31,7 +31,8 @@ const AS_GOOD: f64 = 3.84;
 /// From this many Erlang stages on, times count as fixed.
 const STAGES_MAX: f64 = 200.0;
 
-/// Fits a profile called `name` to points; every third is held out. Where `part` is known, its
+/// Fits a profile called `name` to points. Every third is held out to tell its error; the profile
+/// is then fitted to all. Where `part` is known, its
 /// intervals are the prior.
 ///
 /// # Errors
@@ -54,22 +55,8 @@ pub fn calibrate(
     let (held, fitted): (Vec<_>, Vec<_>) =
         points.iter().enumerate().partition(|(index, _)| index % 3 == 1);
     let fitted: Vec<&Point> = fitted.into_iter().map(|(_, point)| point).collect();
-    let apart = Shape::of(&fitted, part)?;
-    let mut shape = apart.clone();
-    let mut best = best_width(&shape, &fitted)?;
-    // Another structure has to be better, not as good.
-    if let Some(together) = apart.with_one_server(&fitted)
-        && let Ok(other) = best_width(&together, &fitted)
-        && other.fit.rms < best.fit.rms * BETTER
-    {
-        (shape, best) = (together, other);
-    }
-    let mut profile = shape.profile(&best.fit.values, best.width);
-    profile.name = name.to_owned();
-    let scatter = scatter(&profile, &fitted);
-    for stage in &mut profile.stages {
-        stage.shape = scatter.unwrap_or_default();
-    }
+    let (shape, best) = explain(&fitted, part)?;
+    let (profile, _) = profile_of(&shape, &best, &fitted);
     let held: Vec<usize> = held.into_iter().map(|(index, _)| index).collect();
     let rows = rows(&profile, &points, &held)?;
     let median = |tag: Tag| {
@@ -78,6 +65,11 @@ pub fn calibrate(
         errors.sort_by(f64::total_cmp);
         errors[errors.len() / 2] * 100.0
     };
+    // What was held out told how far off the structure is; the profile learns from it, too.
+    let all: Vec<&Point> = points.iter().collect();
+    let (shape, best) = explain(&all, part)?;
+    let (mut profile, scatter) = profile_of(&shape, &best, &all);
+    profile.name = name.to_owned();
     profile.calibration = Some(Calibration {
         source: source.to_owned(),
         fitted: fitted.len() as u32,
@@ -99,6 +91,30 @@ pub fn calibrate(
     remarks.extend(best.remark());
     parameters.push(best.servers());
     Ok(Calibrated { profile, parameters, rows, remarks })
+}
+
+/// The structure and the times that explain points best.
+fn explain(points: &[&Point], part: Option<&Part>) -> Result<(Shape, Best), CalibrateError> {
+    let apart = Shape::of(points, part)?;
+    let best = best_width(&apart, points)?;
+    // Another structure has to be better, not as good.
+    if let Some(together) = apart.with_one_server(points)
+        && let Ok(other) = best_width(&together, points)
+        && other.fit.rms < best.fit.rms * BETTER
+    {
+        return Ok((together, other));
+    }
+    Ok((apart, best))
+}
+
+/// The profile that explains points, and how its times scatter, if a run tells.
+fn profile_of(shape: &Shape, best: &Best, points: &[&Point]) -> (Profile, Option<Scatter>) {
+    let mut profile = shape.profile(&best.fit.values, best.width);
+    let scatter = scatter(&profile, points);
+    for stage in &mut profile.stages {
+        stage.shape = scatter.unwrap_or_default();
+    }
+    (profile, scatter)
 }
 
 /// Points with a lower weight than clean runs, and why.
