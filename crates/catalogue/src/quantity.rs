@@ -219,7 +219,7 @@ pub const QUANTITIES: &[Quantity] = &[
         "extent_time",
         Dimension::TIME,
         LATENCY,
-        "of a file system for the first write of a place in a file, one after the other",
+        "of a file system to convert an unwritten extent at a first write, one at a time in a file",
     ),
     defined(
         "record",

@@ -173,11 +173,16 @@ fn only_files_have_first_writes() {
         let error = error.unwrap_err();
         assert!(error.contains(why), "{error}");
     };
-    refused("software = 'linux-libaio-file'", "writes at random");
-    refused("software = 'linux-libaio-file'\nread = 0\nsequential = true", "writes at random");
-    refused("software = 'windows-raw'\nread = 0", "give linux-libaio-file");
-    refused("software = 'linux-psync'\nread = 0\nbuffered = true", "past the page cache");
+    refused("software = 'linux-libaio-file'", "random writes");
+    refused("software = 'linux-libaio-file'\nread = 0\nsequential = true", "random writes");
+    refused("software = 'windows-raw'\nread = 0", "name linux-libaio-file");
+    refused("software = 'linux-psync'\nread = 0\nbuffered = true", "direct writes");
     refused("read = 0", "give software");
+    let many = read(
+        "name = 'x'\nsize = '4k'\noutstanding = 8\nread = 0\nunwritten = 4000000000\n\
+         software = 'linux-psync'\n[[group]]\ndrive = 'x25-m'\n",
+    );
+    assert!(many.map(|_| "taken").unwrap_err().contains("1 to 4096 files"));
 }
 
 #[test]

@@ -8,6 +8,9 @@ pub(crate) const LANES: f64 = 4.0;
 /// Longest I/O, and longest chunk of a stripe: 1 GiB.
 pub(super) const LONGEST: f64 = 1_073_741_824.0;
 
+/// Most files that were never written; so many work side by side in the model.
+const FILES_MAX: u32 = 4096;
+
 impl Work {
     /// Checks what can be asked; the error is the reason.
     pub(super) fn check(&self) -> Result<(), String> {
@@ -108,23 +111,32 @@ impl Bill {
     }
 
     fn check_unwritten(&self) -> Result<(), String> {
-        if self.setup.unwritten == 0 {
+        let files = self.setup.unwritten;
+        if files == 0 {
             return Ok(());
         }
+        if files > FILES_MAX {
+            return Err(format!("unwritten {files}: 1 to {FILES_MAX} files"));
+        }
         if self.work.read_share == 1.0 || self.setup.sequential {
-            return Err("unwritten is of writes at random: give read = 0 or a mix".to_owned());
+            return Err(
+                "unwritten is of random writes: give read = 0, or a mix without sequential"
+                    .to_owned(),
+            );
         }
         if self.is_buffered() {
-            return Err("unwritten is of writes past the page cache: not with buffered".to_owned());
+            return Err("unwritten is of direct writes: leave buffered out".to_owned());
         }
         let known = |id: &str| self.catalogue.parts[id].known("extent_time").is_some();
         match self.software.as_deref() {
             Some(software) if known(software) => Ok(()),
             Some(software) => Err(format!(
-                "unwritten: nobody says what {software} takes to record a first write; give \
-                 linux-libaio-file, linux-psync or linux-md, or a figure extent_time"
+                "unwritten: {software} has no extent_time: give it as a figure, or name \
+                 linux-libaio-file, linux-psync or linux-md as software"
             )),
-            None => Err("unwritten is of a file: give software".to_owned()),
+            None => {
+                Err("unwritten is of files: give software, such as linux-libaio-file".to_owned())
+            }
         }
     }
 

@@ -50,8 +50,8 @@ pub struct Setup {
     pub daemons: u32,
     /// Whether a file system writes its journal with each flush, as ext4 and XFS do for `fsync`.
     pub journal: bool,
-    /// Files that writes at random go to and that were allocated but never written: a file system
-    /// records each first write of a place; 0 for none.
+    /// Files that random writes go to and that were allocated but never written: a file system
+    /// converts an unwritten extent at each first write of a block; 0 for none.
     pub unwritten: u32,
     /// What else I/Os go through on each host.
     pub layers: Vec<Layer>,

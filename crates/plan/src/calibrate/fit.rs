@@ -32,8 +32,7 @@ const AS_GOOD: f64 = 3.84;
 const STAGES_MAX: f64 = 200.0;
 
 /// Fits a profile called `name` to points. Every third is held out to tell its error; the profile
-/// is then fitted to all. Where `part` is known, its
-/// intervals are the prior.
+/// is then fitted to all. Where `part` is known, its intervals are the prior.
 ///
 /// # Errors
 ///

@@ -202,8 +202,7 @@ impl<'a> Builder<'a> {
         self.client_stops.push(stop);
     }
 
-    /// What a file system does when a place of a file is written first: one after the other in each
-    /// file.
+    /// Conversion of unwritten extents at the first write of each block, one at a time in a file.
     pub(super) fn extents(&mut self) {
         let (files, writes) = (self.bill.setup.unwritten, self.shares().1);
         let Some(id) = self.bill.software.as_deref().filter(|_| files > 0 && writes > 0.0) else {
@@ -214,8 +213,8 @@ impl<'a> Builder<'a> {
         }
         let Some(seconds) = self.figure(self.part(id), "extent_time") else { return };
         let name = match files {
-            1 => "extents of the file".to_owned(),
-            _ => format!("extents of {files} files"),
+            1 => "unwritten extents of the file".to_owned(),
+            _ => format!("unwritten extents of {files} files"),
         };
         let at = self.network.add_station(Station::servers(name.clone(), files));
         let load = Load::Stations(vec![at]);

@@ -6,8 +6,8 @@ use super::{Builder, Level, Load, Stop};
 use crate::bill::Of;
 
 impl Builder<'_> {
-    /// What else I/Os go through: one after the other where a layer has a most of I/Os or bytes a
-    /// second, and a time in which nobody waits for another.
+    /// What else I/Os go through: one at a time where a layer limits I/Os or bytes per second,
+    /// and a delay that they take side by side.
     pub(super) fn layers(&mut self) {
         if !self.wanted(Level::Layer) {
             return;
