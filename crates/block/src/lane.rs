@@ -76,6 +76,21 @@ pub trait Lane {
         self.inner().map_or_else(Connection::default, |lane| lane.connection(now))
     }
 
+    /// Until when changes that were sent on lost connections of the volume, and never answered, may
+    /// still be executed; `None` if there are none. A lane holds later changes of the same places
+    /// back until then. A lane around others says the latest of theirs.
+    fn in_doubt_until(&self) -> Option<Nanos> {
+        self.inner()?.in_doubt_until()
+    }
+
+    /// The owner makes good what the volume may have lost until now of acknowledged changes that no
+    /// flush has covered: flushes of this core need not fail because of it.
+    fn forget_losses(&self) {
+        if let Some(lane) = self.inner() {
+            lane.forget_losses();
+        }
+    }
+
     /// The zones of a zoned device, as it reports them now; `None` for all other lanes, and for a
     /// lane around others.
     fn zones(&self) -> Option<Zones> {

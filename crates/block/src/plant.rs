@@ -71,6 +71,22 @@ pub enum Plant {
     GrowUnzeroed,
     /// A growing array records its new size before the new part is ready.
     GrowEarly,
+    /// A leg joins while writes of its lost connection may still be executed.
+    JoinWithoutFence,
+    /// A lost connection forgets that acknowledged writes were not flushed.
+    ReviveSilently,
+    /// A leg's refusal fails the I/O though another leg has done it.
+    RefuseForAll,
+    /// The version of a map's page stays the same: an older image passes for the newest.
+    TrustOldImage,
+    /// A region that a crash left different is read before the legs are equal.
+    ReadUnsettled,
+    /// A leg that does not promise zeroes is trimmed as the others are.
+    TrimUnzeroed,
+    /// A leg that hangs is waited for without a limit.
+    WaitForEver,
+    /// A leg may reconnect by itself if it is deep inside another volume.
+    NestReconnect,
 }
 
 impl Plant {

@@ -29,10 +29,16 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// Creates a zeroed file of `bytes`, unless it exists.
+    /// Creates a zeroed file of `bytes`, durably, unless it exists. Without a sync of its folder a
+    /// power cut may take the name of a file whose data are durable.
     pub fn create(path: &Path, bytes: u64) -> io::Result<()> {
         match OpenOptions::new().write(true).create_new(true).open(path) {
-            Ok(file) => file.set_len(bytes),
+            Ok(file) => {
+                file.set_len(bytes)?;
+                file.sync_all()?;
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
         }

@@ -20,21 +20,22 @@ mod pages;
 mod port;
 mod record;
 mod shared;
+mod slow;
 mod superblock;
 mod volume;
 
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Pool, Rng};
+use block::{Geometry, Lane, Nanos, Pool, Rng};
 
 pub(crate) use self::admin::is_name;
 pub use self::admin::{Change, change, create, grow, show};
-pub use self::assemble::{Assembly, Found, assemble, copies_of};
+pub use self::assemble::{Assembly, Found, Maps, assemble, copies_of, leave_older_images};
 pub use self::error::ArrayError;
 pub use self::grow::{Growth, Put, Step};
 pub use self::keeper::Keeper;
 use self::map::Map;
-pub use self::map::{MAP_OFFSET, PAGE_BYTES, Page, Region};
+pub use self::map::{MAP_OFFSET, PAGE_BYTES, Page, Region, Version};
 use self::shared::Shared;
 pub use self::superblock::{
     DATA_OFFSET, Damage, Generation, LegState, MEMBERS_MAX, Member, NAME_MAX_BYTES,
@@ -42,13 +43,15 @@ pub use self::superblock::{
 };
 pub(crate) use self::volume::ArrayVolume;
 pub use crate::mirror::Ways;
-use crate::mirror::{Claims, MirrorLane, Rules};
+use crate::OpenError;
+use crate::mirror::{Claims, MirrorLane, Numbers, Rules, number_of};
 
 /// An open array: state that its lanes and its keeper share.
 #[derive(Clone)]
 pub struct Array {
     shared: Arc<Shared>,
     geometry: Geometry,
+    numbers: Arc<Numbers>,
 }
 
 /// Pages of the map of an array of `bytes` bytes.
@@ -77,21 +80,22 @@ pub fn region_bytes(bytes: u64) -> u64 {
 }
 
 impl Array {
-    /// Opens an assembled array. `names` are those of the members, `maps` the map pages read from
-    /// each leg that is in: by leg, then by page.
+    /// Opens an assembled array. `names` are those of the members, `maps` the maps of the legs that
+    /// are in; `patience` is how long a leg may leave an I/O unanswered.
     pub fn new(
         assembly: &Assembly,
         names: Vec<String>,
-        maps: &[Vec<Option<Page>>],
+        maps: &Maps,
         geometry: Geometry,
+        patience: Nanos,
     ) -> Array {
         let block = &assembly.newest;
         let map = Map::read(block.bytes, maps);
         map.opened();
         let (claims, legs) = (Claims::new(block.bytes), block.in_state(LegState::In));
         let legs = (legs, assembly.missing);
-        let shared = Shared::new(block.name.clone(), names, map, claims, legs);
-        Array { shared: Arc::new(shared), geometry }
+        let shared = Shared::new(block.name.clone(), names, map, claims, legs, patience);
+        Array { shared: Arc::new(shared), geometry, numbers: Arc::default() }
     }
 
     /// The array's only keeper. `lanes` lead to the legs that are present.
@@ -113,17 +117,21 @@ impl Array {
         Keeper::new(shared, block, places, pool, rng, ways)
     }
 
-    /// A lane with a number of its own, from 1 to 65,534.
+    /// A lane.
+    ///
+    /// # Errors
+    ///
+    /// 65,534 lanes are open.
     pub fn lane(
         &self,
-        number: u16,
         lanes: Vec<Option<Box<dyn Lane>>>,
         source: Ways,
         pool: Pool,
-    ) -> Box<dyn Lane> {
+    ) -> Result<Box<dyn Lane>, OpenError> {
+        let number = number_of(&self.numbers, &self.shared.name)?;
         let shared = (Arc::clone(&self.shared), Arc::clone(&self.shared.claims));
         let lane = MirrorLane::new(lanes, number, self.geometry, shared, pool);
-        Box::new(lane.based(DATA_OFFSET, source))
+        Ok(Box::new(lane.based(DATA_OFFSET, source)))
     }
 
     /// A bit for each leg that is in.

@@ -5,24 +5,29 @@
 //! other peoples' data only on volatile legs.
 
 mod claims;
+mod events;
+mod ghosts;
 mod immediate;
 mod lane;
 mod legs;
+mod numbers;
 mod rules;
 mod task;
 mod turn;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
-use block::{Geometry, Lane};
+use block::{Geometry, Lane, Nanos};
 use os::Core;
 
 pub(crate) use self::claims::Claims;
+pub(crate) use self::events::Events;
+pub(crate) use self::ghosts::Ghosts;
 pub(crate) use self::lane::MirrorLane;
 pub use self::lane::Ways;
 pub(crate) use self::legs::LEGS_MAX;
 use self::legs::Legs;
+pub(crate) use self::numbers::{Number, Numbers};
 pub(crate) use self::rules::{Answers, Opened, Rules, Verdict};
 use crate::{Ground, Hints, OpenError, Purpose, Several, Volume};
 
@@ -32,7 +37,25 @@ pub(crate) struct Mirror {
     geometry: Geometry,
     legs: Arc<Legs>,
     claims: Arc<Claims>,
-    lanes: AtomicU16,
+    numbers: Arc<Numbers>,
+}
+
+/// How long a leg may leave an I/O unanswered: as the kernel's SCSI layer allows a device.
+const PATIENCE: Nanos = Nanos::from_secs(30);
+
+/// How long a leg may leave an I/O unanswered, if its volume has a limit of its own: that comes
+/// first, and says more. Remote volumes look for late I/Os four times within theirs.
+pub(crate) fn patience(legs: &[Arc<dyn Volume>]) -> Nanos {
+    let own = legs.iter().filter_map(|leg| leg.io_timeout()).max().unwrap_or(Nanos(0));
+    PATIENCE.max(Nanos(own.0 / 4 * 5) + Nanos::from_secs(5))
+}
+
+/// A number for a new lane.
+pub(crate) fn number_of(numbers: &Arc<Numbers>, of: &str) -> Result<Number, OpenError> {
+    numbers.take().ok_or_else(|| OpenError::Leg {
+        leg: of.to_owned(),
+        why: "65,534 lanes are open, as many as a mirror has numbers for".to_owned(),
+    })
 }
 
 impl Mirror {
@@ -67,8 +90,9 @@ impl Mirror {
             trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
             ..Geometry::new(bytes, block_bytes)
         };
-        let (legs, claims) = (Arc::new(Legs::new(names)), Arc::new(Claims::new(bytes)));
-        Ok(Mirror { volumes, geometry, legs, claims, lanes: AtomicU16::new(0) })
+        let legs = Arc::new(Legs::new(names, patience(&volumes)));
+        let (claims, numbers) = (Arc::new(Claims::new(bytes)), Arc::default());
+        Ok(Mirror { volumes, geometry, legs, claims, numbers })
     }
 }
 
@@ -84,13 +108,7 @@ impl Volume for Mirror {
     fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
         let lanes: Result<Vec<_>, _> =
             self.volumes.iter().map(|volume| volume.hinted_lane(core, hints).map(Some)).collect();
-        // 0 means unowned, also after 65,535 lanes.
-        let number = loop {
-            match self.lanes.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
-                0 => {}
-                number => break number,
-            }
-        };
+        let number = number_of(&self.numbers, "mirror")?;
         let shared = (Arc::clone(&self.legs), Arc::clone(&self.claims));
         let pool = core.pool().clone();
         Ok(Box::new(MirrorLane::new(lanes?, number, self.geometry, shared, pool)))

@@ -73,7 +73,7 @@ pub enum Uri {
 }
 
 /// Names an array.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrayUri {
     /// Its name when created: 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`.
     pub name: String,
@@ -81,6 +81,11 @@ pub struct ArrayUri {
     pub legs: Vec<Uri>,
     /// Open it without missing members.
     pub degraded: bool,
+    /// How long a leg may leave an I/O unanswered, 1 to 86400 s; 30 s, or somewhat more than the
+    /// time-outs of remote legs, by default.
+    pub leg_timeout_seconds: Option<u32>,
+    /// Compare the legs while the array is used, again so many seconds after each check.
+    pub check_seconds: Option<u32>,
 }
 
 /// Names a file or block device.
@@ -150,15 +155,27 @@ pub struct Session {
     /// Time-out of an I/O, 1 to 86400 s, after which its connection counts as lost; 30 s by
     /// default.
     pub io_timeout_seconds: Option<u32>,
+    /// How long after a connection was lost its unanswered changes count as in doubt, 0 to 86400 s,
+    /// where the target cannot say that it has ended them; 30 s by default.
+    pub grace_seconds: Option<u32>,
     /// `initiator=NAME`: the initiator name or host NQN to use instead of our own.
     pub initiator: Option<String>,
 }
+
+/// How long changes of a lost connection count as in doubt: as long as the kernel's SCSI layer lets
+/// a disk work on a command.
+const GRACE: Nanos = Nanos::from_secs(30);
 
 impl Session {
     /// Time-out of an I/O.
     pub(crate) fn io_timeout(&self) -> Nanos {
         self.io_timeout_seconds
             .map_or(proto::IO_TIMEOUT, |seconds| Nanos::from_secs(seconds.into()))
+    }
+
+    /// How long changes of a lost connection count as in doubt.
+    pub(crate) fn grace(&self) -> Nanos {
+        self.grace_seconds.map_or(GRACE, |seconds| Nanos::from_secs(seconds.into()))
     }
 
     /// Time limit of reconnecting; `None`: no reconnection.
@@ -174,6 +191,7 @@ impl Session {
             self.data_digest.then(|| "data-digest=1".to_owned()),
             seconds("reconnect", self.reconnect_seconds),
             seconds("io_timeout", self.io_timeout_seconds),
+            seconds("grace", self.grace_seconds),
             self.initiator.as_ref().map(|name| format!("initiator={name}")),
         ];
         options.into_iter().flatten()
@@ -280,6 +298,9 @@ impl fmt::Display for Uri {
                 write!(f, "array:{}", array.name)?;
                 options.extend(array.legs.iter().map(|leg| format!("leg={leg}")));
                 options.extend(array.degraded.then(|| "degraded=1".to_owned()));
+                let limit = array.leg_timeout_seconds;
+                options.extend(limit.map(|seconds| format!("leg_timeout={seconds}s")));
+                options.extend(array.check_seconds.map(|seconds| format!("check={seconds}s")));
             }
             Uri::Mirror { legs } => {
                 let legs: Vec<String> = legs.iter().map(ToString::to_string).collect();
@@ -344,6 +365,11 @@ mod test {
             ),
             ("nbd://h/disk", "nbd://h:10809/disk"),
             ("nbd://[::1]:9/a/b?reconnect=9", "nbd://[::1]:9/a/b?reconnect=9s"),
+            ("nbd://h/a?grace=0&reconnect=9s", "nbd://h:10809/a?reconnect=9s&grace=0s"),
+            (
+                "array:a?check=60&leg=nbd://h/a?grace=2s&leg_timeout=9&leg=file:/x",
+                "array:a?leg=nbd://h:10809/a?grace=2s&leg=file:/x&leg_timeout=9s&check=60s",
+            ),
             ("nbd://h", "nbd://h:10809/"),
             ("delay:x25-m(ram:1G?fill=1)", "delay:x25-m(ram:1g?fill=1)"),
             ("delay:./a.toml(delay:x(null:1t))", "delay:./a.toml(delay:x(null:1t))"),

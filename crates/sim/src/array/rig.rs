@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use block::{Buf, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, LegState, MAP_OFFSET, Member,
-    PAGE_BYTES, SUPERBLOCK_BYTES, Superblock, Ways, assemble, blank_pages, copies_of, region_bytes,
+    Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, LegState, MAP_OFFSET, Maps, Member,
+    PAGE_BYTES, SUPERBLOCK_BYTES, Superblock, Ways, assemble, blank_pages, copies_of,
+    leave_older_images, region_bytes,
 };
 
 use super::disk::{PAGE, Shared, Way, World};
@@ -38,6 +39,8 @@ const ROUNDS: u32 = 4000;
 const QUIET: Nanos = Nanos::from_secs(12);
 /// Events until a syncing leg is recorded as in, if nothing else happens.
 const ENTERING_EVENTS: u32 = 500;
+/// How long a leg may leave an I/O unanswered.
+const PATIENCE: Nanos = Nanos::from_secs(30);
 /// Time limit of a resync.
 const MINUTE: Nanos = Nanos::from_secs(60);
 
@@ -167,6 +170,13 @@ impl Run {
         found
     }
 
+    /// The assembly without legs that hold an older image, and the maps of those that are in.
+    fn with_maps(&self, mut assembly: Assembly, alive: u32) -> Result<(Assembly, Maps), String> {
+        let maps = self.maps(assembly.newest.in_state(LegState::In) & alive);
+        let maps = leave_older_images("a", &mut assembly, maps).map_err(|why| why.to_string())?;
+        Ok((assembly, maps))
+    }
+
     /// Opens it as a careful user does: lost legs are given up only if a leg is left that has
     /// everything and that no other leg went on without; otherwise all are brought back.
     fn assemble(&mut self) -> Result<(Assembly, Vec<(usize, Found)>), String> {
@@ -206,12 +216,11 @@ impl Run {
         let number = |leg: usize| assembly.newest.number_of(100 + leg as u128);
         let alive: u32 =
             found.iter().filter_map(|(leg, _)| number(*leg)).fold(0, |a, n| a | 1 << n);
-        let in_it = assembly.newest.in_state(LegState::In) & alive;
         self.sized(assembly.newest.bytes)?;
-        let maps = self.maps(in_it);
+        let (assembly, maps) = self.with_maps(assembly, alive)?;
         let names = (0..self.legs).map(|leg| format!("leg {leg}")).collect();
         let geometry = Geometry { volatile: true, ..Geometry::new(self.bytes, 512) };
-        let array = Array::new(&assembly, names, &maps, geometry);
+        let array = Array::new(&assembly, names, &maps, geometry, PATIENCE);
         let pool = Pool::new(64, 16);
         let way = |leg| -> Option<Box<dyn Lane>> { Some(Box::new(Way::new(&self.world, leg))) };
         let ways = || (0..self.legs).map(way).collect::<Vec<_>>();
@@ -222,9 +231,9 @@ impl Run {
         let places = self.world.borrow().legs.iter().map(|leg| copies_of(leg.bytes)).collect();
         let rng = Rng::new(self.rng.next_u64(), 33);
         let keeper = array.keeper(&assembly, places, pool.clone(), rng, (ways(), source()));
-        let lanes = (1..=self.lanes as u16)
-            .map(|n| array.lane(n, ways(), source(), pool.clone()))
-            .collect();
+        let lane = |_| array.lane(ways(), source(), pool.clone());
+        let lanes: Result<Vec<_>, _> = (0..self.lanes).map(lane).collect();
+        let lanes = lanes.map_err(|why| why.to_string())?;
         let behind_at_most = self.touched.iter().filter(|touched| **touched).count();
         if array.behind() > behind_at_most {
             let behind = array.behind();

@@ -1,4 +1,6 @@
-//! //! Creates, shows and changes arrays that nobody has open.
+//! Creates, shows and changes arrays that nobody has open.
+
+use block::{Plant, planted};
 
 use super::assemble::copies_of;
 use super::desk::{Desk, lock};
@@ -7,7 +9,7 @@ use super::map::{MAP_OFFSET, region_bytes};
 use super::superblock::{
     Generation, LegState, MEMBERS_MAX, Member, NAME_MAX_BYTES, Superblock, data_bytes,
 };
-use super::volume::{Opened, look, read_maps};
+use super::volume::{Opened, look};
 use super::{ArrayError, blank_pages};
 use crate::uri::ArrayUri;
 use crate::{OpenError, Purpose, Uri, all_differ, may_destroy};
@@ -56,7 +58,7 @@ pub fn create(
         return Err(wrong(format!("a name is 1 to {NAME_MAX_BYTES} of a-z, 0-9, . _ -")).into());
     }
     all_differ(&all)?;
-    all.iter().try_for_each(|leg| keeps(name, leg))?;
+    all.iter().try_for_each(|leg| suits(name, leg))?;
     let mut locks = Vec::new();
     for leg in &all {
         locks.extend(lock(name, leg, true)?);
@@ -98,7 +100,7 @@ pub fn create(
     for (desk, member) in desks.iter_mut().zip(&block.members) {
         write(desk, &block, member.uuid)?;
     }
-    Ok(ArrayUri { name: name.to_owned(), legs: all, degraded: false })
+    Ok(ArrayUri { name: name.to_owned(), legs: all, ..ArrayUri::default() })
 }
 
 /// Describes an array: a line for each property and leg.
@@ -165,7 +167,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
         }
         let every: Vec<Uri> = uri.legs.iter().chain([leg]).cloned().collect();
         all_differ(&every)?;
-        keeps(&uri.name, leg)?;
+        suits(&uri.name, leg)?;
         let _lock = lock(&uri.name, leg, true)?;
         let mut desk = blank(leg, destroy)?;
         super::assemble::fits(&uri.name, &desk.found(), &block)?;
@@ -197,7 +199,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
     drop(locks);
     let names = here.iter().map(|(place, _)| desks[*place].name.parse());
     let legs = names.collect::<Result<Vec<Uri>, _>>().unwrap_or_default();
-    Ok(ArrayUri { name: uri.name.clone(), legs, degraded: false })
+    Ok(ArrayUri { legs, degraded: false, ..uri.clone() })
 }
 
 /// Grows an array that nobody has open, to `bytes` or as far as its legs allow. Returns the new
@@ -207,8 +209,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
 ///
 /// Why it is refused; the capacity is unchanged then.
 pub fn grow(uri: &ArrayUri, bytes: Option<u64>) -> Result<u64, OpenError> {
-    let Opened { mut desks, found, assembly, locks } = look(uri, true)?;
-    let maps = read_maps(&mut desks, &assembly);
+    let Opened { mut desks, found, assembly, maps, locks } = look(uri, true)?;
     let growth = Growth::new(&uri.name, &found, &assembly, &maps, bytes)?;
     for step in growth.steps(os::random()) {
         match &step.put {
@@ -226,21 +227,36 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-/// Refuses a volatile leg: no later process could take it in again.
-pub(super) fn keeps(array: &str, leg: &Uri) -> Result<(), ArrayError> {
-    let forgets = match leg {
-        Uri::Ram { .. } | Uri::Null { .. } => true,
-        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return keeps(array, inner),
-        Uri::Stripe { parts: several, .. } | Uri::Mirror { legs: several } => {
-            return several.iter().try_for_each(|one| keeps(array, one));
-        }
-        _ => false,
+/// Refuses a leg that cannot be one, however deep in it the reason is: what forgets its data when
+/// its process ends, so that no later process could take it in again, and what reconnects by itself.
+pub(super) fn suits(array: &str, leg: &Uri) -> Result<(), ArrayError> {
+    let below: Vec<&Uri> = match leg {
+        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => vec![&**inner],
+        Uri::Stripe { parts, .. } => parts.iter().collect(),
+        Uri::Mirror { legs } => legs.iter().collect(),
+        Uri::Array(inner) => inner.legs.iter().collect(),
+        _ => Vec::new(),
     };
-    let why = format!(
-        "{leg} is empty when its process ends, and an array is for legs that keep data: take \
-         file: or a remote volume, or mirror(URI,URI) for memory"
-    );
-    if forgets { Err(ArrayError::Change { array: array.to_owned(), why }) } else { Ok(()) }
+    below.into_iter().try_for_each(|part| suits(array, part))?;
+    let session = match leg {
+        Uri::Iscsi(far) => Some(&far.session),
+        Uri::Nvme(far) => Some(&far.session),
+        Uri::Nbd(far) => Some(&far.session),
+        _ => None,
+    };
+    let reconnects = session.is_some_and(|session| session.reconnect_seconds.is_some())
+        && !planted(Plant::NestReconnect);
+    let why = match leg {
+        Uri::Ram { .. } | Uri::Null { .. } => format!(
+            "{leg} is empty when its process ends, and an array is for legs that keep data: take \
+             file: or a remote volume, or mirror(URI,URI) for memory"
+        ),
+        _ if reconnects => format!(
+            "{leg}: a leg must not reconnect by itself: remove ?reconnect=, the array re-adds it"
+        ),
+        _ => return Ok(()),
+    };
+    Err(ArrayError::Change { array: array.to_owned(), why })
 }
 
 fn uuid() -> u128 {
@@ -291,10 +307,28 @@ mod test {
             let said = error.contains("is empty when its process ends") || error.contains("same");
             assert!(said, "{error}");
         }
-        assert!(keeps("disk", &"ram:8m".parse().unwrap()).is_err());
-        assert!(keeps("disk", &"delay:x25-m(null:8m)".parse().unwrap()).is_err());
-        assert!(keeps("disk", &"stripe:64k(file:/x,ram:8m)".parse().unwrap()).is_err());
-        assert!(keeps("disk", &"delay:x25-m(file:/x)".parse().unwrap()).is_ok());
-        assert!(keeps("disk", &"nbd://host/disk".parse().unwrap()).is_ok());
+        assert!(suits("disk", &"ram:8m".parse().unwrap()).is_err());
+        assert!(suits("disk", &"delay:x25-m(null:8m)".parse().unwrap()).is_err());
+        assert!(suits("disk", &"stripe:64k(file:/x,ram:8m)".parse().unwrap()).is_err());
+        assert!(suits("disk", &"delay:x25-m(file:/x)".parse().unwrap()).is_ok());
+        assert!(suits("disk", &"nbd://host/disk".parse().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn a_leg_that_reconnects_is_refused_however_deep_it_is() {
+        let far = "nbd://host/disk?reconnect=30s";
+        for leg in [
+            far.to_owned(),
+            format!("stripe:64k({far},nbd://host/other)"),
+            format!("fault:x.toml(stripe:64k(file:/x,delay:x25-m({far})))"),
+            format!("mirror(file:/x,{far})"),
+            format!("stripe:64k(mirror(file:/x,stripe:64k(file:/y,{far})),file:/z)"),
+        ] {
+            let refused = suits("disk", &leg.parse().unwrap()).unwrap_err().to_string();
+            assert!(refused.contains("must not reconnect"), "{leg}: {refused}");
+            let legs = [leg.parse().unwrap(), "file:/a".parse().unwrap()];
+            let created = create("disk", &legs, &[], &[]).unwrap_err().to_string();
+            assert!(created.contains("must not reconnect"), "{leg}: {created}");
+        }
     }
 }

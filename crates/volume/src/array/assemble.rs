@@ -4,6 +4,7 @@
 use block::{Plant, planted};
 
 use super::error::{ArrayError, history};
+use super::map::Page;
 use super::superblock::{
     DATA_OFFSET, Damage, Generation, LegState, Superblock, TAIL_BYTES, data_bytes, second_copy,
 };
@@ -30,6 +31,8 @@ pub struct Assembly {
     pub places: Vec<Option<usize>>,
     /// For each member the generation it holds; for an absent one, the last it is known to have.
     pub stands: Vec<Generation>,
+    /// For each member the array's bytes as it has them; for an absent one, those of the newest.
+    pub sizes: Vec<u64>,
     /// For each member the superblock copy to write first, 0 or 1: the damaged or older one, so
     /// that a torn write leaves the other intact.
     pub first: Vec<usize>,
@@ -67,6 +70,7 @@ pub fn assemble(
     let mut places = vec![None; newest.members.len()];
     let mut stands = vec![newest.generation; newest.members.len()];
     let mut first = vec![0; newest.members.len()];
+    let mut sizes = vec![newest.bytes; newest.members.len()];
     for (place, (leg, block)) in found.iter().zip(&blocks).enumerate() {
         let Some(number) = newest.number_of(block.leg) else {
             return Err(ArrayError::Removed { array: array.to_owned(), leg: leg.name.clone() });
@@ -74,6 +78,7 @@ pub fn assemble(
         fits(array, leg, &newest)?;
         places[number] = Some(place);
         stands[number] = block.generation;
+        sizes[number] = block.bytes;
         first[number] = worse[place];
     }
     let missing = (0..places.len())
@@ -96,7 +101,53 @@ pub fn assemble(
             notes.push(format!("leg {} ({name}) is stale, resyncing", number + 1));
         }
     }
-    Ok(Assembly { newest, places, stands, first, missing, notes })
+    Ok(Assembly { newest, places, stands, sizes, first, missing, notes })
+}
+
+/// The maps of an array's legs: each member that is in and present, and its pages.
+pub type Maps = Vec<(usize, Vec<Option<Page>>)>;
+
+/// Takes out legs that are listed as in and hold an older image, as their maps tell: a snapshot that
+/// was rolled back, or a copy that was restored. Leaves the maps of the other legs.
+///
+/// # Errors
+///
+/// Each leg lacks what another one has.
+pub fn leave_older_images(
+    array: &str,
+    assembly: &mut Assembly,
+    maps: Maps,
+) -> Result<Maps, ArrayError> {
+    let is_old = |(member, own): &(usize, Vec<Option<Page>>)| {
+        let shorter = assembly.sizes[*member] < assembly.newest.bytes;
+        maps.iter().any(|(_, other)| lacks(own, other, shorter))
+    };
+    let (old, rest): (Maps, Maps) = maps.iter().cloned().partition(is_old);
+    if let ([(one, _), .., (other, _)], []) = (&old[..], &rest[..]) {
+        let array = array.to_owned();
+        return Err(ArrayError::OlderImages { array, one: one + 1, other: other + 1 });
+    }
+    for (member, _) in &old {
+        let left = assembly.stands[*member];
+        let listed = &mut assembly.newest.members[*member];
+        (listed.state, listed.left) = (LegState::Out, left);
+        let number = member + 1;
+        assembly.notes.push(format!("leg {number} holds an older image: it is copied anew"));
+    }
+    Ok(rest)
+}
+
+/// Whether a leg with these pages may lack what a leg with `other` has. `shorter`: its superblock has
+/// a smaller size; a leg that has grown got the pages of the new size before.
+fn lacks(own: &[Option<Page>], other: &[Option<Page>], shorter: bool) -> bool {
+    own.iter().zip(other).any(|(own, other)| match (own, other) {
+        (Some(own), Some(other)) => {
+            let (own, newest) = (own.version(), other.version());
+            own.lacks(newest) || shorter && own.is_before(newest)
+        }
+        (None, Some(_)) => shorter,
+        (_, None) => false,
+    })
 }
 
 /// The newer of a leg's two superblocks.

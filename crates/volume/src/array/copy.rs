@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use block::{Nanos, Op, Plant, planted};
 
-use super::map::{Event, Region};
+use super::map::Event;
 use super::port::{Deed, Job, Port, legs};
 use super::superblock::DATA_OFFSET;
 use crate::mirror::Rules;
@@ -37,6 +37,11 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// A read waits: the next window is copied without a rest.
+    pub(super) fn hurry(&mut self) {
+        (self.busy, self.rest_until) = (false, Nanos(0));
+    }
+
     fn begins(&mut self, now: Nanos) -> bool {
         let begins = !self.busy || (self.in_flight == 0 && now >= self.rest_until);
         self.in_flight += u32::from(begins);
@@ -263,7 +268,7 @@ pub(super) fn next_behind(
     }
     let behind = |region: &usize| {
         let taken = taken.iter().flatten().any(|range| range.contains(region));
-        !taken && map.get(*region) == Region::Behind
+        !taken && map.get(*region).is_behind()
     };
     let first = (from..map.len()).chain(0..from.min(map.len())).find(behind)?;
     let most = (WINDOW_BYTES / map.region_bytes()).max(1) as usize;

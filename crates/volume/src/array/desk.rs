@@ -46,8 +46,10 @@ impl Desk {
         let failed = |why: String| OpenError::Leg { leg: self.name.clone(), why };
         loop {
             let now = self.core.now();
-            self.lane.submit(now, &mut ios);
             self.lane.poll(now, &mut done);
+            // After the poll: what it brought may need an answer, such as data that a target asks
+            // for.
+            self.lane.submit(now, &mut ios);
             if let Some(one) = done.pop() {
                 return match one.result {
                     Ok(()) => Ok(one.buf),

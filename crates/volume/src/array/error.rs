@@ -85,6 +85,20 @@ pub enum ArrayError {
         /// Of the second.
         other_history: String,
     },
+    /// Legs that are in hold images of different times.
+    #[error(
+        "array {array}: leg {one} lacks changes that leg {other} has, and the other way round: older \
+         images were put in place of both; name the leg that is right, with &degraded=1, and put \
+         the other in again with `drumfire volume replace`"
+    )]
+    OlderImages {
+        /// The array's name.
+        array: String,
+        /// A leg's number, from 1.
+        one: usize,
+        /// Another leg's.
+        other: usize,
+    },
     /// A leg is not a member any more.
     #[error(
         "array {array}: {leg} was removed from it: leave it out, or add it again with `drumfire \
@@ -187,6 +201,7 @@ impl ArrayError {
             self,
             ArrayError::Damaged { .. }
                 | ArrayError::SplitBrain { .. }
+                | ArrayError::OlderImages { .. }
                 | ArrayError::Missing { .. }
                 | ArrayError::NoneIsIn { .. }
                 | ArrayError::Io { .. }

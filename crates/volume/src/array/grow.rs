@@ -7,9 +7,9 @@
 
 use block::{Plant, planted};
 
-use super::assemble::{Assembly, Found, copies_of};
+use super::assemble::{Assembly, Found, Maps, copies_of};
 use super::error::ArrayError;
-use super::map::{MAP_OFFSET, Map, PAGE_BYTES, Page, region_bytes};
+use super::map::{MAP_OFFSET, Map, PAGE_BYTES, region_bytes};
 use super::pages_of;
 use super::superblock::{DATA_OFFSET, LegState, SUPERBLOCK_BYTES, Superblock, data_bytes};
 
@@ -48,7 +48,7 @@ const _: () = assert!(PAGE_BYTES == SUPERBLOCK_BYTES);
 
 impl Growth {
     /// Plans growth to `bytes`, or as far as the smallest leg allows. `maps` are those of the legs
-    /// that are in, by leg and page.
+    /// that are in.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Growth {
         array: &str,
         found: &[Found],
         assembly: &Assembly,
-        maps: &[Vec<Option<Page>>],
+        maps: &Maps,
         bytes: Option<u64>,
     ) -> Result<Growth, ArrayError> {
         let old = &assembly.newest;

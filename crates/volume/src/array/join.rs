@@ -36,6 +36,11 @@ pub(super) struct Join {
     barred: u32,
     /// Regions that must be dirty before the leg gets writes.
     must: Vec<usize>,
+    /// The array's bytes as the leg's superblock has them: less after a growth that the leg, an
+    /// older image, has not had. What lies beyond was never zeroed there.
+    bytes: u64,
+    /// The user was told that the leg is waited for.
+    told: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,6 +69,8 @@ impl Join {
             last: 0,
             barred: 0,
             must: Vec::new(),
+            bytes: u64::MAX,
+            told: false,
         }
     }
 
@@ -170,6 +177,12 @@ impl Join {
         let behind = |leg: &usize| *leg > self.last;
         let Some(leg) = legs(wanted).find(behind).or_else(|| legs(wanted).next()) else { return };
         (self.leg, self.last) = (leg, leg);
+        if port.shared.is_haunted(leg) && !planted(Plant::JoinWithoutFence) {
+            let why = "waits: I/Os that it has not answered may still be executed";
+            port.shared.say(format!("{} {why}", port.shared.leg_name(leg)));
+            return;
+        }
+        self.told = false;
         if port.renew(leg) {
             self.phase = Phase::Opening { until: port.now + OPENING };
         }
@@ -182,6 +195,20 @@ impl Join {
         if !port.is_open(self.leg) {
             return;
         }
+        if let Some(end) = port.in_doubt_until(self.leg) {
+            // A write of a lost connection must not be executed after the leg was made equal.
+            self.phase = Phase::Opening { until: end.max(port.now) + OPENING };
+            if !std::mem::replace(&mut self.told, true) {
+                let (name, wait) = (port.shared.leg_name(self.leg), end.since(port.now));
+                let seconds = wait.as_secs_f64();
+                port.shared.say(format!(
+                    "{name} waits {seconds:.0} s: writes of its lost connection may still be executed"
+                ));
+            }
+            return;
+        }
+        // What it may have lost with its cache is copied to it.
+        port.forget_losses(self.leg);
         for place in recorder.places(self.leg) {
             self.read(port, place, SUPERBLOCK_BYTES);
         }
@@ -207,6 +234,8 @@ impl Join {
         }
         let own = recorder.block();
         let member = own.members[self.leg];
+        let shorter = newer.as_ref().map(|block| block.bytes).filter(|bytes| *bytes < own.bytes);
+        self.bytes = shorter.unwrap_or(u64::MAX);
         let is_ours = newer.as_ref().is_some_and(|block| {
             (block.array, block.leg) == (own.array, member.uuid) && own.knows_while_open(block)
         });
@@ -226,7 +255,8 @@ impl Join {
         self.phase = Phase::Map;
     }
 
-    /// Regions that the leg's own map marks dirty may differ, too.
+    /// Regions that the leg's own map marks dirty may differ, too, and all that were ever written
+    /// where its map is that of an older image.
     fn take_map(&mut self, port: &mut Port, recorder: &Recorder) {
         let Some(outcome) = port.outcome(self.job) else { return };
         let pages = port.shared.map.pages();
@@ -254,15 +284,29 @@ impl Join {
     ) {
         let map = &port.shared.map;
         self.must.clear();
+        let mut is_old = false;
         for page in 0..map.pages() {
             let (regions, found) = (map.of_page(page), own.get(page));
             let first = regions.start;
+            let newest = map.version(page);
+            let old = |found: &Page| found.version().lacks(newest);
+            let old = matches!(found, Some(Some(found)) if old(found));
+            is_old |= old;
             let dirty = |region: usize| match found {
                 Some(Some(found)) => found.is_dirty(region - first),
                 Some(None) => true,
                 None => false,
             };
-            self.must.extend(regions.filter(|at| wanted(map.get(*at)) || dirty(*at)));
+            let written = |region: usize| old && map.get(region) != Region::Unwritten;
+            let beyond = |region: usize| (region as u64 + 1) * map.region_bytes() > self.bytes;
+            let must = |at: &usize| {
+                wanted(map.get(*at)) || dirty(*at) || written(*at) || beyond(*at)
+            };
+            self.must.extend(regions.filter(must));
+        }
+        if is_old {
+            let name = port.shared.leg_name(self.leg);
+            port.shared.say(format!("{name} holds an older image: all it may lack is copied"));
         }
         for region in &self.must {
             map.tell(*region, Event::Write);

@@ -13,6 +13,7 @@ use super::pages::Pages;
 use super::port::Port;
 use super::record::Recorder;
 use super::shared::Shared;
+use super::slow::Slow;
 use super::superblock::{Generation, LegState, Superblock};
 use crate::mirror::Ways;
 
@@ -35,6 +36,7 @@ pub struct Keeper {
     join: Join,
     copies: Vec<Copy>,
     pace: Pace,
+    slow: Slow,
     /// The region after the one whose copy was begun last.
     next: usize,
     closing: bool,
@@ -49,6 +51,7 @@ impl Keeper {
         rng: Rng,
         (lanes, source): (Vec<Option<Box<dyn Lane>>>, Ways),
     ) -> Keeper {
+        shared.set_kept();
         Keeper {
             port: Port::new(shared, pool, lanes, source, COPY + COPIES),
             bytes: block.bytes,
@@ -58,6 +61,7 @@ impl Keeper {
             join: Join::new(JOIN),
             copies: (0..COPIES).map(|slot| Copy::new(COPY + slot)).collect(),
             pace: Pace::default(),
+            slow: Slow::default(),
             next: 0,
             closing: false,
         }
@@ -79,6 +83,7 @@ impl Keeper {
         if !self.closing {
             self.join.step(&mut self.port, &mut self.recorder, &mut self.pages);
         }
+        self.slow.step(now, &shared);
         self.port.submit(now);
     }
 
@@ -101,6 +106,10 @@ impl Keeper {
         // Until missing legs are recorded as out, the legs to read are not known.
         if !self.port.shared.is_ready() {
             return;
+        }
+        if let Some(region) = self.port.shared.take_urged() {
+            self.next = region;
+            self.pace.hurry();
         }
         for slot in 0..self.copies.len() {
             // A job that ends goes on with the next regions at once.

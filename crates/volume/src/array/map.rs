@@ -6,7 +6,7 @@
 //! before the first write into a region goes to any leg. A page of the map is 4 KiB with a
 //! checksum.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use proto::crc32c::crc32c;
 
@@ -25,6 +25,8 @@ const CRC_AT: usize = 8;
 /// Offset of the region size in a page, so that a page is never read with another size while an
 /// array grows. Earlier versions have 0 there: the superblock's size holds.
 const REGION_AT: usize = 32;
+/// Offset of the version of a page. Programs before versions have 0 there.
+const VERSION_AT: usize = 40;
 /// Smallest region.
 const REGION_MIN_BYTES: u64 = 64 << 10;
 
@@ -48,8 +50,12 @@ pub enum Region {
     Dirty,
     /// Dirty, and not written since the keeper's last look.
     Cooling,
-    /// The legs differ here: one of them is read, and the resync copies from it.
+    /// Legs that are in are the same here, and one that joins may lack something: one of them is
+    /// read, and the resync copies from it.
     Behind,
+    /// Legs that are in may differ here, after a crash or a failed write: as above, and before it is
+    /// read, it is copied.
+    Unsettled,
 }
 
 /// An event of a region.
@@ -75,29 +81,31 @@ pub enum Event {
 
 /// The next state of a region; the same where nothing changes.
 pub const fn next(region: Region, event: Event) -> Region {
-    use Region::{Asked, Behind, Clean, Cooling, Dirty, Unwritten};
+    use Region::{Asked, Behind, Clean, Cooling, Dirty, Unsettled, Unwritten};
     match (region, event) {
         (Unwritten | Clean, Event::Write) => Asked,
         (Cooling, Event::Write) => Dirty,
         (Asked, Event::Marked) => Dirty,
         (Dirty, Event::Look) => Cooling,
         (Cooling, Event::Flushed) => Clean,
-        (Dirty | Cooling, Event::Joined | Event::Differs | Event::Opened) => Behind,
+        (Dirty | Cooling, Event::Joined) => Behind,
+        (Dirty | Cooling | Behind, Event::Differs | Event::Opened) => Unsettled,
         // The write of the map may have reached a leg.
-        (Asked, Event::Opened) => Behind,
-        (Behind, Event::Copied) => Dirty,
+        (Asked, Event::Opened) => Unsettled,
+        (Behind | Unsettled, Event::Copied) => Dirty,
         (same, _) => same,
     }
 }
 
 impl Region {
-    const ALL: [Region; 6] = [
+    const ALL: [Region; 7] = [
         Region::Unwritten,
         Region::Clean,
         Region::Asked,
         Region::Dirty,
         Region::Cooling,
         Region::Behind,
+        Region::Unsettled,
     ];
 
     fn of(code: u8) -> Region {
@@ -106,7 +114,12 @@ impl Region {
 
     /// Whether data may be written: the map on the legs says dirty.
     fn is_marked(self) -> bool {
-        matches!(self, Region::Dirty | Region::Cooling | Region::Behind)
+        matches!(self, Region::Dirty | Region::Cooling | Region::Behind | Region::Unsettled)
+    }
+
+    /// Whether the resync has to copy it.
+    pub(super) fn is_behind(self) -> bool {
+        matches!(self, Region::Behind | Region::Unsettled)
     }
 
     /// Its two bits on a leg: written, dirty.
@@ -127,9 +140,53 @@ impl Region {
     }
 }
 
+/// How often a page was written.
+///
+/// Every write of data is enclosed by two writes of its page: one marks its region dirty before, and
+/// one marks it clean long after. So a leg whose page lacks both, as that of an older image does, may
+/// lack data in regions that no map marks. A leg that lacks one write of a page, which a crash cut
+/// off, or marks of dirty regions only, lacks nothing but what a map still marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    /// All writes.
+    writes: u64,
+    /// Writes in which a region became clean.
+    cleans: u64,
+}
+
+impl Version {
+    /// Whether a leg with this version may lack data that no map marks, where another leg has
+    /// `newest`.
+    pub(crate) fn lacks(self, newest: Version) -> bool {
+        newest.writes >= self.writes.saturating_add(2) && newest.cleans > self.cleans
+    }
+
+    /// Whether a leg with this version has not got the last write of the page.
+    pub(crate) fn is_before(self, newest: Version) -> bool {
+        self.writes < newest.writes
+    }
+
+    fn max(self, other: Version) -> Version {
+        Version {
+            writes: self.writes.max(other.writes),
+            cleans: self.cleans.max(other.cleans),
+        }
+    }
+}
+
+/// The version of a page in memory.
+#[derive(Default)]
+struct Count {
+    writes: AtomicU64,
+    cleans: AtomicU64,
+    /// A region became clean since the page was written.
+    cleaned: AtomicBool,
+}
+
 /// The states of all regions, shared by the lanes and the keeper.
 pub(crate) struct Map {
     regions: Box<[AtomicU8]>,
+    counts: Box<[Count]>,
     /// Pages to be written.
     asked: Box<[AtomicBool]>,
     any_asked: AtomicBool,
@@ -148,6 +205,7 @@ impl Map {
         Map {
             regions: (0..count).map(|_| AtomicU8::new(0)).collect(),
             asked: (0..count.div_ceil(PAGE_REGIONS)).map(|_| AtomicBool::new(false)).collect(),
+            counts: (0..count.div_ceil(PAGE_REGIONS)).map(|_| Count::default()).collect(),
             any_asked: AtomicBool::new(false),
             behind: AtomicUsize::new(0),
             differences: AtomicUsize::new(0),
@@ -157,10 +215,11 @@ impl Map {
 
     /// The map of an array of `bytes` bytes as read from the legs that are in, by leg and page. A
     /// page is on all of them before its regions are written, so any intact copy will do.
-    pub(crate) fn read(bytes: u64, legs: &[Vec<Option<Page>>]) -> Map {
+    pub(crate) fn read(bytes: u64, legs: &[(usize, Vec<Option<Page>>)]) -> Map {
         let map = Map::new(bytes);
         for page in 0..map.pages() {
-            let mut found = legs.iter().filter_map(|leg| leg.get(page)?.as_ref()).peekable();
+            let pages = legs.iter().map(|(_, pages)| pages);
+            let mut found = pages.filter_map(|pages| pages.get(page)?.as_ref()).peekable();
             if found.peek().is_none() {
                 map.load(page, None);
             }
@@ -169,9 +228,18 @@ impl Map {
         map
     }
 
-    /// The map after growth; the new part is unwritten.
+    /// The map after growth; the new part is unwritten. Its pages are newer than any before.
     pub(crate) fn grown(&self, bytes: u64) -> Map {
         let map = Map::new(bytes);
+        let all = (0..self.pages()).map(|page| self.version(page));
+        let newest = all.fold(Version::default(), Version::max);
+        for (page, count) in map.counts.iter().enumerate() {
+            // One write more: a crash may leave the old page on some legs.
+            let same = page < self.pages() && self.region_bytes == map.region_bytes;
+            let before = if same { self.version(page) } else { newest };
+            count.writes.store(before.writes + 1, Ordering::SeqCst);
+            count.cleans.store(before.cleans, Ordering::SeqCst);
+        }
         for region in 0..self.len() {
             let at = (region as u64 * self.region_bytes / map.region_bytes) as usize;
             let both = Region::of_bits(self.get(region).bits() | map.get(at).bits());
@@ -218,22 +286,26 @@ impl Map {
             }
             // Before the change of state: whoever sees the state sees the request for its page,
             // too.
-            if now == Region::Behind {
+            if now.is_behind() {
                 self.behind.fetch_add(1, Ordering::SeqCst);
             }
             let (order, new) = (Ordering::SeqCst, now as u8);
             match place.compare_exchange_weak(seen, new, order, order) {
                 Ok(_) => {
-                    if was == Region::Behind {
+                    if was.is_behind() {
                         self.behind.fetch_sub(1, Ordering::SeqCst);
                     }
                     if now == Region::Asked || now == Region::Clean {
-                        self.ask(region / PAGE_REGIONS);
+                        let page = region / PAGE_REGIONS;
+                        if now == Region::Clean {
+                            self.counts[page].cleaned.store(true, Ordering::SeqCst);
+                        }
+                        self.ask(page);
                     }
                     return was;
                 }
                 Err(now_seen) => {
-                    if now == Region::Behind {
+                    if now.is_behind() {
                         self.behind.fetch_sub(1, Ordering::SeqCst);
                     }
                     seen = now_seen;
@@ -266,7 +338,7 @@ impl Map {
         let (mut marked, mut asked) = (true, false);
         for region in self.range(offset, len) {
             let was = match self.get(region) {
-                same @ (Region::Dirty | Region::Behind) => same,
+                same @ (Region::Dirty | Region::Behind | Region::Unsettled) => same,
                 _ => self.tell(region, Event::Write),
             };
             marked &= was.is_marked();
@@ -278,7 +350,15 @@ impl Map {
     /// Whether any region of a range is behind.
     pub(crate) fn is_behind(&self, offset: u64, len: u64) -> bool {
         self.behind() > 0
-            && self.range(offset, len).any(|region| self.get(region) == Region::Behind)
+            && self.range(offset, len).any(|region| self.get(region).is_behind())
+    }
+
+    /// The first region of a range in which legs that are in may differ.
+    pub(crate) fn first_unsettled(&self, offset: u64, len: u64) -> Option<usize> {
+        if self.behind() == 0 {
+            return None;
+        }
+        self.range(offset, len).find(|region| self.get(*region) == Region::Unsettled)
     }
 
     /// A write left the legs different.
@@ -307,6 +387,24 @@ impl Map {
         page * PAGE_REGIONS..((page + 1) * PAGE_REGIONS).min(self.len())
     }
 
+    /// The version of a page.
+    pub(crate) fn version(&self, page: usize) -> Version {
+        let count = &self.counts[page];
+        Version {
+            writes: count.writes.load(Ordering::SeqCst),
+            cleans: count.cleans.load(Ordering::SeqCst),
+        }
+    }
+
+    /// A page is about to be encoded and written: it is of a new version.
+    pub(crate) fn advance(&self, page: usize) {
+        let count = &self.counts[page];
+        count.writes.fetch_add(1, Ordering::SeqCst);
+        if count.cleaned.swap(false, Ordering::SeqCst) {
+            count.cleans.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
     /// A page as the legs should hold it now.
     pub(crate) fn encode(&self, page: usize, array: u128, bytes: &mut [u8]) {
         let bytes = &mut bytes[..PAGE_BYTES];
@@ -315,6 +413,9 @@ impl Map {
         bytes[12..16].copy_from_slice(&(page as u32).to_le_bytes());
         bytes[16..32].copy_from_slice(&array.to_le_bytes());
         bytes[REGION_AT..REGION_AT + 8].copy_from_slice(&self.region_bytes.to_le_bytes());
+        let Version { writes, cleans } = self.version(page);
+        bytes[VERSION_AT..VERSION_AT + 8].copy_from_slice(&writes.to_le_bytes());
+        bytes[VERSION_AT + 8..VERSION_AT + 16].copy_from_slice(&cleans.to_le_bytes());
         let first = page * PAGE_REGIONS;
         for region in self.of_page(page) {
             let at = region - first;
@@ -328,6 +429,11 @@ impl Map {
     /// may differ.
     pub(crate) fn load(&self, page: usize, found: Option<&Page>) {
         let first = page * PAGE_REGIONS;
+        if let Some(found) = found {
+            let Version { writes, cleans } = self.version(page).max(found.version());
+            self.counts[page].writes.store(writes, Ordering::SeqCst);
+            self.counts[page].cleans.store(cleans, Ordering::SeqCst);
+        }
         for region in self.of_page(page) {
             let bits = found.map_or(3, |found| found.bits(region - first));
             let both = Region::of_bits(bits | self.get(region).bits());
@@ -351,6 +457,7 @@ pub(crate) struct Opened {
 }
 
 /// A page as read from a leg.
+#[derive(Clone)]
 pub struct Page(Box<[u8; PAGE_BYTES]>);
 
 impl Page {
@@ -366,6 +473,14 @@ impl Page {
         let regions = u64::from_le_bytes(bytes[REGION_AT..REGION_AT + 8].try_into().ok()?);
         let is_ours = is_ours && (regions == 0 || regions == region_bytes);
         (is_ours && crc32c(&bytes[..]) == crc).then_some(Page(bytes))
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Version {
+        let word = |at: usize| {
+            u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"))
+        };
+        Version { writes: word(VERSION_AT), cleans: word(VERSION_AT + 8) }
     }
 
     /// The two bits of a region of the page.
@@ -386,7 +501,7 @@ mod test {
     /// Every cell of the table.
     #[test]
     fn every_event_does_to_every_region_what_the_table_says() {
-        use Region::{Asked, Behind, Clean, Cooling, Dirty, Unwritten};
+        use Region::{Asked, Behind, Clean, Cooling, Dirty, Unsettled, Unwritten};
         let events = [
             Event::Write,
             Event::Marked,
@@ -400,10 +515,13 @@ mod test {
         let table = [
             [Asked, Unwritten, Unwritten, Unwritten, Unwritten, Unwritten, Unwritten, Unwritten],
             [Asked, Clean, Clean, Clean, Clean, Clean, Clean, Clean],
-            [Asked, Dirty, Asked, Asked, Asked, Asked, Asked, Behind],
-            [Dirty, Dirty, Cooling, Dirty, Behind, Behind, Dirty, Behind],
-            [Dirty, Cooling, Cooling, Clean, Behind, Behind, Cooling, Behind],
-            [Behind, Behind, Behind, Behind, Behind, Behind, Dirty, Behind],
+            [Asked, Dirty, Asked, Asked, Asked, Asked, Asked, Unsettled],
+            [Dirty, Dirty, Cooling, Dirty, Behind, Unsettled, Dirty, Unsettled],
+            [Dirty, Cooling, Cooling, Clean, Behind, Unsettled, Cooling, Unsettled],
+            [Behind, Behind, Behind, Behind, Behind, Unsettled, Dirty, Unsettled],
+            [
+                Unsettled, Unsettled, Unsettled, Unsettled, Unsettled, Unsettled, Dirty, Unsettled,
+            ],
         ];
         for (region, row) in Region::ALL.into_iter().zip(table) {
             for (event, becomes) in events.into_iter().zip(row) {

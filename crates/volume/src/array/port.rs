@@ -5,10 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Buf, Done, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{Buf, Done, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 
 use super::shared::Shared;
-use crate::mirror::{Rules, Ways};
+use crate::mirror::{Ghosts, Rules, Ways};
 
 /// A job of the keeper, by number.
 pub(super) type Job = usize;
@@ -22,10 +22,16 @@ pub(super) struct Port {
     batches: Vec<Batch>,
     /// Earliest time of the next reconnection to the last leg.
     revive_at: Nanos,
+    /// Lanes that were given up with I/Os in flight.
+    ghosts: Ghosts,
+    /// When to look for legs that hang.
+    look_at: Nanos,
 }
 
 /// Time between reconnections to the last leg.
 const REVIVE: Nanos = Nanos::from_millis(100);
+/// Time between looks for legs that hang.
+const LOOK: Nanos = Nanos::from_secs(1);
 
 struct Way {
     lane: Option<Box<dyn Lane>>,
@@ -41,6 +47,9 @@ struct Batch {
     good: u32,
     bad: u32,
     bufs: Vec<(usize, Buf)>,
+    /// The number of I/Os that each leg has not completed.
+    waits: Vec<u32>,
+    begun: Nanos,
 }
 
 /// The outcome of a batch.
@@ -79,14 +88,20 @@ impl Port {
             source,
             batches: (0..jobs).map(|_| Batch::default()).collect(),
             revive_at: Nanos(0),
+            ghosts: Ghosts::default(),
+            look_at: Nanos(0),
         }
     }
 
     /// Sends an I/O to a leg as part of a job's batch.
     pub(super) fn send(&mut self, job: Job, leg: usize, deed: Deed) {
         let Deed { op, offset, len, fua, buf } = deed;
+        let (legs, now) = (self.ways.len(), self.now);
         let batch = &mut self.batches[job];
-        batch.sent = true;
+        if !std::mem::replace(&mut batch.sent, true) {
+            batch.begun = now;
+            batch.waits.resize(legs, 0);
+        }
         let way = &mut self.ways[leg];
         if way.lane.as_ref().is_none_or(|lane| lane.broken().is_some()) {
             batch.bad |= 1 << leg;
@@ -94,6 +109,7 @@ impl Port {
             return;
         }
         batch.left += 1;
+        batch.waits[leg] += 1;
         let tag = Tag((job as u64) << 8 | leg as u64);
         way.waiting.push_back(Io { tag, op, fua, len, offset, buf });
     }
@@ -128,6 +144,18 @@ impl Port {
         lane.is_some_and(|lane| lane.is_open() && lane.broken().is_none())
     }
 
+    /// Until when writes of an earlier connection may still be executed on a leg.
+    pub(super) fn in_doubt_until(&self, leg: usize) -> Option<Nanos> {
+        self.ways[leg].lane.as_ref()?.in_doubt_until()
+    }
+
+    /// What a leg may have lost with its cache will be copied to it: its flushes need not fail.
+    pub(super) fn forget_losses(&self, leg: usize) {
+        if let Some(lane) = &self.ways[leg].lane {
+            lane.forget_losses();
+        }
+    }
+
     /// Whether the lane to a leg is lost for good.
     pub(super) fn is_broken(&self, leg: usize) -> bool {
         self.ways[leg].lane.as_ref().is_none_or(|lane| lane.broken().is_some())
@@ -156,14 +184,64 @@ impl Port {
             answers.drain(..).for_each(|one| self.answered(leg, one));
             if let Some(why) = broken {
                 for io in std::mem::take(&mut self.ways[leg].waiting) {
-                    self.answered(leg, io.failed(block::Fault::Disconnected));
+                    self.answered(leg, io.failed(Fault::Disconnected));
                 }
                 if self.shared.in_it() & 1 << leg != 0 {
                     self.shared.leave(leg, &|| why.clone());
                 }
             }
         }
+        let shared = &self.shared;
+        self.ghosts.poll(now, &self.pool, |leg, count| shared.haunts(leg, -i64::from(count)));
+        if now >= self.look_at {
+            self.look_for_hung();
+        }
         self.revive();
+    }
+
+    /// Gives up legs that do not answer, unless it is the last one that is in.
+    fn look_for_hung(&mut self) {
+        // A process that was stopped finds all answers late that came meanwhile.
+        let away = self.now.since(self.look_at);
+        if away >= LOOK {
+            for batch in &mut self.batches {
+                batch.begun = (batch.begun + away).min(self.now);
+            }
+        }
+        self.look_at = self.now + LOOK;
+        let patience = self.shared.patience();
+        for leg in 0..self.ways.len() {
+            let late = |batch: &Batch| {
+                batch.waits.get(leg).is_some_and(|count| *count > 0)
+                    && self.now.since(batch.begun) >= patience
+            };
+            if !self.batches.iter().any(late) {
+                continue;
+            }
+            let limit = patience.as_secs_f64();
+            self.shared.leave(leg, &|| format!("no answer within {limit:.0} s"));
+            if self.shared.in_it() & 1 << leg == 0 {
+                self.give_up(leg);
+            }
+        }
+    }
+
+    /// Answers everything that a leg has in flight as failed.
+    fn give_up(&mut self, leg: usize) {
+        let way = &mut self.ways[leg];
+        let in_flight = std::mem::take(&mut way.in_flight);
+        if let Some(lane) = way.lane.take() {
+            self.ghosts.keep(leg, lane, in_flight);
+            self.shared.haunts(leg, in_flight.into());
+        }
+        let waiting = std::mem::take(&mut way.waiting);
+        waiting.into_iter().filter_map(|io| io.buf).for_each(|buf| self.pool.give(buf));
+        for batch in &mut self.batches {
+            if let Some(count) = batch.waits.get_mut(leg).filter(|count| **count > 0) {
+                batch.left -= std::mem::take(count);
+                batch.bad |= 1 << leg;
+            }
+        }
     }
 
     /// The last leg never leaves: a lost lane to it is replaced.
@@ -185,6 +263,7 @@ impl Port {
     fn answered(&mut self, leg: usize, one: Done) {
         let batch = &mut self.batches[(one.tag.0 >> 8) as usize];
         batch.left -= 1;
+        batch.waits[leg] -= 1;
         match one.result {
             Ok(()) => batch.good |= 1 << leg,
             Err(_) => batch.bad |= 1 << leg,
@@ -220,7 +299,9 @@ impl Port {
         let ended = ended.then_some(Nanos(0));
         let revives = legs(self.shared.in_it()).any(|leg| self.is_broken(leg));
         let revives = revives.then_some(self.revive_at);
-        self.ways.iter().filter_map(waits).chain(ended).chain(revives).min()
+        let hung = self.batches.iter().any(|batch| batch.left > 0).then_some(self.look_at);
+        let own = ended.into_iter().chain(revives).chain(hung).chain(self.ghosts.wake());
+        self.ways.iter().filter_map(waits).chain(own).min()
     }
 
     /// Whether all lanes have closed.

@@ -1,20 +1,18 @@
 //! State shared by the lanes of an array and its keeper: the legs that are in, in memory and on the
 //! legs, and the map.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use block::{Plant, planted};
+use block::{Nanos, Plant, planted};
 use os::Waker;
 
 use super::map::Map;
 use super::superblock::MEMBERS_MAX;
-use crate::mirror::{Answers, Claims, Opened, Rules, Verdict};
+use crate::mirror::{Answers, Claims, Events, Opened, Rules, Verdict};
 
 /// A leg with more read errors than this leaves.
 const READ_ERRORS_MAX: u64 = 64;
-/// Messages kept for the user.
-const LINES_MAX: usize = 64;
 
 /// One total order: these change only when a leg joins or leaves.
 const ORDER: Ordering = Ordering::SeqCst;
@@ -42,12 +40,16 @@ pub(crate) struct Shared {
     map_failed: AtomicBool,
     /// Superblocks and maps of this opening are durable: writes may begin.
     ready: AtomicBool,
+    /// A keeper makes legs equal: reads may wait for it.
+    settles_first: AtomicBool,
     /// I/Os came since the keeper's last look.
     busy: AtomicBool,
     repaired: AtomicU64,
-    lines: Mutex<Vec<String>>,
-    /// Messages not read yet.
-    news: Mutex<Vec<String>>,
+    /// The region after the one that a read waits for, which is made equal first; 0 for none.
+    urged: AtomicUsize,
+    /// How long a leg may leave an I/O unanswered.
+    patience: Nanos,
+    lines: Events,
     waker: OnceLock<Waker>,
 }
 
@@ -57,22 +59,32 @@ struct Leg {
     changed_at: AtomicU64,
     joined: AtomicU32,
     read_errors: AtomicU64,
+    /// I/Os of lanes that were given up, which may still be executed.
+    ghosts: AtomicI64,
+    /// Changes since the keeper's last look, and their time in nanoseconds.
+    changes: AtomicU64,
+    spent: AtomicU64,
 }
 
 impl Shared {
-    /// `recorded` legs are in by the superblocks; those that are `missing` leave now.
+    /// `recorded` legs are in by the superblocks; those that are `missing` leave now. `patience`:
+    /// how long a leg may leave an I/O unanswered.
     pub(super) fn new(
         name: String,
         names: Vec<String>,
         map: Map,
         claims: Claims,
         (recorded, missing): (u32, u32),
+        patience: Nanos,
     ) -> Shared {
         let leg = |name| Leg {
             name,
             changed_at: AtomicU64::new(0),
             joined: AtomicU32::new(0),
             read_errors: AtomicU64::new(0),
+            ghosts: AtomicI64::new(0),
+            changes: AtomicU64::new(0),
+            spent: AtomicU64::new(0),
         };
         debug_assert!(names.len() <= MEMBERS_MAX && recorded & !missing != 0);
         Shared {
@@ -89,10 +101,12 @@ impl Shared {
             failed: AtomicBool::new(false),
             map_failed: AtomicBool::new(false),
             ready: AtomicBool::new(false),
+            settles_first: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             repaired: AtomicU64::new(0),
-            lines: Mutex::new(Vec::new()),
-            news: Mutex::new(Vec::new()),
+            urged: AtomicUsize::new(0),
+            patience,
+            lines: Events::default(),
             waker: OnceLock::new(),
         }
     }
@@ -128,6 +142,11 @@ impl Shared {
         self.ready.store(true, ORDER);
     }
 
+    /// A keeper has begun its work.
+    pub(super) fn set_kept(&self) {
+        self.settles_first.store(true, ORDER);
+    }
+
     /// Whether I/Os came since the last call.
     pub(super) fn was_busy(&self) -> bool {
         self.busy.swap(false, Ordering::Relaxed)
@@ -142,18 +161,32 @@ impl Shared {
 
     /// Adds a message for the user.
     pub(super) fn say(&self, line: String) {
-        for lines in [&self.news, &self.lines] {
-            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-            if lines.len() < LINES_MAX && lines.last() != Some(&line) {
-                lines.push(line.clone());
-            }
-        }
+        self.lines.say(line);
     }
 
     /// Messages since the last call, with the name of the array.
     pub(super) fn news(&self) -> Vec<String> {
-        let news = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        let news = self.lines.news();
         news.into_iter().map(|line| format!("array {}: {line}", self.name)).collect()
+    }
+
+    /// Whether I/Os of lanes that were given up may still be executed on a leg.
+    pub(super) fn is_haunted(&self, leg: usize) -> bool {
+        self.legs[leg].ghosts.load(ORDER) > 0
+    }
+
+    /// The region that a read waits for, if any.
+    pub(super) fn take_urged(&self) -> Option<usize> {
+        self.urged.swap(0, ORDER).checked_sub(1)
+    }
+
+    /// For each leg the changes since the last call, and their time.
+    pub(super) fn take_times(&self) -> Vec<(u64, Nanos)> {
+        let take = |leg: &Leg| {
+            let changes = leg.changes.swap(0, Ordering::Relaxed);
+            (changes, Nanos(leg.spent.swap(0, Ordering::Relaxed)))
+        };
+        self.legs.iter().map(take).collect()
     }
 
     pub(super) fn leg_name(&self, leg: usize) -> String {
@@ -217,8 +250,7 @@ impl Shared {
 
     /// Events so far, in a sentence; `None` without any.
     pub(super) fn words(&self) -> Option<String> {
-        let mut said: Vec<String> =
-            self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut said = self.lines.all();
         for (number, leg) in self.legs.iter().enumerate() {
             let errors = leg.read_errors.load(Ordering::Relaxed);
             if errors > 0 {
@@ -251,6 +283,18 @@ impl Rules for Shared {
             return self.writers.load(ORDER);
         }
         if self.map.is_behind(offset, len) { all & all.wrapping_neg() } else { all }
+    }
+
+    /// Legs that are in may differ where a crash or a failed write left them so.
+    fn settles(&self, offset: u64, len: u64) -> bool {
+        let Some(region) = self.map.first_unsettled(offset, len) else { return true };
+        let several = self.readers.load(ORDER).count_ones() > 1;
+        if !several || !self.settles_first.load(ORDER) || planted(Plant::ReadUnsettled) {
+            return true;
+        }
+        self.urged.store(region + 1, ORDER);
+        self.wake();
+        false
     }
 
     fn in_it(&self) -> u32 {
@@ -340,5 +384,23 @@ impl Rules for Shared {
 
     fn repaired(&self) {
         self.repaired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Nanos {
+        self.patience
+    }
+
+    fn waits_for(&self, leg: usize, words: &dyn Fn() -> String) {
+        self.say(format!("{} {}", self.leg_name(leg), words()));
+    }
+
+    fn haunts(&self, leg: usize, count: i64) {
+        self.legs[leg].ghosts.fetch_add(count, ORDER);
+        self.wake();
+    }
+
+    fn took(&self, leg: usize, count: u32, spent: Nanos) {
+        self.legs[leg].changes.fetch_add(count.into(), Ordering::Relaxed);
+        self.legs[leg].spent.fetch_add(spent.0, Ordering::Relaxed);
     }
 }

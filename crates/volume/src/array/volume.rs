@@ -1,19 +1,19 @@
 //! An array as a volume: opens and assembles the legs, and runs the keeper on a thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use block::{Geometry, Lane, Nanos, Pool, Rng};
 use os::{Core, Waker};
 
-use super::admin::keeps;
-use super::assemble::{Found, assemble};
+use super::admin::suits;
+use super::assemble::{Found, Maps, assemble, leave_older_images};
 use super::desk::{Desk, lock};
 use super::superblock::LegState;
 use super::{Array, ArrayError, Assembly, MAP_OFFSET, PAGE_BYTES, Page, Ways, copies_of};
 use crate::uri::ArrayUri;
-use crate::{Ground, Hints, OpenError, Purpose, Uri, Volume};
+use crate::{Ground, Hints, OpenError, Purpose, Volume};
 
 /// Time limit of the keeper to mark the map clean at the end.
 const CLOSING: Nanos = Nanos::from_secs(5);
@@ -28,7 +28,6 @@ pub(crate) struct ArrayVolume {
     geometry: Geometry,
     /// `None` for an array opened read-only.
     thread: Option<Arc<Thread>>,
-    lanes: AtomicU16,
     notes: Vec<String>,
     _locks: Vec<std::fs::File>,
 }
@@ -38,6 +37,7 @@ pub(super) struct Opened {
     pub(super) desks: Vec<Desk>,
     pub(super) found: Vec<Found>,
     pub(super) assembly: Assembly,
+    pub(super) maps: Maps,
     pub(super) locks: Vec<std::fs::File>,
 }
 
@@ -46,14 +46,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     let purpose = if writes { Purpose::Store } else { Purpose::Read };
     let (mut desks, mut lost, mut locks) = (Vec::new(), Vec::new(), Vec::new());
     for leg in &uri.legs {
-        if reconnects(leg) {
-            let why = format!(
-                "{leg}: a leg must not reconnect by itself: remove ?reconnect=, the array re-adds \
-                 it"
-            );
-            return Err(ArrayError::Change { array: uri.name.clone(), why }.into());
-        }
-        keeps(&uri.name, leg)?;
+        suits(&uri.name, leg)?;
         locks.extend(lock(&uri.name, leg, writes)?);
         match Desk::open(leg, purpose) {
             Ok(desk) => desks.push(desk),
@@ -65,41 +58,32 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
         let (array, why) = (uri.name.clone(), lost.join(", "));
         return Err(ArrayError::Io { array, leg: "no leg is present".to_owned(), why }.into());
     }
-    let assembly = assemble(&uri.name, &found, &lost, uri.degraded)?;
-    Ok(Opened { desks, found, assembly, locks })
+    let mut assembly = assemble(&uri.name, &found, &lost, uri.degraded)?;
+    let maps = read_maps(&mut desks, &assembly);
+    let maps = leave_older_images(&uri.name, &mut assembly, maps)?;
+    Ok(Opened { desks, found, assembly, maps, locks })
 }
 
-/// The maps on the legs that are in, by leg and page.
-pub(super) fn read_maps(desks: &mut [Desk], assembly: &Assembly) -> Vec<Vec<Option<Page>>> {
+/// The maps on the legs that are in.
+fn read_maps(desks: &mut [Desk], assembly: &Assembly) -> Maps {
     let block = &assembly.newest;
     let mut maps = Vec::new();
-    for (place, member) in assembly.places.iter().zip(&block.members) {
+    for (number, (place, member)) in assembly.places.iter().zip(&block.members).enumerate() {
         let Some(place) = place.filter(|_| member.state == LegState::In) else { continue };
         let page = |page: usize| {
             let at = MAP_OFFSET + (page * PAGE_BYTES) as u64;
             let bytes = desks[place].read(at, PAGE_BYTES).ok()?;
             Page::decode(page, block.array, block.region_bytes, &bytes)
         };
-        maps.push((0..super::page_count(block.bytes)).map(page).collect());
+        maps.push((number, (0..super::page_count(block.bytes)).map(page).collect()));
     }
     maps
 }
 
-fn reconnects(uri: &Uri) -> bool {
-    match uri {
-        Uri::Iscsi(far) => far.session.reconnect_seconds.is_some(),
-        Uri::Nvme(far) => far.session.reconnect_seconds.is_some(),
-        Uri::Nbd(far) => far.session.reconnect_seconds.is_some(),
-        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => reconnects(inner),
-        _ => false,
-    }
-}
-
 impl ArrayVolume {
     pub(crate) fn open(uri: &ArrayUri, purpose: Purpose) -> Result<ArrayVolume, OpenError> {
-        let Opened { mut desks, found, assembly, locks } = look(uri, purpose.writes())?;
+        let Opened { desks, found, assembly, maps, locks } = look(uri, purpose.writes())?;
         let block = &assembly.newest;
-        let maps = read_maps(&mut desks, &assembly);
         let volume = |place: Option<usize>| Some(Arc::clone(&desks[place?].volume));
         let legs: Arc<[_]> = assembly.places.iter().map(|place| volume(*place)).collect();
         let name = |place: &Option<usize>| {
@@ -113,7 +97,10 @@ impl ArrayVolume {
             trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
             ..Geometry::new(block.bytes, block.block_bytes)
         };
-        let array = Array::new(&assembly, names, &maps, geometry);
+        let present: Vec<_> = legs.iter().flatten().cloned().collect();
+        let limit = uri.leg_timeout_seconds.map(|seconds| Nanos::from_secs(seconds.into()));
+        let patience = limit.unwrap_or_else(|| crate::mirror::patience(&present));
+        let array = Array::new(&assembly, names, &maps, geometry, patience);
         if purpose == Purpose::Write && array.is_written() {
             return Err(ArrayError::Written(uri.name.clone()).into());
         }
@@ -123,8 +110,8 @@ impl ArrayVolume {
             true => Some(Arc::new(Thread::start(&array, &assembly, &legs)?)),
             false => None,
         };
-        let (lanes, notes) = (AtomicU16::new(0), assembly.notes);
-        Ok(ArrayVolume { legs, array, geometry, thread, lanes, notes, _locks: locks })
+        let notes = assembly.notes;
+        Ok(ArrayVolume { legs, array, geometry, thread, notes, _locks: locks })
     }
 }
 
@@ -235,14 +222,7 @@ impl Volume for ArrayVolume {
     fn hinted_lane(&self, core: &Core, _: Hints) -> Result<Box<dyn Lane>, OpenError> {
         let mut source = ways(core, &self.legs, self.thread.clone());
         let lanes = (0..self.legs.len()).map(|leg| source(leg).ok()).collect();
-        // 0 means unowned, and the last number is the keeper's.
-        let number = loop {
-            match self.lanes.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
-                0 | u16::MAX => {}
-                number => break number,
-            }
-        };
-        Ok(self.array.lane(number, lanes, source, core.pool().clone()))
+        self.array.lane(lanes, source, core.pool().clone())
     }
 
     fn below(&self) -> Vec<&dyn Volume> {

@@ -13,20 +13,23 @@ use block::{
 };
 
 use super::claims::{Claims, GRANULE_BYTES};
+use super::ghosts::Ghosts;
+use super::numbers::Number;
 use super::rules::{Answers, Opened, Rules, Verdict};
-use super::task::{Change, Flush, Read, Repair, Task, Tasks, Votes};
+use super::task::{Blame, Change, Fill, Flush, Read, Repair, Task, Tasks, Votes};
 use super::turn::turn_of;
 use ways::Way;
 
 mod answers;
+mod fill;
+mod hung;
 mod ways;
 
 /// Opens a new lane to a leg, or says why there is none.
 pub type Ways = Box<dyn FnMut(usize) -> Result<Box<dyn Lane>, String>>;
 
 pub(crate) struct MirrorLane<R> {
-    /// Its number among the lanes of the mirror, from 1.
-    number: u16,
+    number: Number,
     pub(super) geometry: Geometry,
     /// Offset of the data on each leg.
     base: u64,
@@ -44,6 +47,8 @@ pub(crate) struct MirrorLane<R> {
     blocked: VecDeque<Blocked>,
     /// Changes that hold their claims and wait until the map marks their regions dirty.
     marking: VecDeque<Io>,
+    /// Reads that wait until the legs are equal there.
+    unsettled: VecDeque<Io>,
     /// Changes and flushes that all legs completed and that may not be acknowledged yet.
     held: Vec<u32>,
     /// Time of the last call.
@@ -55,6 +60,12 @@ pub(crate) struct MirrorLane<R> {
     /// Completions to report.
     pub(super) ready: Vec<Done>,
     answers: Vec<Done>,
+    /// Lanes that were given up with I/Os in flight.
+    ghosts: Ghosts,
+    /// When to look for I/Os that wait for long.
+    look_at: Nanos,
+    /// The legs of the last causes of faults, for [`words_of`](Lane::words_of).
+    blamed: VecDeque<(Cause, usize)>,
 }
 
 /// Time between checks for metadata to become durable.
@@ -69,7 +80,7 @@ enum Blocked {
 impl<R: Rules> MirrorLane<R> {
     pub(crate) fn new(
         lanes: Vec<Option<Box<dyn Lane>>>,
-        number: u16,
+        number: Number,
         geometry: Geometry,
         (legs, claims): (Arc<R>, Arc<Claims>),
         pool: Pool,
@@ -78,14 +89,7 @@ impl<R: Rules> MirrorLane<R> {
         let immediate = lanes
             .iter_mut()
             .all(|lane| lane.as_mut().is_some_and(|lane| lane.immediate().is_some()));
-        let way = |(leg, lane)| Way {
-            lane,
-            waiting: VecDeque::with_capacity(64),
-            in_flight: 0,
-            joined: legs.joined(leg),
-            renew_at: Nanos(0),
-            before: Connection::default(),
-        };
+        let way = |(leg, lane)| Way::new(lane, legs.joined(leg));
         MirrorLane {
             number,
             geometry,
@@ -100,12 +104,16 @@ impl<R: Rules> MirrorLane<R> {
             batch: Batch::default(),
             blocked: VecDeque::new(),
             marking: VecDeque::new(),
+            unsettled: VecDeque::new(),
             held: Vec::new(),
             now: Nanos(0),
             opened: false,
             yields: false,
             ready: Vec::new(),
             answers: Vec::new(),
+            ghosts: Ghosts::default(),
+            look_at: Nanos(0),
+            blamed: VecDeque::new(),
         }
     }
 
@@ -138,10 +146,14 @@ impl<R: Rules> MirrorLane<R> {
     }
 
     fn read(&mut self, io: Io) {
-        let Io { tag, op, fua, len, offset, buf } = io;
+        if !self.legs.settles(io.offset, io.len.into()) {
+            return self.unsettled.push_back(io);
+        }
+        let Io { tag, offset, len, .. } = io;
         let leg = self.reader(offset, len, 0).expect("one leg is always in");
-        let task = self.tasks.enter(Task::Read(Read { tag, offset, len, tried: 0, fault: None }));
-        self.give(leg, task, Io { tag, op, fua, len, offset, buf });
+        let read = Read { tag, offset, len, leg, tried: 0, blame: None, begun: self.now };
+        let task = self.tasks.enter(Task::Read(read));
+        self.give(leg, task, io);
     }
 
     /// Begins a change, if no other change overlaps it.
@@ -171,11 +183,16 @@ impl<R: Rules> MirrorLane<R> {
             return self.refuse(io, Fault::Aborted);
         };
         let Io { tag, op, fua, len, offset, buf } = io;
-        let votes = Votes::of(writers, since);
-        let change = Change { tag, op, offset, len, votes, buf: None };
+        if op == Op::Trim && self.trims_nothing(writers) {
+            self.give_back(offset, len.into());
+            return self.ready.push(Done { tag, result: Ok(()), cause: Cause::NONE, buf });
+        }
+        let votes = Votes::of(writers, since, self.now);
+        let change = Change { tag, op, fua, offset, len, votes, buf: None };
         let task = self.tasks.enter(Task::Change(change));
         let bufs = std::iter::once(buf).chain(copies);
         for (leg, buf) in legs(writers).zip(bufs) {
+            let op = if op == Op::Trim { self.trim_of(leg) } else { op };
             self.give(leg, task, Io { tag, op, fua, len, offset, buf });
         }
     }
@@ -194,7 +211,7 @@ impl<R: Rules> MirrorLane<R> {
 
     /// Claims the granules of a range, unless another lane has one or goes first.
     pub(super) fn claims(&self, offset: u64, len: u64) -> bool {
-        !self.yields && self.claims.claim(self.number, offset, len)
+        !self.yields && self.claims.claim(self.number.get(), offset, len)
     }
 
     pub(super) fn legs_in_it(&self) -> u32 {
@@ -223,7 +240,7 @@ impl<R: Rules> MirrorLane<R> {
         let (since, writers) = (self.legs.events(), self.legs.writers());
         let sent =
             if planted(Plant::FlushOneLeg) { writers & writers.wrapping_neg() } else { writers };
-        let votes = Votes { good: writers & !sent, ..Votes::of(sent, since) };
+        let votes = Votes { good: writers & !sent, ..Votes::of(sent, since, self.now) };
         let task = self.tasks.enter(Task::Flush(Flush { tag: io.tag, votes }));
         for leg in legs(sent) {
             self.give(leg, task, Io { buf: None, ..*io });
@@ -240,13 +257,14 @@ impl<R: Rules> MirrorLane<R> {
         let (Some(from), Some(buf)) = (from, buf) else {
             return self.give_back(offset, len.into());
         };
-        let task = self.tasks.enter(Task::Repair(Repair { leg, offset, len }));
+        let repair = Repair { leg, asked: from, offset, len, begun: self.now };
+        let task = self.tasks.enter(Task::Repair(repair));
         let (op, tag, fua, buf) = (Op::Read, Tag(0), false, Some(buf));
         self.give(from, task, Io { tag, op, fua, len, offset, buf });
     }
 
     pub(super) fn give_back(&mut self, offset: u64, len: u64) {
-        self.yields |= self.claims.release(self.number, offset, len);
+        self.yields |= self.claims.release(self.number.get(), offset, len);
     }
 
     /// Retries what waits for granules, for the map, or for a leg to be recorded as out.
@@ -257,6 +275,11 @@ impl<R: Rules> MirrorLane<R> {
             }
         }
         std::mem::take(&mut self.held).into_iter().for_each(|task| self.settle(task));
+        for _ in 0..self.unsettled.len() {
+            if let Some(io) = self.unsettled.pop_front() {
+                self.read(io);
+            }
+        }
         for _ in 0..self.blocked.len() {
             match self.blocked.pop_front() {
                 Some(Blocked::Change(io)) => self.change(io),
@@ -283,6 +306,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
     }
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        self.now = now;
         if self.immediate {
             self.execute_all(ios);
         }
@@ -300,6 +324,9 @@ impl<R: Rules> Lane for MirrorLane<R> {
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
         self.now = now;
         self.look_after_ways();
+        if now >= self.look_at {
+            self.look_for_hung();
+        }
         self.yields = false;
         self.unblock();
         for leg in 0..self.ways.len() {
@@ -312,6 +339,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
             answers.drain(..).for_each(|one| self.answered(leg, one));
             self.answers = answers;
         }
+        self.lay_ghosts();
         self.opened = self.opened || self.is_open();
         done.append(&mut self.ready);
     }
@@ -324,10 +352,13 @@ impl<R: Rules> Lane for MirrorLane<R> {
         if !self.ready.is_empty() || !self.blocked.is_empty() || self.ways.iter().any(waits) {
             return Some(Nanos(0));
         }
-        // The keeper's thread makes durable what these wait for.
-        let waits = !self.marking.is_empty() || !self.held.is_empty();
+        // The keeper's thread does what these wait for.
+        let waits =
+            !self.marking.is_empty() || !self.held.is_empty() || !self.unsettled.is_empty();
         let look = waits.then_some(self.now + LOOK);
-        self.lanes().filter_map(Lane::wake).chain(look).min()
+        let hung = (!self.tasks.is_empty()).then_some(self.look_at);
+        let ghosts = self.ghosts.wake();
+        self.lanes().filter_map(Lane::wake).chain(look).chain(hung).chain(ghosts).min()
     }
 
     fn immediate(&mut self) -> Option<&mut dyn Immediate> {
@@ -351,7 +382,12 @@ impl<R: Rules> Lane for MirrorLane<R> {
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {
-        self.lanes().find_map(|lane| lane.words_of(cause))
+        let blamed = self.blamed.iter().rev().find(|(known, _)| *known == cause);
+        let lane = blamed.and_then(|(_, leg)| self.ways[*leg].lane.as_deref());
+        match lane {
+            Some(lane) => lane.words_of(cause),
+            None => self.lanes().find_map(|lane| lane.words_of(cause)),
+        }
     }
 
     fn connection(&self, now: Nanos) -> Connection {
@@ -375,6 +411,6 @@ impl<R> MirrorLane<R> {
 
 impl<R> Drop for MirrorLane<R> {
     fn drop(&mut self) {
-        self.claims.forget(self.number);
+        self.claims.forget(self.number.get());
     }
 }

@@ -1,7 +1,10 @@
 //! State that all lanes of a mirror share: which legs are in, and their events.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use block::Nanos;
+
+use super::events::Events;
 
 /// Maximum number of legs.
 pub(crate) const LEGS_MAX: usize = 16;
@@ -15,21 +18,20 @@ pub(super) struct Legs {
     in_it: AtomicU32,
     read_errors: Vec<AtomicU64>,
     repaired: AtomicU64,
-    /// Legs that left, and why, in order.
-    left: Mutex<Vec<(usize, String)>>,
-    /// How many of those were reported as news.
-    told: AtomicUsize,
+    events: Events,
+    patience: Nanos,
 }
 
 impl Legs {
-    pub(super) fn new(names: Vec<String>) -> Legs {
+    /// `patience`: how long a leg may leave an I/O unanswered.
+    pub(super) fn new(names: Vec<String>, patience: Nanos) -> Legs {
         debug_assert!((1..=LEGS_MAX).contains(&names.len()));
         Legs {
             in_it: AtomicU32::new((1 << names.len()) - 1),
             read_errors: names.iter().map(|_| AtomicU64::new(0)).collect(),
             repaired: AtomicU64::new(0),
-            left: Mutex::new(Vec::new()),
-            told: AtomicUsize::new(0),
+            events: Events::default(),
+            patience,
             names,
         }
     }
@@ -52,10 +54,18 @@ impl Legs {
         };
         let left = self.in_it.fetch_update(Ordering::AcqRel, Ordering::Acquire, without);
         if left.is_ok() {
-            let mut all = self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            all.push((leg, why()));
+            self.say(leg, &format!("left: {}", why()));
         }
         !self.has(leg)
+    }
+
+    /// Adds a line about a leg for the user.
+    pub(super) fn say(&self, leg: usize, words: &str) {
+        self.events.say(format!("mirror: leg {} ({}) {words}", leg + 1, self.names[leg]));
+    }
+
+    pub(super) fn patience(&self) -> Nanos {
+        self.patience
     }
 
     /// Counts a read error; beyond the limit the leg leaves.
@@ -71,25 +81,14 @@ impl Legs {
         self.repaired.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A line for each leg that left, without the first `told`.
-    fn left_since(&self, told: usize) -> Vec<String> {
-        let left = self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        left.iter()
-            .skip(told)
-            .map(|(leg, why)| format!("mirror: leg {} ({}) left: {why}", leg + 1, self.names[*leg]))
-            .collect()
-    }
-
-    /// Those that left since the last call.
+    /// Events since the last call, a line each.
     pub(super) fn news(&self) -> Vec<String> {
-        let news = self.left_since(self.told.load(Ordering::Relaxed));
-        self.told.fetch_add(news.len(), Ordering::Relaxed);
-        news
+        self.events.news()
     }
 
     /// Events so far, in a sentence; `None` without any.
     pub(super) fn words(&self) -> Option<String> {
-        let mut said = self.left_since(0);
+        let mut said = self.events.all();
         for (leg, errors) in self.read_errors.iter().enumerate() {
             let errors = errors.load(Ordering::Relaxed);
             if errors > 0 {
@@ -111,7 +110,7 @@ mod test {
 
     #[test]
     fn the_last_leg_stays() {
-        let legs = Legs::new(vec!["ram:1m".into(), "file:b".into()]);
+        let legs = Legs::new(vec!["ram:1m".into(), "file:b".into()], Nanos(0));
         assert_eq!(legs.words(), None);
         assert!(legs.leave(1, || "write failed: medium error".into()));
         assert!(legs.leave(1, || "again".into()), "it is out");
@@ -123,7 +122,7 @@ mod test {
 
     #[test]
     fn a_leg_with_too_many_read_errors_leaves() {
-        let legs = Legs::new(vec!["a".into(), "b".into()]);
+        let legs = Legs::new(vec!["a".into(), "b".into()], Nanos(0));
         (0..READ_ERRORS_MAX).for_each(|_| legs.read_failed(0));
         assert!(legs.has(0));
         legs.read_failed(0);

@@ -2,6 +2,8 @@
 //!
 //! [`Legs`] answers from memory; an array's [`Shared`](crate::array) keeps membership on the legs.
 
+use block::Nanos;
+
 use super::legs::Legs;
 
 /// How to report an I/O that all legs completed.
@@ -43,6 +45,12 @@ pub(crate) trait Rules {
     /// A bit for each leg that may be read here: all of them have the same data.
     fn readers(&self, offset: u64, len: u64) -> u32;
 
+    /// Whether a range may be read now. If not, the legs that are in may differ there, and are made
+    /// equal first: a later read from another leg must not return older data.
+    fn settles(&self, _offset: u64, _len: u64) -> bool {
+        true
+    }
+
     /// A bit for each leg that has every acknowledged write.
     fn in_it(&self) -> u32;
 
@@ -75,6 +83,19 @@ pub(crate) trait Rules {
 
     /// Counts a block that was repaired.
     fn repaired(&self);
+
+    /// How long a leg may leave an I/O unanswered before it leaves.
+    fn patience(&self) -> Nanos;
+
+    /// A leg has left an I/O unanswered for a while: a line for the user, once in a while.
+    fn waits_for(&self, leg: usize, words: &dyn Fn() -> String);
+
+    /// `count` more I/Os of this leg were given up, or fewer where negative, and may still be
+    /// executed. The leg must not return before there are none.
+    fn haunts(&self, _leg: usize, _count: i64) {}
+
+    /// A leg completed so many changes and flushes in this time, added up.
+    fn took(&self, _leg: usize, _count: u32, _spent: Nanos) {}
 }
 
 impl Rules for Legs {
@@ -108,5 +129,13 @@ impl Rules for Legs {
 
     fn repaired(&self) {
         Legs::repaired(self);
+    }
+
+    fn patience(&self) -> Nanos {
+        Legs::patience(self)
+    }
+
+    fn waits_for(&self, leg: usize, words: &dyn Fn() -> String) {
+        self.say(leg, &words());
     }
 }

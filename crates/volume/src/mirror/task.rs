@@ -1,6 +1,6 @@
 //! What a lane of a mirror has in flight.
 
-use block::{Buf, Cause, Fault, Op, Tag};
+use block::{Buf, Cause, Fault, Nanos, Op, Tag};
 
 /// One I/O of the mirror: an I/O on each leg, or several in turn.
 pub(super) enum Task {
@@ -8,22 +8,28 @@ pub(super) enum Task {
     Change(Change),
     Flush(Flush),
     Repair(Repair),
+    Fill(Fill),
 }
 
-/// A read; the legs in `tried` failed, the last of them with `fault`.
+/// A read; the legs in `tried` failed, the last of them with `blame`.
 #[derive(Clone, Copy)]
 pub(super) struct Read {
     pub(super) tag: Tag,
     pub(super) offset: u64,
     pub(super) len: u32,
+    /// The leg that has it.
+    pub(super) leg: usize,
     pub(super) tried: u32,
-    pub(super) fault: Option<(Fault, Cause)>,
+    pub(super) blame: Option<Blame>,
+    /// When the leg got it.
+    pub(super) begun: Nanos,
 }
 
 /// A write, trim or zeroing.
 pub(super) struct Change {
     pub(super) tag: Tag,
     pub(super) op: Op,
+    pub(super) fua: bool,
     pub(super) offset: u64,
     pub(super) len: u32,
     pub(super) votes: Votes,
@@ -36,24 +42,53 @@ pub(super) struct Flush {
     pub(super) votes: Votes,
 }
 
-/// The completions of one I/O on all legs: how many are outstanding, a bit for each leg that
-/// succeeded or failed, and the first fault.
+/// The fault of a leg.
+#[derive(Clone, Copy)]
+pub(super) struct Blame {
+    pub(super) leg: usize,
+    pub(super) fault: Fault,
+    pub(super) cause: Cause,
+}
+
+/// The completions of one I/O on all legs: how many are outstanding, a bit for each leg that got
+/// it, that succeeded or that failed, and the first fault.
 #[derive(Clone, Copy)]
 pub(super) struct Votes {
     pub(super) left: u32,
+    pub(super) sent: u32,
     pub(super) good: u32,
     pub(super) bad: u32,
-    pub(super) fault: Option<(Fault, Cause)>,
+    pub(super) blame: Option<Blame>,
+    /// A leg that failed may hold all of the I/O, or a part.
+    pub(super) torn: bool,
     /// [`Rules::events`](super::rules::Rules::events) when the I/O was begun.
     pub(super) since: u64,
+    pub(super) begun: Nanos,
 }
 
 /// A block that a leg could not read, being copied back from another one.
 #[derive(Clone, Copy)]
 pub(super) struct Repair {
     pub(super) leg: usize,
+    /// The leg that has the I/O: first the one that is read, then the one that is repaired.
+    pub(super) asked: usize,
     pub(super) offset: u64,
     pub(super) len: u32,
+    pub(super) begun: Nanos,
+}
+
+/// A range that a leg cannot zero by a command, being written with zeroes.
+#[derive(Clone, Copy)]
+pub(super) struct Fill {
+    /// The task of the trim or zeroing.
+    pub(super) change: u32,
+    pub(super) leg: usize,
+    /// The range that is left, and the length of the write in flight.
+    pub(super) at: u64,
+    pub(super) end: u64,
+    pub(super) len: u32,
+    pub(super) fua: bool,
+    pub(super) begun: Nanos,
 }
 
 /// All tasks, by number.
@@ -70,8 +105,9 @@ const LEG_BITS: u32 = 8;
 
 impl Votes {
     /// For these legs.
-    pub(super) fn of(legs: u32, since: u64) -> Votes {
-        Votes { left: legs.count_ones(), good: 0, bad: 0, fault: None, since }
+    pub(super) fn of(legs: u32, since: u64, begun: Nanos) -> Votes {
+        let left = legs.count_ones();
+        Votes { left, sent: legs, good: 0, bad: 0, blame: None, torn: false, since, begun }
     }
 
     /// Notes a completion of a leg.
@@ -81,8 +117,65 @@ impl Votes {
             Ok(()) => self.good |= 1 << leg,
             Err(fault) => {
                 self.bad |= 1 << leg;
-                self.fault.get_or_insert((fault, cause));
+                self.torn |= !is_refusal(fault);
+                self.blame.get_or_insert(Blame { leg, fault, cause });
             }
+        }
+    }
+
+    /// A bit for each leg that has not completed it.
+    pub(super) fn missing(&self) -> u32 {
+        self.sent & !self.good & !self.bad
+    }
+}
+
+/// Whether a leg that fails a change in this way has executed nothing of it.
+fn is_refusal(fault: Fault) -> bool {
+    matches!(fault, Fault::OutOfRange | Fault::ReadOnly | Fault::Unsupported)
+}
+
+impl Task {
+    /// The legs that it waits for, and since when.
+    pub(super) fn waits(&self) -> (u32, Nanos) {
+        match self {
+            Task::Read(read) => (1 << read.leg, read.begun),
+            Task::Change(Change { votes, .. }) | Task::Flush(Flush { votes, .. }) => {
+                (votes.missing(), votes.begun)
+            }
+            Task::Repair(repair) => (1 << repair.asked, repair.begun),
+            Task::Fill(fill) => (1 << fill.leg, fill.begun),
+        }
+    }
+
+    /// The change that it completes on this leg by writing zeroes, if it does.
+    pub(super) fn fills(&self, leg: usize) -> Option<u32> {
+        match self {
+            Task::Fill(fill) if fill.leg == leg => Some(fill.change),
+            _ => None,
+        }
+    }
+
+    /// The time since `now` less `gap` does not count.
+    fn postpone(&mut self, gap: Nanos, now: Nanos) {
+        let begun = match self {
+            Task::Read(read) => &mut read.begun,
+            Task::Change(Change { votes, .. }) | Task::Flush(Flush { votes, .. }) => {
+                &mut votes.begun
+            }
+            Task::Repair(repair) => &mut repair.begun,
+            Task::Fill(fill) => &mut fill.begun,
+        };
+        *begun = (*begun + gap).min(now);
+    }
+
+    /// The word for what its legs do.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Task::Read(_) => "read",
+            Task::Change(change) => change.op.word(),
+            Task::Flush(_) => "flush",
+            Task::Repair(_) => "repair",
+            Task::Fill(_) => "zeroing",
         }
     }
 }
@@ -119,6 +212,22 @@ impl Tasks {
         }
         self.free.push(number);
         task
+    }
+
+    /// All tasks with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Task)> {
+        let all = self.all.iter().enumerate();
+        all.filter_map(|(number, task)| Some((number as u32, task.as_ref()?)))
+    }
+
+    /// Nobody looked for answers in the last `gap`: that time does not count.
+    pub(super) fn postpone(&mut self, gap: Nanos, now: Nanos) {
+        self.all.iter_mut().flatten().for_each(|task| task.postpone(gap, now));
+    }
+
+    /// Whether nothing is in flight.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.len() == self.free.len()
     }
 
     /// Whether no change is in flight.

@@ -23,8 +23,16 @@ struct Leg {
     bad: Option<u64>,
     /// Every further I/O fails.
     dead: bool,
-    /// Some writes fail; reads succeed.
+    /// Some writes fail, in one way; reads succeed.
     sick: bool,
+    sickness: Option<Fault>,
+    /// Some reads fail, in one way.
+    blind: Option<Fault>,
+    /// It can neither trim nor zero, or does not promise that trimmed blocks read as zeroes.
+    plain: bool,
+    careless: bool,
+    /// It completes nothing until it is well again.
+    hung: bool,
     /// It has failed at least once.
     blamed: bool,
 }
@@ -42,6 +50,7 @@ struct World {
     legs: Vec<Leg>,
     taken: Vec<Taken>,
     answered: BTreeMap<(usize, usize), Vec<Done>>,
+    now: Nanos,
 }
 
 struct Way {
@@ -52,7 +61,8 @@ struct Way {
 
 impl Lane for Way {
     fn geometry(&self) -> Geometry {
-        Geometry::new(BLOCKS * BLOCK, 512)
+        let careless = self.world.borrow().legs[self.leg].careless;
+        Geometry { trim_zeroes: !careless, ..Geometry::new(BLOCKS * BLOCK, 512) }
     }
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
         let mut world = self.world.borrow_mut();
@@ -86,7 +96,14 @@ fn value(buf: &Option<Buf>, block: usize) -> u32 {
 impl World {
     /// An I/O in flight is executed, or completes.
     fn go_on(&mut self, rng: &mut Rng) {
-        let index = rng.below(self.taken.len() as u64) as usize;
+        let well = |taken: &&Taken| !self.legs[taken.leg].hung;
+        let count = self.taken.iter().filter(well).count() as u64;
+        if count == 0 {
+            return;
+        }
+        let at = rng.below(count) as usize;
+        let well = |(_, taken): &(usize, &Taken)| !self.legs[taken.leg].hung;
+        let (index, _) = self.taken.iter().enumerate().filter(well).nth(at).unwrap();
         let Taken { leg, io, found, .. } = &mut self.taken[index];
         let leg = &mut self.legs[*leg];
         let result = match found {
@@ -96,10 +113,16 @@ impl World {
                 let result = match (leg.dead, io.op, bad) {
                     (true, ..) => Err(Fault::Disconnected),
                     (_, Op::Read, Some(_)) => Err(Fault::Medium),
-                    (_, Op::Write, _) if leg.sick && rng.below(3) == 0 => Err(Fault::Medium),
+                    (_, Op::Read, _) if rng.below(3) == 0 => leg.blind.map_or(Ok(0), Err),
+                    (_, Op::Write, _) if leg.sick && rng.below(3) == 0 => {
+                        Err(leg.sickness.unwrap_or(Fault::Medium))
+                    }
+                    (_, Op::Trim | Op::WriteZeroes, _) if leg.plain => Err(Fault::Unsupported),
                     _ => Ok(0),
                 };
-                if result.is_ok() {
+                // A careless leg may ignore a trim.
+                let ignores = io.op == Op::Trim && leg.careless && rng.below(2) == 0;
+                if result.is_ok() && !ignores {
                     leg.touch(io);
                 }
                 *found = Some(result);
@@ -142,6 +165,8 @@ impl Leg {
 struct Block {
     may: Vec<u32>,
     in_flight: Vec<(u64, u32)>,
+    /// Trims in flight that may be left undone, and the values that they leave.
+    undone: Vec<(u64, Vec<u32>)>,
 }
 
 /// A read in flight, and the values that each of its blocks may return.
@@ -150,8 +175,13 @@ struct Asked {
     may: Vec<Vec<u32>>,
 }
 
+/// How long a leg may leave an I/O unanswered.
+const LIMIT: Nanos = Nanos::from_secs(30);
+
 struct Run {
     world: Rc<RefCell<World>>,
+    /// All legs promise zeroes: a trim is never left undone.
+    zeroes: bool,
     lanes: Vec<MirrorLane<Legs>>,
     legs: Arc<Legs>,
     model: Vec<Block>,
@@ -162,27 +192,38 @@ struct Run {
 }
 
 impl Run {
-    fn new(legs: usize, lanes: usize) -> Run {
+    fn new(legs: usize, lanes: usize, rng: &mut Rng) -> Run {
         let world = Rc::new(RefCell::new(World::default()));
-        world.borrow_mut().legs.resize_with(legs, Leg::default);
+        let leg = || Leg {
+            plain: rng.below(8) == 0,
+            careless: rng.below(8) == 0,
+            ..Leg::default()
+        };
+        world.borrow_mut().legs.resize_with(legs, leg);
+        let zeroes = world.borrow().legs.iter().all(|leg| !leg.careless);
         let names = (0..legs).map(|leg| format!("leg {leg}")).collect();
-        let (shared, claims) = (Arc::new(Legs::new(names)), Arc::new(Claims::new(BLOCKS * BLOCK)));
+        let shared = Arc::new(Legs::new(names, LIMIT));
+        let claims = Arc::new(Claims::new(BLOCKS * BLOCK));
+        let numbers: Arc<Numbers> = Arc::default();
         let pool = Pool::new(64, 64);
         let lane = |lane| {
+            let number = numbers.take().unwrap();
             let way = |leg| -> Option<Box<dyn Lane>> {
                 Some(Box::new(Way { lane, leg, world: world.clone() }))
             };
             let ways = (0..legs).map(way).collect();
-            let geometry = Geometry::new(BLOCKS * BLOCK, 512);
+            let geometry =
+                Geometry { trim_zeroes: zeroes, ..Geometry::new(BLOCKS * BLOCK, 512) };
             let shared = (shared.clone(), claims.clone());
-            MirrorLane::new(ways, lane as u16 + 1, geometry, shared, pool.clone())
+            MirrorLane::new(ways, number, geometry, shared, pool.clone())
         };
         let lanes = (0..lanes).map(lane).collect();
-        let zero = Block { may: vec![0], in_flight: Vec::new() };
+        let zero = Block { may: vec![0], ..Block::default() };
         Run {
             lanes,
             legs: shared,
             world,
+            zeroes,
             model: vec![zero; BLOCKS as usize],
             reads: BTreeMap::new(),
             changes: BTreeMap::new(),
@@ -224,6 +265,12 @@ impl Run {
                         buf[at..at + 4].copy_from_slice(&new.to_le_bytes());
                     }
                     self.model[block].in_flight.push((number, new));
+                    self.model[block].undone.retain(|(this, _)| *this != number);
+                    if op == Op::Trim && !self.zeroes {
+                        // It may be left undone.
+                        let undone = self.model[block].may.clone();
+                        self.model[block].undone.push((number, undone));
+                    }
                 }
                 // Reads in flight may return it, too.
                 for asked in self.reads.values_mut() {
@@ -238,18 +285,25 @@ impl Run {
         }
         let (offset, len) = if op == Op::Flush { (0, 0) } else { (offset, len) };
         let io = Io { tag: Tag(number), op, fua: false, len, offset, buf };
-        self.lanes[lane].submit(Nanos(0), &mut VecDeque::from([io]));
+        let now = self.world.borrow().now;
+        self.lanes[lane].submit(now, &mut VecDeque::from([io]));
     }
 
     fn poll(&mut self, lane: usize) -> Result<(), String> {
         let mut done = Vec::new();
-        self.lanes[lane].poll(Nanos(0), &mut done);
-        self.lanes[lane].submit(Nanos(0), &mut VecDeque::new());
+        let now = self.world.borrow().now;
+        self.lanes[lane].poll(now, &mut done);
+        self.lanes[lane].submit(now, &mut VecDeque::new());
         done.into_iter().try_for_each(|one| self.check(one))
     }
 
     fn quiet(&mut self, rng: &mut Rng) -> Result<(), String> {
-        for _ in 0..1000 {
+        for round in 0..1000 {
+            if round >= 400 {
+                // Who hangs now is given up.
+                let mut world = self.world.borrow_mut();
+                world.now = world.now + Nanos::from_millis(100);
+            }
             (0..self.lanes.len()).try_for_each(|lane| self.poll(lane))?;
             if !self.world.borrow().taken.is_empty() {
                 self.world.borrow_mut().go_on(rng);
@@ -278,7 +332,10 @@ impl Run {
                 match one.result {
                     // Overlapping changes in flight are ordered before or after it.
                     Ok(()) if block.in_flight.is_empty() => {
-                        block.may = vec![value];
+                        let undone = block.undone.iter().find(|(this, _)| *this == number);
+                        let undone = undone.map_or(Vec::new(), |(_, values)| values.clone());
+                        let before = if undone.is_empty() { Vec::new() } else { block.may.clone() };
+                        block.may = [vec![value], undone, before].concat();
                     }
                     _ => block.may.push(value),
                 }
@@ -301,11 +358,21 @@ impl Run {
     }
 }
 
+/// Faults of a leg that has failed, whatever they say of the I/O.
+const FAULTS: [Fault; 6] = [
+    Fault::Medium,
+    Fault::ReadOnly,
+    Fault::OutOfRange,
+    Fault::Unsupported,
+    Fault::Aborted,
+    Fault::NoSpace,
+];
+
 /// One run with this seed.
 fn run(seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed, 7);
     let (legs, lanes) = (2 + rng.below(2) as usize, 1 + rng.below(3) as usize);
-    let mut run = Run::new(legs, lanes);
+    let mut run = Run::new(legs, lanes, &mut rng);
     for _ in 0..200 {
         let lane = rng.below(lanes as u64) as usize;
         match rng.below(20) {
@@ -326,9 +393,21 @@ fn run(seed: u64) -> Result<(), String> {
                 run.blame(leg).bad = Some(rng.below(BLOCKS));
             }
             8 if rng.below(4) == 0 => {
+                let sickness = FAULTS[rng.below(FAULTS.len() as u64) as usize];
                 for leg in (0..legs).filter(|_| rng.below(2) == 0) {
                     run.blame(leg).sick = true;
+                    run.blame(leg).sickness = Some(sickness);
                 }
+            }
+            6 if rng.below(10) == 0 => {
+                let leg = 1 + rng.below(legs as u64 - 1) as usize;
+                run.blame(leg).blind = Some(FAULTS[rng.below(FAULTS.len() as u64) as usize]);
+            }
+            7 if rng.below(10) == 0 => {
+                // It hangs until everybody has given it up, or for a moment.
+                let leg = 1 + rng.below(legs as u64 - 1) as usize;
+                let hung = !run.world.borrow().legs[leg].hung;
+                run.blame(leg).hung = hung;
             }
             8..=12 => run.poll(lane)?,
             _ if !run.world.borrow().taken.is_empty() => run.world.borrow_mut().go_on(&mut rng),
@@ -337,6 +416,9 @@ fn run(seed: u64) -> Result<(), String> {
     }
     // Quiesced: everything completes, reads return what was written, and all legs that are in are
     // equal.
+    run.quiet(&mut rng)?;
+    // The last leg is waited for, and what was given up on others is executed late.
+    run.world.borrow_mut().legs.iter_mut().for_each(|leg| leg.hung = false);
     run.quiet(&mut rng)?;
     (0..BLOCKS).for_each(|block| run.submit(0, Op::Read, block, 1));
     run.quiet(&mut rng)?;
@@ -412,4 +494,24 @@ fn legs_in_memory_stay_the_same() {
     let held: Vec<Vec<u8>> = held.collect();
     assert!(held[0] == held[1], "the legs differ");
     assert!(held[0].iter().any(|byte| byte >> 6 > 1), "several have written");
+}
+
+/// A leg refuses trims, zeroings and one write: nobody but the leg is at fault.
+#[test]
+fn a_leg_that_cannot_trim_is_zeroed_and_stays() {
+    let mut rng = Rng::new(1, 1);
+    let mut run = Run::new(2, 1, &mut rng);
+    for leg in &mut run.world.borrow_mut().legs {
+        *leg = Leg { values: [7; BLOCKS as usize], ..Leg::default() };
+    }
+    run.world.borrow_mut().legs[1].plain = true;
+    for op in [Op::Trim, Op::WriteZeroes] {
+        run.submit(0, op, 1, 3);
+        run.quiet(&mut rng).unwrap();
+        let world = run.world.borrow();
+        for leg in &world.legs {
+            assert_eq!(leg.values, [7, 0, 0, 0, 7, 7], "{op:?}");
+        }
+        assert!(run.legs.has(0) && run.legs.has(1));
+    }
 }

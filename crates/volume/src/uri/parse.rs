@@ -119,24 +119,29 @@ fn parse_array(rest: &str, nested: usize) -> Result<Uri, String> {
     if nested >= NESTED_MAX {
         return Err(format!("more than {NESTED_MAX} volumes within each other"));
     }
-    let (mut legs, mut degraded) = (Vec::new(), false);
+    let mut array = ArrayUri { name: name.to_owned(), ..ArrayUri::default() };
     for option in options_of_array(options) {
         match option.split_once('=') {
-            Some(("leg", leg)) => legs.push(parse(leg, nested + 1)?),
-            Some(("degraded", "1" | "yes")) => degraded = true,
-            Some(("degraded", "0" | "no")) => degraded = false,
+            Some(("leg", leg)) => array.legs.push(parse(leg, nested + 1)?),
+            Some(("degraded", "1" | "yes")) => array.degraded = true,
+            Some(("degraded", "0" | "no")) => array.degraded = false,
+            Some((key @ "leg_timeout", text)) => {
+                array.leg_timeout_seconds = Some(seconds(text, 1, key)?);
+            }
+            Some((key @ "check", text)) => array.check_seconds = Some(seconds(text, 1, key)?),
             _ => return Err(shape.to_owned()),
         }
     }
-    if legs.is_empty() || legs.len() > LEGS_MAX {
-        return Err(format!("an array of {} legs: 1 to {LEGS_MAX}", legs.len()));
+    if array.legs.is_empty() || array.legs.len() > LEGS_MAX {
+        return Err(format!("an array of {} legs: 1 to {LEGS_MAX}", array.legs.len()));
     }
-    Ok(Uri::Array(ArrayUri { name: name.to_owned(), legs, degraded }))
+    Ok(Uri::Array(array))
 }
 
 /// Splits `leg=URI&leg=URI&degraded=1`: a leg's own options may contain the separator.
 fn options_of_array(text: &str) -> Vec<&str> {
-    split_outside(text, '&', |rest| rest.starts_with("leg=") || rest.starts_with("degraded="))
+    let own = ["leg=", "degraded=", "leg_timeout=", "check="];
+    split_outside(text, '&', |rest| own.iter().any(|key| rest.starts_with(key)))
 }
 
 /// Splits at the separators outside of brackets that something fit follows.
@@ -249,6 +254,7 @@ fn parse_nbd(rest: &str) -> Result<Uri, String> {
     let session = Session {
         reconnect_seconds: options.seconds("reconnect")?,
         io_timeout_seconds: options.seconds("io_timeout")?,
+        grace_seconds: options.seconds_from(0, "grace")?,
         ..Session::default()
     };
     options.end()?;
@@ -280,6 +286,7 @@ impl<'a> Far<'a> {
             data_digest: options.switch("data-digest")?.unwrap_or(false),
             reconnect_seconds: options.seconds("reconnect")?,
             io_timeout_seconds: options.seconds("io_timeout")?,
+            grace_seconds: options.seconds_from(0, "grace")?,
             initiator: options.take("initiator").map(str::to_owned),
         };
         options.end()?;
@@ -314,6 +321,18 @@ fn with_port(host: &str, default: u16) -> Result<String, String> {
         None if !host.is_empty() => Ok(format!("{host}:{default}")),
         _ => Err("the host is missing".to_owned()),
     }
+}
+
+/// Longest time that an option takes.
+const SECONDS_MAX: u32 = 86_400;
+
+/// Parses seconds, with or without an `s`.
+fn seconds(text: &str, least: u32, key: &str) -> Result<u32, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse().ok();
+    let seconds = seconds.filter(|seconds| (least..=SECONDS_MAX).contains(seconds));
+    seconds.ok_or_else(|| {
+        format!("{key}= needs {least} to {SECONDS_MAX} seconds, such as 30s, not '{text}'")
+    })
 }
 
 /// `path?key=value&key=value`.
@@ -355,12 +374,12 @@ impl<'a> Options<'a> {
     }
 
     fn seconds(&mut self, key: &str) -> Result<Option<u32>, String> {
+        self.seconds_from(1, key)
+    }
+
+    fn seconds_from(&mut self, least: u32, key: &str) -> Result<Option<u32>, String> {
         let Some(text) = self.take(key) else { return Ok(None) };
-        let seconds = text.strip_suffix('s').unwrap_or(text).parse().ok();
-        let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
-        seconds
-            .map(Some)
-            .ok_or_else(|| format!("{key}= needs 1 to 86400 seconds, such as 30s, not '{text}'"))
+        seconds(text, least, key).map(Some)
     }
 
     fn end(&self) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use block::Rng;
 use volume::array::{
-    DATA_OFFSET, Found, Growth, LegState, MAP_OFFSET, PAGE_BYTES, Page, TAIL_BYTES, page_count,
+    DATA_OFFSET, Found, Growth, MAP_OFFSET, Maps, PAGE_BYTES, Page, TAIL_BYTES, page_count,
     region_bytes,
 };
 
@@ -13,14 +13,14 @@ use super::super::story::{BLOCKS, Step, Story};
 use super::{ARRAY, BYTES, GRANULE, PLACES, Run};
 
 impl Run {
-    /// The maps on the legs, by leg and page.
-    pub(super) fn maps(&self, legs: u32) -> Vec<Vec<Option<Page>>> {
+    /// The maps on the legs.
+    pub(super) fn maps(&self, legs: u32) -> Maps {
         let (world, regions) = (self.world.borrow(), region_bytes(self.bytes));
-        let map = |leg: usize| -> Vec<Option<Page>> {
+        let map = |leg: usize| -> (usize, Vec<Option<Page>>) {
             let at = |page: usize| MAP_OFFSET + (page * PAGE_BYTES) as u64;
             let page =
                 |page| Page::decode(page, ARRAY, regions, &world.legs[leg].bytes_at(at(page)));
-            (0..page_count(self.bytes)).map(page).collect()
+            (leg, (0..page_count(self.bytes)).map(page).collect())
         };
         (0..self.legs).filter(|leg| legs & 1 << leg != 0).map(map).collect()
     }
@@ -54,7 +54,7 @@ impl Run {
         let alive: u32 =
             found.iter().filter_map(|(leg, _)| number(leg)).fold(0, |all, leg| all | 1 << leg);
         self.sized(assembly.newest.bytes)?;
-        let maps = self.maps(assembly.newest.in_state(LegState::In) & alive);
+        let (assembly, maps) = self.with_maps(assembly, alive)?;
         let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
         let some = self.bytes + (1 + self.rng.below(3)) * GRANULE;
         let growth = [Some(some), None]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use block::Rng;
 
-use super::super::map::{Event, PAGE_REGIONS, PAGES_MAX};
+use super::super::map::{Event, PAGE_REGIONS, PAGES_MAX, Page};
 use super::super::superblock::{Generation, Member, TAIL_BYTES};
-use super::super::{assemble, page_count};
+use super::super::{assemble, leave_older_images, page_count};
 use super::*;
 
 const ARRAY: u128 = 7;
@@ -130,7 +130,7 @@ impl Case {
     }
 }
 
-fn look(legs: &[Leg]) -> (Vec<Found>, Assembly, Vec<Vec<Option<Page>>>) {
+fn look(legs: &[Leg]) -> (Vec<Found>, Assembly, Maps) {
     let found: Vec<Found> =
         legs.iter().enumerate().map(|(number, leg)| leg.found(number)).collect();
     let assembly = assemble("disk", &found, &[], false).unwrap();
@@ -146,8 +146,11 @@ fn look(legs: &[Leg]) -> (Vec<Found>, Assembly, Vec<Vec<Option<Page>>>) {
     let places = assembly.places.iter().enumerate();
     let maps = places
         .filter(|(number, _)| in_it & 1 << number != 0)
-        .filter_map(|(_, place)| place.map(map))
+        .filter_map(|(number, place)| Some((number, place.map(map)?)))
         .collect();
+    let (mut looked, wanted) = (assembly.clone(), assembly.newest.members.clone());
+    let maps = leave_older_images("disk", &mut looked, maps).unwrap();
+    assert_eq!(looked.newest.members, wanted, "no leg counts as an older image");
     (found, assembly, maps)
 }
 

@@ -1,16 +1,30 @@
 //! Completions of the legs, and what follows from them.
+//!
+//! The mirror has checked each I/O against its own geometry. So a leg that refuses one, as read-only,
+//! outside of it or unsupported, has failed, as one that reports a medium error: another leg serves
+//! the I/O, and the submitter sees a fault only if no good leg is left.
 
 use super::*;
+
+/// Causes of faults that are remembered with their legs.
+const BLAMED_MAX: usize = 32;
 
 impl<R: Rules> MirrorLane<R> {
     /// Handles a completion of a leg.
     pub(super) fn answered(&mut self, leg: usize, one: Done) {
         let task = Tasks::number(one.tag);
+        let now = self.now;
         match self.tasks.get(task) {
             Task::Read(_) => self.read_answered(leg, task, one),
             Task::Repair(_) => self.repair_answered(leg, task, one),
+            Task::Fill(_) => self.fill_answered(task, one),
             Task::Change(change) => {
+                let zeroes = matches!(change.op, Op::Trim | Op::WriteZeroes);
+                if zeroes && one.result == Err(Fault::Unsupported) {
+                    return self.fill(leg, task);
+                }
                 change.votes.note(leg, one.result, one.cause);
+                let (left, spent) = (change.votes.left, now.since(change.votes.begun));
                 // The submitter gets one of the buffers back: all hold the same data.
                 let spare = match (&change.buf, one.buf) {
                     (None, buf) => {
@@ -22,17 +36,27 @@ impl<R: Rules> MirrorLane<R> {
                 if let Some(buf) = spare {
                     self.pool.give(buf);
                 }
-                if change.votes.left == 0 {
+                self.took(leg, spent);
+                if left == 0 {
                     self.settle(task);
                 }
             }
             Task::Flush(flush) => {
                 flush.votes.note(leg, one.result, one.cause);
-                if flush.votes.left == 0 {
+                let (left, spent) = (flush.votes.left, now.since(flush.votes.begun));
+                self.took(leg, spent);
+                if left == 0 {
                     self.settle(task);
                 }
             }
         }
+    }
+
+    /// Adds to the time that a leg takes.
+    fn took(&mut self, leg: usize, spent: Nanos) {
+        let way = &mut self.ways[leg];
+        way.changes = way.changes.saturating_add(1);
+        way.spent = way.spent + spent;
     }
 
     /// Acknowledges an I/O that all legs completed, if that is allowed yet.
@@ -40,13 +64,13 @@ impl<R: Rules> MirrorLane<R> {
         let (op, votes) = match self.tasks.get(task) {
             Task::Change(change) => (change.op, change.votes),
             Task::Flush(flush) => (Op::Flush, flush.votes),
-            Task::Read(_) | Task::Repair(_) => return,
+            Task::Read(_) | Task::Repair(_) | Task::Fill(_) => return,
         };
         let Some((result, cause)) = self.verdict(op, votes) else { return self.held.push(task) };
         match self.tasks.leave(task) {
             Task::Change(Change { tag, offset, len, buf, .. }) => {
-                // Some legs may hold the data and some not; an I/O that all legs refuse is on none.
-                if result.is_err_and(|fault| votes.good != 0 || !refuses(fault)) {
+                // Some legs may hold the data and some not. An I/O that all legs refuse is on none.
+                if result.is_err() && (votes.good != 0 || votes.torn) {
                     self.legs.differs(offset, len.into());
                 }
                 // After the verdict: the next writer here meets only legs that hold this write.
@@ -56,70 +80,99 @@ impl<R: Rules> MirrorLane<R> {
             Task::Flush(Flush { tag, .. }) => {
                 self.ready.push(Done { tag, result, cause, buf: None });
             }
-            Task::Read(_) | Task::Repair(_) => {}
+            Task::Read(_) | Task::Repair(_) | Task::Fill(_) => {}
         }
     }
 
     /// The combined result of all legs, once it is certain. A leg that failed leaves if another one
     /// succeeded.
-    pub(super) fn verdict(&self, op: Op, votes: Votes) -> Option<(Result<(), Fault>, Cause)> {
-        let Votes { good, bad, fault, since, .. } = votes;
-        let (fault, cause) = fault.unwrap_or((Fault::Medium, Cause::NONE));
-        if good == 0 || (bad != 0 && refuses(fault)) {
-            return Some((Err(fault), cause));
+    pub(super) fn verdict(&mut self, op: Op, votes: Votes) -> Option<(Result<(), Fault>, Cause)> {
+        let Votes { good, bad, blame, since, .. } = votes;
+        if good == 0 || planted(Plant::RefuseForAll) && bad != 0 {
+            return Some(self.blame(blame));
         }
-        for leg in legs(bad) {
-            self.legs.leave(leg, &|| format!("{} failed: {fault}", op.word()));
+        for leg in legs(bad & self.legs.writers()) {
+            let why = || self.why(op, leg, blame);
+            self.legs.leave(leg, &why);
         }
         match self.legs.settled(Answers { good, since }) {
             Verdict::Done => Some((Ok(()), Cause::NONE)),
+            Verdict::Lost if blame.is_some() => Some(self.blame(blame)),
             Verdict::Lost => Some((Err(Fault::Medium), Cause::NONE)),
             Verdict::Wait => None,
         }
     }
 
+    /// Why a leg leaves.
+    fn why(&self, op: Op, leg: usize, blame: Option<Blame>) -> String {
+        let Some(Blame { fault, cause, .. }) = blame.filter(|blame| blame.leg == leg) else {
+            return format!("{} failed", op.word());
+        };
+        let words = self.ways[leg].lane.as_ref().and_then(|lane| lane.words_of(cause));
+        let words = words.map_or_else(String::new, |words| format!(": {words}"));
+        format!("{} failed: {fault}{words}", op.word())
+    }
+
+    /// The result of an I/O that no good leg has done, and the leg to ask for its words.
+    fn blame(&mut self, blame: Option<Blame>) -> (Result<(), Fault>, Cause) {
+        let Some(Blame { leg, fault, cause }) = blame else {
+            return (Err(Fault::Medium), Cause::NONE);
+        };
+        if cause != Cause::NONE {
+            self.blamed.retain(|(known, _)| *known != cause);
+            if self.blamed.len() == BLAMED_MAX {
+                self.blamed.pop_front();
+            }
+            self.blamed.push_back((cause, leg));
+        }
+        (Err(fault), cause)
+    }
+
     pub(super) fn read_answered(&mut self, leg: usize, task: u32, one: Done) {
         let Task::Read(read) = self.tasks.get(task) else { return };
-        let Read { tag, offset, len, tried, fault } = *read;
-        let bit = 1 << leg;
-        match one.result {
+        let Read { tag, offset, len, tried, .. } = *read;
+        let tried = tried | 1 << leg;
+        let fault = match one.result {
             // A leg that left meanwhile may have missed a write that was in flight beside the read.
             Ok(()) => {
                 self.tasks.leave(task);
                 self.ready.push(Done { tag, ..one });
-                let bad = self.legs.in_it() & tried;
+                let bad = self.legs.in_it() & tried & !(1 << leg);
                 legs(bad).for_each(|leg| self.repair(leg, offset, len));
                 return;
             }
-            Err(fault) if refuses(fault) => {
-                self.tasks.leave(task);
-                return self.ready.push(Done { tag, ..one });
-            }
-            Err(Fault::Medium) => self.legs.read_failed(leg),
-            Err(fault) => {
-                self.legs.leave(leg, &|| format!("read failed: {fault}"));
-            }
+            Err(fault) => fault,
+        };
+        match fault {
+            Fault::Medium => self.legs.read_failed(leg),
+            fault => self.legs.leave(leg, &|| format!("read failed: {fault}")),
         }
-        let told = one.result.err().map(|fault| (fault, one.cause)).or(fault);
-        match self.reader(offset, len, tried | bit) {
+        let blame = Some(Blame { leg, fault, cause: one.cause });
+        // The buffer of a leg that hangs does not come back.
+        let buf = one.buf.or_else(|| self.pool.take_beyond(len as usize));
+        match self.reader(offset, len, tried).filter(|_| buf.is_some()) {
             Some(other) => {
+                let now = self.now;
                 if let Task::Read(read) = self.tasks.get(task) {
-                    (read.tried, read.fault) = (tried | bit, told);
+                    (read.tried, read.blame, read.leg, read.begun) = (tried, blame, other, now);
                 }
-                let (op, fua, buf) = (Op::Read, false, one.buf);
+                let (op, fua) = (Op::Read, false);
                 self.give(other, task, Io { tag, op, fua, len, offset, buf });
             }
             None => {
                 self.tasks.leave(task);
-                let (fault, cause) = told.unwrap_or((Fault::Medium, Cause::NONE));
-                self.ready.push(Done { tag, result: Err(fault), cause, buf: one.buf });
+                let (result, cause) = self.blame(blame);
+                self.ready.push(Done { tag, result, cause, buf });
             }
         }
     }
 
     /// Writes data read from another leg back to the one that failed, or ends the repair.
     pub(super) fn repair_answered(&mut self, from: usize, task: u32, one: Done) {
-        let Task::Repair(Repair { leg, offset, len }) = *self.tasks.get(task) else { return };
+        let now = self.now;
+        let Task::Repair(repair) = self.tasks.get(task) else { return };
+        let Repair { leg, offset, len, .. } = *repair;
+        (repair.asked, repair.begun) = (leg, now);
         if from != leg && one.result.is_ok() && self.has(leg) {
             let (tag, op, fua, buf) = (one.tag, Op::Write, false, one.buf);
             return self.give(leg, task, Io { tag, op, fua, len, offset, buf });
@@ -138,9 +191,4 @@ impl<R: Rules> MirrorLane<R> {
             self.pool.give(buf);
         }
     }
-}
-
-/// The I/O is invalid or unsupported by this kind of volume: not the leg's failure.
-fn refuses(fault: Fault) -> bool {
-    matches!(fault, Fault::OutOfRange | Fault::ReadOnly | Fault::Unsupported | Fault::Miscompare)
 }

@@ -17,9 +17,28 @@ pub(super) struct Way {
     pub(super) renew_at: Nanos,
     /// Connection counters of earlier lanes: totals never fall.
     pub(super) before: Connection,
+    /// The leg has refused to trim or to zero.
+    pub(super) cannot_zero: bool,
+    /// Changes and flushes completed since the last look, and their time.
+    pub(super) changes: u32,
+    pub(super) spent: Nanos,
 }
 
 impl Way {
+    pub(super) fn new(lane: Option<Box<dyn Lane>>, joined: u32) -> Way {
+        Way {
+            lane,
+            waiting: VecDeque::with_capacity(64),
+            in_flight: 0,
+            joined,
+            renew_at: Nanos(0),
+            before: Connection::default(),
+            cannot_zero: false,
+            changes: 0,
+            spent: Nanos(0),
+        }
+    }
+
     /// Replaces the lane.
     pub(super) fn renew(&mut self, now: Nanos, lane: Option<Box<dyn Lane>>) {
         self.before = self.connection(now);
