@@ -44,6 +44,38 @@ pub trait Initiator: Endpoint {
         None
     }
 
+    /// Offset and length in bytes of the changes (writes, trims, zeroing) that were sent and are not
+    /// answered. To be asked before [`abandon`](Self::abandon).
+    ///
+    /// Left out is what was not executed, such as a command that waits because the peer was busy,
+    /// and a write that was answered and whose flush is under way.
+    fn in_doubt(&self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
+
+    /// What became of changes sent on earlier connections. Valid in [`Phase::Ready`].
+    fn fence(&self) -> Fence {
+        Fence::After(Nanos(0))
+    }
+
+    /// A number that changes whenever the peer's volatile cache may have been lost, where the peer
+    /// tells one: a server of this project does. It differs in each process, and after each failed
+    /// flush.
+    fn instance(&self) -> Option<u64> {
+        None
+    }
+
+    /// Which disk it is, where the peer tells: a name that is unique in the world, or nearly so.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether the peer said, while it was opened, that its power was lost and its volatile cache
+    /// with it; none where it said nothing of that kind.
+    fn power_was_lost(&self) -> Option<bool> {
+        None
+    }
+
     /// Logs out or disconnects. The phase becomes [`Phase::Closed`] when the peer has confirmed.
     fn close(&mut self, now: Nanos, out: &mut Outbox);
 
@@ -51,6 +83,15 @@ pub trait Initiator: Endpoint {
     /// out with [`Fault::Unanswered`](block::Fault::Unanswered), all others with
     /// [`Fault::Disconnected`](block::Fault::Disconnected).
     fn abandon(&mut self);
+}
+
+/// What became of changes that were sent on earlier connections and never answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// The peer executes none of them any more.
+    Ended,
+    /// Only time helps. The peer says that it takes so long; zero where it says nothing.
+    After(Nanos),
 }
 
 /// State of an initiator.
@@ -187,6 +228,38 @@ pub enum Ending {
     /// An I/O timed out, even if the peer still answers others.
     #[error("{0}")]
     Unanswered(Unanswered),
+    /// The peer tells that the volume is not what it was: look at it anew, and send again what was
+    /// not answered.
+    #[error("{0}")]
+    Attention(Attention),
+}
+
+impl Ending {
+    /// Whether the peer said that its volatile cache may be lost.
+    pub fn lost_power(&self) -> bool {
+        matches!(self, Ending::Attention(attention) if attention.lost_power)
+    }
+}
+
+/// A condition of a volume after which nothing that was learned of it is sure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// Additional sense code and its qualifier.
+    pub code: (u8, u8),
+    /// The volatile cache may be lost.
+    pub lost_power: bool,
+}
+
+impl std::fmt::Display for Attention {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (asc, ascq) = self.code;
+        let sense = crate::scsi::sense_of_codes(crate::scsi::Key::UnitAttention as u8, asc, ascq);
+        write!(f, "{sense}")?;
+        if self.lost_power {
+            f.write_str(": what was written and not flushed may be lost")?;
+        }
+        Ok(())
+    }
 }
 
 /// An I/O that timed out: the first of those that were found.

@@ -11,6 +11,7 @@ pub mod crc32c;
 mod disk_id;
 mod endpoint;
 mod flow;
+mod instance;
 pub mod iscsi;
 pub mod nbd;
 pub mod nvme;
@@ -19,8 +20,9 @@ pub mod scsi;
 
 pub use disk_id::DiskId;
 pub use endpoint::{
-    Ending, Endpoint, Initiator, Notice, Phase, Request, SessionName, Target, Unanswered, UnitId,
-    Violation,
+    Attention, Ending, Endpoint, Fence, Initiator, Notice, Phase, Request, SessionName, Target,
+    Unanswered, UnitId, Violation,
 };
 pub use flow::IO_TIMEOUT;
+pub use instance::Instance;
 pub use outbox::Outbox;

@@ -132,6 +132,20 @@ impl<P: Default> IoTable<P> {
         late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
     }
 
+    /// Changes that the target has and has not answered: what `part` says of each, offset and
+    /// length in bytes.
+    #[cold]
+    pub(crate) fn in_doubt(
+        &self,
+        part: impl Fn(&Outstanding<P>) -> Option<(u64, u64)>,
+    ) -> Vec<(u64, u64)> {
+        let changes = self.slots.iter().map(|(_, io)| io).filter(|io| {
+            let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
+            io.age.is_some() && changes
+        });
+        changes.filter_map(part).filter(|(_, len)| *len != 0).collect()
+    }
+
     /// The connection is lost, and with it every I/O in flight.
     pub(crate) fn fail_all(&mut self) {
         for slot in 0..self.slots.max() as u16 {

@@ -6,7 +6,7 @@ use crate::flow::{DataEnd, later};
 use crate::{Ending, Endpoint, Outbox, Violation};
 
 use super::frame::{Frame, Next};
-use super::initiator::login::{Login, Step, refused};
+use super::initiator::login::{Login, Step, new_isid, refused};
 use super::params::Params;
 use super::pdu::{
     Header, LoginRequest, LoginResponse, LogoutRequest, NO_TAG, NopIn, NopOut, TextRequest,
@@ -56,7 +56,7 @@ const LOGIN_DATA_BYTES: u32 = 8192;
 impl Discovery {
     /// A session that logs in at its first [`tick`](Endpoint::tick), due at once.
     pub fn new(initiator_name: &str, now: Nanos) -> Discovery {
-        let login = Login::new(initiator_name, None, [false; 2], now);
+        let login = Login::new(initiator_name, None, [false; 2], new_isid(now));
         Discovery {
             stage: Stage::Idle(Box::new(login)),
             began: now,

@@ -17,6 +17,6 @@ mod text;
 
 pub use directory::{Directory, DirectoryError, TargetEntry};
 pub use discovery::Discovery;
-pub use initiator::{InitiatorConfig, IscsiInitiator};
+pub use initiator::{InitiatorConfig, IscsiInitiator, new_isid};
 pub use name::{NameError, check_name};
 pub use target::{IscsiTarget, Stage, TargetConfig};

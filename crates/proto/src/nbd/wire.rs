@@ -145,6 +145,28 @@ pub(super) fn words(number: u32) -> String {
     name.to_owned()
 }
 
+/// Begins every description of ours.
+const OURS: &str = "Drumfire ";
+/// Stands before the instance in a description, 16 hexadecimal digits.
+const RUN: &str = ", run ";
+
+/// A description with an instance.
+//= NBD §NBD_INFO_DESCRIPTION: words for people. There is no other place for it.
+pub(super) fn with_instance(description: &str, instance: u64) -> String {
+    format!("{description}{RUN}{instance:016x}")
+}
+
+/// A description without its instance, and that, if the server is ours.
+pub(super) fn without_instance(description: &str) -> (&str, Option<u64>) {
+    let split = description.rsplit_once(RUN).filter(|_| description.starts_with(OURS));
+    let split = split.filter(|(_, digits)| digits.len() == 16);
+    let number = split.and_then(|(_, digits)| u64::from_str_radix(digits, 16).ok());
+    match (split, number) {
+        (Some((words, _)), Some(number)) => (words, Some(number)),
+        _ => (description, None),
+    }
+}
+
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
@@ -230,6 +252,16 @@ mod test {
         assert_eq!(simple_reply(7, 5)[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 5]);
         let head = [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 2, 8];
         assert_eq!(chunk_head(chunk::DONE, chunk::DATA, 7, 520), head);
+    }
+
+    #[test]
+    fn an_instance_stands_behind_the_words() {
+        let told = with_instance("Drumfire RAM", 0x1f);
+        assert_eq!(told, "Drumfire RAM, run 000000000000001f");
+        assert_eq!(without_instance(&told), ("Drumfire RAM", Some(0x1f)));
+        for strange in ["", "Drumfire RAM", "Drumfire RAM, run 1", "a disk, run 000000000000001f"] {
+            assert_eq!(without_instance(strange), (strange, None));
+        }
     }
 
     #[test]

@@ -20,8 +20,27 @@ mod wire;
 pub use controllers::{ControllerLimits, Controllers};
 pub use directory::{Namespace, Portal, Subsystem, Subsystems, SubsystemsError};
 pub use initiator::{
-    Association, DiscoveryEntry, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue,
-    SubsystemKind, status_from_kernel, status_words,
+    Association, ControllerInstance, DiscoveryEntry, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig,
+    NvmeQueue, SubsystemKind, status_from_kernel, status_words,
 };
 pub use name::{DISCOVERY_NQN, NQN_MAX_BYTES, NqnError, check_nqn, check_peer_nqn};
 pub use target::{NvmeTarget, NvmeTargetConfig};
+
+/// Begins the vendor specific bytes of Identify Controller at a server of ours; the instance
+/// follows.
+const INSTANCE_MAGIC: [u8; 8] = *b"DRUMFIRE";
+
+/// The vendor specific bytes of Identify Controller, with an instance.
+//= NVMe base §Identify Controller data structure: bytes 4095:3072 are vendor specific.
+fn instance_bytes(instance: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&INSTANCE_MAGIC);
+    bytes[8..].copy_from_slice(&instance.to_le_bytes());
+    bytes
+}
+
+/// The instance in the vendor specific bytes of Identify Controller.
+fn instance_of(bytes: &[u8]) -> Option<u64> {
+    let rest = bytes.strip_prefix(&INSTANCE_MAGIC)?;
+    rest.first_chunk().map(|number| u64::from_le_bytes(*number))
+}

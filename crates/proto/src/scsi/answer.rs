@@ -2,7 +2,8 @@
 //!
 //! The unit is not trusted: data too short or impossible is `None`.
 
-use super::field::{be32, be64};
+use super::field::{be16, be32, be64};
+use super::inquiry::{RUN, VENDOR};
 use crate::ascii::printable;
 
 /// The result of READ CAPACITY.
@@ -97,6 +98,52 @@ pub fn parse_product(bytes: &[u8]) -> Option<String> {
     Some(name).filter(|name| !name.is_empty())
 }
 
+/// The instance of a server of ours, in its INQUIRY data.
+pub fn parse_instance(bytes: &[u8]) -> Option<u64> {
+    let ours = printable(bytes.get(8..16)?) == VENDOR;
+    let digits = bytes.get(36..56)?.strip_prefix(RUN.as_bytes()).filter(|_| ours)?;
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// The name of a logical unit in its Device Identification page: the best of those that it has.
+//= SPC-4 §Device Identification VPD page: code set; association, designator type; length.
+pub fn parse_designation(bytes: &[u8]) -> Option<String> {
+    const LOGICAL_UNIT: u8 = 0;
+    let [_, 0x83, high, low, ..] = *bytes else { return None };
+    let end = 4 + usize::from(u16::from_be_bytes([high, low]));
+    let mut rest = bytes.get(4..end.min(bytes.len()))?;
+    let mut best: Option<(usize, String)> = None;
+    while let [set, kind, _, len, ..] = *rest {
+        let Some(value) = rest.get(4..4 + usize::from(len)) else { break };
+        let digits = || value.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let binary = set & 0x0f == 1;
+        let named = match kind & 0x0f {
+            3 if binary => Some((3, format!("naa.{}", digits()))),
+            2 if binary => Some((2, format!("eui.{}", digits()))),
+            8 => Some((1, printable(value))),
+            1 => Some((0, format!("t10.{}", printable(value)))),
+            _ => None,
+        };
+        let named = named.filter(|_| kind >> 4 & 3 == LOGICAL_UNIT);
+        let named = named.filter(|_| value.iter().any(|byte| !matches!(byte, 0 | b' ')));
+        if let Some(named) = named.filter(|(rank, _)| best.as_ref().is_none_or(|(it, _)| rank > it))
+        {
+            best = Some(named);
+        }
+        rest = &rest[4 + usize::from(len)..];
+    }
+    best.map(|(_, name)| name)
+}
+
+/// The serial number of a logical unit in its page.
+//= SPC-4 §Unit Serial Number VPD page
+pub fn parse_serial(bytes: &[u8]) -> Option<String> {
+    let [_, 0x80, _, _, ..] = *bytes else { return None };
+    let end = 4 + usize::from(be16(bytes, 2));
+    let serial = printable(bytes.get(4..end.min(bytes.len()))?);
+    Some(serial).filter(|serial| !serial.is_empty())
+}
+
 /// Parses the pages from `pages_at` up to `end`, the length given in the header.
 fn mode_flags(bytes: &[u8], device: u8, end: usize, pages_at: usize) -> Option<ModeFlags> {
     let mut rest = bytes.get(pages_at..end.min(bytes.len())).unwrap_or_default();
@@ -125,6 +172,9 @@ mod test {
     use proptest::prelude::*;
 
     use super::super::cdb;
+    use crate::Instance;
+
+    use super::super::Unit;
     use super::super::test::{answer, protected, unit};
     use super::*;
 
@@ -137,6 +187,50 @@ mod test {
         assert_eq!(parse_product(&bytes).as_deref(), Some("LIO-ORG RAMDISK-MCP"));
         assert_eq!(parse_product(&[0; 36]), None);
         assert_eq!(parse_product(&bytes[..31]), None);
+    }
+
+    #[test]
+    fn names_of_our_own_unit() {
+        let mut unit = unit(1 << 30, 512);
+        let page = |unit: &Unit, page| answer(unit, &cdb::inquiry(page, 255));
+        let name = parse_designation(&page(&unit, Some(0x83)));
+        assert_eq!(name.as_deref(), Some("naa.3303132333435863"));
+        let serial = parse_serial(&page(&unit, Some(0x80)));
+        assert_eq!(serial.as_deref(), Some("3031323334358637b839"));
+        assert_eq!(parse_instance(&page(&unit, None)), None);
+        unit.instance = Some(Instance::new(0x0123_4567_89ab_cdef));
+        let mut bytes = page(&unit, None);
+        assert_eq!(parse_instance(&bytes), Some(0x0123_4567_89ab_cdef));
+        assert_eq!(&bytes[36..56], b"RUN=0123456789abcdef");
+        assert_eq!(parse_instance(&bytes[..55]), None);
+        bytes[8] = b'E';
+        assert_eq!(parse_instance(&bytes), None, "of somebody else");
+    }
+
+    #[test]
+    fn the_best_name_of_the_unit_itself_counts() {
+        let page = |designators: &[(u8, u8, &[u8])]| {
+            let mut bytes = vec![0, 0x83, 0, 0];
+            for (set, kind, value) in designators {
+                bytes.extend([*set, *kind, 0, value.len() as u8]);
+                bytes.extend(*value);
+            }
+            bytes[3] = (bytes.len() - 4) as u8;
+            bytes
+        };
+        type Designator<'a> = (u8, u8, &'a [u8]);
+        let t10: Designator<'_> = (2, 0x01, b"IET     00010001");
+        let eui: Designator<'_> = (1, 0x02, &[0xab, 0, 1]);
+        let port: Designator<'_> = (1, 0x13, &[0x60; 16]);
+        let found = |designators: &[Designator<'_>]| parse_designation(&page(designators));
+        assert_eq!(found(&[port, t10]).as_deref(), Some("t10.IET 00010001"));
+        assert_eq!(found(&[t10, eui, port]).as_deref(), Some("eui.ab0001"));
+        assert_eq!(found(&[port, (1, 0x03, &[0; 8])]), None, "zeroes are no name");
+        let mut cut = page(&[t10, eui]);
+        cut.pop();
+        assert_eq!(parse_designation(&cut).as_deref(), Some("t10.IET 00010001"));
+        assert_eq!(parse_serial(&[0, 0x80, 0, 9, b'a', b'b', 0]).as_deref(), Some("ab"));
+        assert_eq!((parse_serial(&[0, 0x80, 0, 0]), parse_serial(&[0, 0x83, 0, 0])), (None, None));
     }
 
     #[test]
@@ -206,6 +300,15 @@ mod test {
             let _ = parse_read_capacity10(&bytes);
             let _ = parse_read_capacity16(&bytes);
             let _ = parse_mode_sense6(&bytes);
+            let _ = parse_instance(&bytes);
+        }
+
+        #[test]
+        fn any_page_is_survived(mut bytes: Vec<u8>) {
+            for code in [0x80, 0x83] {
+                bytes.splice(..0, [0, code]);
+                let _ = (parse_designation(&bytes), parse_serial(&bytes));
+            }
         }
     }
 }

@@ -4,9 +4,12 @@ use super::capacity::physical_exponent;
 use super::field::{be16, put, put_ascii};
 use super::provisioning;
 use super::{Cdb, Plan, Sense, Unit, data};
+use crate::Instance;
 
 /// T10 vendor identification.
-const VENDOR: &str = "DRUMFIRE";
+pub(super) const VENDOR: &str = "DRUMFIRE";
+/// Stands before the server's instance, 16 hexadecimal digits, in the bytes that belong to vendors.
+pub(super) const RUN: &str = "RUN=";
 /// Product revision level: major and minor version.
 const REVISION: &str =
     concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
@@ -34,7 +37,8 @@ const PAGES: [Page; 7] = [
 pub(super) fn inquiry(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     let allocation = be16(cdb, 3);
     if !vital(cdb)? {
-        return data(standard(0, &unit.identity.product), allocation);
+        let instance = unit.instance.as_ref().map(Instance::number);
+        return data(standard(0, &unit.identity.product, instance), allocation);
     }
     let page = PAGES.iter().find(|page| page.0 == cdb[2]).ok_or(Sense::cdb_field(2))?;
     data(vital_page(0, page.0, |bytes| page.1(unit, bytes)), allocation)
@@ -45,7 +49,7 @@ pub(super) fn inquiry(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
 pub(super) fn inquiry_absent(cdb: &Cdb) -> Result<Plan, Sense> {
     let allocation = be16(cdb, 3);
     if !vital(cdb)? {
-        return data(standard(NO_UNIT, ""), allocation);
+        return data(standard(NO_UNIT, "", None), allocation);
     }
     if cdb[2] != 0 {
         return Err(Sense::cdb_field(2));
@@ -64,7 +68,7 @@ fn vital(cdb: &Cdb) -> Result<bool, Sense> {
 }
 
 //= SPC-4 §Standard INQUIRY data
-fn standard(peripheral: u8, product: &str) -> Vec<u8> {
+fn standard(peripheral: u8, product: &str, instance: Option<u64>) -> Vec<u8> {
     let mut bytes = vec![0; 96];
     bytes[0] = peripheral;
     bytes[2] = 0x06; // SPC-4
@@ -74,6 +78,10 @@ fn standard(peripheral: u8, product: &str) -> Vec<u8> {
     put_ascii(&mut bytes, 8, 8, VENDOR);
     put_ascii(&mut bytes, 16, 16, product);
     put_ascii(&mut bytes, 32, 4, REVISION);
+    //= SPC-4 §Standard INQUIRY data: bytes 36 to 55 are vendor specific.
+    if let Some(instance) = instance {
+        put_ascii(&mut bytes, 36, 20, &format!("{RUN}{instance:016x}"));
+    }
     //= SPC-4 §Version descriptor values: SAM-5, iSCSI, SPC-4, SBC-3, no revision claimed.
     for (i, standard) in [0x00a0_u16, 0x0960, 0x0460, 0x04c0].into_iter().enumerate() {
         put(&mut bytes, 58 + 2 * i, standard.to_be_bytes());

@@ -24,11 +24,11 @@ mod transfer;
 
 use block::{Geometry, Memory, Op};
 
-use crate::{DiskId, UnitId};
+use crate::{DiskId, Instance, UnitId};
 
 pub(crate) use answer::{
-    Capacity, ModeFlags, parse_mode_sense6, parse_product, parse_read_capacity10,
-    parse_read_capacity16,
+    Capacity, ModeFlags, parse_designation, parse_instance, parse_mode_sense6, parse_product,
+    parse_read_capacity10, parse_read_capacity16, parse_serial,
 };
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
@@ -46,6 +46,8 @@ pub struct Unit {
     pub memory: Option<Memory>,
     /// Identity for INQUIRY.
     pub identity: Identity,
+    /// Tells clients that come back whether the volatile cache is the one that they left.
+    pub instance: Option<Instance>,
 }
 
 /// Identity of a logical unit.
@@ -124,7 +126,12 @@ impl Unit {
         let Geometry { block_bytes, blocks, .. } = geometry;
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
         assert!(blocks.checked_mul(block_bytes.into()).is_some(), "{blocks} × {block_bytes} bytes");
-        Unit { id, geometry, memory, identity }
+        Unit { id, geometry, memory, identity, instance: None }
+    }
+
+    /// The same with an instance, which INQUIRY tells.
+    pub fn of_instance(self, instance: Instance) -> Unit {
+        Unit { instance: Some(instance), ..self }
     }
 
     /// Validates a command.

@@ -5,6 +5,7 @@ mod command;
 mod control;
 mod data_out;
 mod discovery;
+mod doubt;
 mod harness;
 mod hogs;
 mod initiator;

@@ -96,7 +96,11 @@ fn falls_back_where_a_unit_does_not_know_the_question() {
     played.check_condition(tag, Sense::INVALID_FIELD_IN_CDB).unwrap();
     let tag = played.command(|cdb| cdb[0] == 0x12).task_tag;
     played.check_condition(tag, Sense::INVALID_FIELD_IN_CDB).unwrap();
-    assert_eq!(played.end.product(), None);
+    for page in [0x83, 0x80] {
+        let tag = played.command(|cdb| cdb[..3] == [0x12, 1, page]).task_tag;
+        played.check_condition(tag, Sense::INVALID_FIELD_IN_CDB).unwrap();
+    }
+    assert_eq!((played.end.product(), played.end.identity()), (None, None));
     let Phase::Ready(geometry) = played.end.phase() else { panic!("not ready") };
     assert_eq!((geometry.blocks, geometry.volatile, geometry.read_only), (100, true, false));
 }

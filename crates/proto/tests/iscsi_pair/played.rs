@@ -24,10 +24,17 @@ pub struct Played {
     pub came: VecDeque<Answer>,
 }
 
+/// A Device Identification page with one NAA name.
+pub const DESIGNATION: [u8; 16] =
+    [0, 0x83, 0, 12, 0x01, 0x03, 0, 8, 0x60, 0x01, 0x40, 0x50, 0, 0, 0, 1];
+
 impl Played {
     pub fn new() -> Played {
-        let config =
-            InitiatorConfig { max_outstanding: 16, ..InitiatorConfig::new(INITIATOR, TARGET, 1) };
+        Played::with(InitiatorConfig::new(INITIATOR, TARGET, 1))
+    }
+
+    pub fn with(config: InitiatorConfig) -> Played {
+        let config = InitiatorConfig { max_outstanding: 16, ..config };
         let mut end = IscsiInitiator::new(config, Nanos(5));
         let mut out = Outbox::new(Pool::new(64, 16));
         assert_eq!((end.deadline(), end.phase()), (Some(Nanos(5)), Phase::Opening));
@@ -139,6 +146,9 @@ impl Played {
         inquiry[8..32].copy_from_slice(b"LIO-ORG RAMDISK-MCP     ");
         self.data(tag, &inquiry, true).unwrap();
         assert_eq!(self.end.product(), Some("LIO-ORG RAMDISK-MCP"));
+        let tag = self.command(|cdb| cdb[..3] == [0x12, 1, 0x83]).task_tag;
+        self.data(tag, &DESIGNATION, true).unwrap();
+        assert_eq!(self.end.identity().as_deref(), Some("naa.6001405000000001"));
         let Phase::Ready(geometry) = self.end.phase() else { panic!("not ready") };
         let read_only = device & 0x80 != 0;
         let (block_bytes, blocks, volatile) = (512, 0x1000, true);

@@ -24,7 +24,7 @@ fn the_shape_of_the_namespace_is_learned() {
         assert_eq!(joined.admin.host.phase(), Phase::Ready(expect));
         assert_eq!(joined.queue.host.phase(), Phase::Ready(expect));
         let association = joined.admin.host.ready().unwrap();
-        assert_eq!((association.cntlid, association.queues), (1, 1));
+        assert_eq!((association.controller.id, association.queues), (1, 1));
         assert_eq!(association.max_queue_entries, 1024);
         assert_eq!(association.max_transfer_bytes, 1 << 20);
         assert_eq!(association.in_capsule_bytes, 16 << 10);

@@ -7,7 +7,7 @@ use crate::{Ending, Outbox};
 
 use super::super::pdu::{DataIn, Header, ReadyToTransfer, Response};
 use super::slot::find;
-use super::{IscsiInitiator, Sink, reason, violation};
+use super::{IscsiInitiator, Sink, attention, reason, violation};
 
 /// SCSI status.
 //= SAM-5 §Status codes
@@ -153,6 +153,11 @@ impl IscsiInitiator {
         }
         let sense = if response.status == CHECK_CONDITION { sense_of(data) } else { None };
         let later = matches!(response.status, BUSY | TASK_SET_FULL);
+        if let Some(attention) = sense.and_then(attention::that_ends) {
+            // The command was not executed.
+            self.ios[slot].own.retire();
+            return Err(Ending::Attention(attention));
+        }
         let attention = sense.is_some_and(|sense| sense.key == Key::UnitAttention);
         if (later || attention) && self.ios[slot].own.attempts < ATTEMPTS_MAX {
             self.retry(slot, later);

@@ -7,7 +7,7 @@ use crate::{Ending, Outbox};
 
 use super::super::pdu::{
     AsyncMessage, Header, LoginRequest, LoginResponse, LogoutRequest, LogoutResponse, NO_TAG,
-    NopIn, NopOut, Reject, data_len, opcode, opcode_of, task_tag,
+    NopIn, NopOut, Reject, TaskResponse, data_len, opcode, opcode_of, task_tag,
 };
 use super::login::{Step, refused};
 use super::{IscsiInitiator, Stage, violation};
@@ -59,6 +59,22 @@ impl IscsiInitiator {
             opcode::NOP_IN => self.nop_in(&NopIn::parse(&header), out),
             opcode::ASYNC_MESSAGE => self.news(&AsyncMessage::parse(&header), out),
             opcode::LOGOUT_RESPONSE => self.logout_response(&LogoutResponse::parse(&header)),
+            opcode::TASK_RESPONSE => {
+                let response = TaskResponse::parse(&header);
+                if !self.answers_reset(&response) {
+                    return Err(violation("RFC 7143 §11.6: it answers a request of ours", 16));
+                }
+                self.count_status(response.numbers)?;
+                self.was_reset(&response, out);
+                Ok(())
+            }
+            opcode::REJECT if self.is_resetting() => {
+                self.count_status(Reject::parse(&header).numbers)?;
+                let rejected = std::mem::take(&mut self.gathered);
+                let ours = self.reset_was_rejected(&rejected, out);
+                self.gathered = rejected;
+                if ours { Ok(()) } else { Err(refused("the target rejected a PDU")) }
+            }
             opcode::REJECT => {
                 let reason = Reject::parse(&header).reason;
                 //= RFC 7143 §11.17: at recovery level 0 what was rejected is lost, and the session.
@@ -217,7 +233,10 @@ impl IscsiInitiator {
                 return Err(Ending::TimedOut("the target does not answer the login"));
             }
             Stage::Opening(_) if over(self.began, self.config.login_timeout) => {
-                return Err(Ending::TimedOut("the volume did not become ready"));
+                return Err(Ending::TimedOut(match self.is_resetting() {
+                    true => "the target did not end what an earlier session had sent",
+                    false => "the volume did not become ready",
+                }));
             }
             Stage::Opening(opening) if opening.again_at.is_some_and(|at| at <= now) => {
                 self.ask(out);

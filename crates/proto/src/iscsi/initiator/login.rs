@@ -78,7 +78,7 @@ impl Login {
         initiator_name: &str,
         target_name: Option<&str>,
         digests: [bool; 2],
-        now: Nanos,
+        isid: [u8; 6],
     ) -> Login {
         let mut wishes = Values::default();
         wishes.set(Key::HeaderDigest, digests[0].into());
@@ -93,7 +93,7 @@ impl Login {
         Login {
             initiator_name: initiator_name.to_owned(),
             target_name: target_name.map(str::to_owned),
-            isid: session_name(now),
+            isid,
             stage: SECURITY,
             requests: 0,
             text: Vec::new(),
@@ -267,10 +267,10 @@ pub(in crate::iscsi) fn refused(words: &str) -> Ending {
     Ending::Refused(words.to_owned())
 }
 
-/// Our ISID, different for every session: a target ends an older session with the same name and
-/// ISID.
+/// An ISID that differs from that of every other session: a target ends an older session with the
+/// same name and ISID, and who wants just that uses the old one again.
 //= RFC 7143 §11.12.5: type 10b, 24 bits of chance and 16 bits to tell our own sessions apart.
-fn session_name(now: Nanos) -> [u8; 6] {
+pub fn new_isid(now: Nanos) -> [u8; 6] {
     static SESSIONS: AtomicU16 = AtomicU16::new(0);
     let [high, low] = SESSIONS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     // Two processes rarely start in the same 256 ns of a 4 s cycle.

@@ -1,13 +1,16 @@
 //! The initiator: a remote logical unit as a volume.
 //!
-//! `login` and then `opening` run once, until the unit's shape is known. `command` sends I/Os and
-//! `answer` takes what comes back, which is the hot path; `control` has the rest: pings, news,
-//! logouts. An I/O has one slot, and its task tag is the slot's number and a generation, so that
+//! `login` and then `opening` run once, until the unit's shape is known; `fence` makes sure then
+//! that an older session's tasks have ended. `command` sends I/Os and `answer` takes what comes
+//! back, which is the hot path; `attention` says what news of the unit end the session, and
+//! `control` has the rest: pings, logouts. An I/O has one slot, and its task tag is the slot's number and a generation, so that
 //! an answer to a former use of the slot is noticed.
 
 mod answer;
+mod attention;
 mod command;
 mod control;
+mod fence;
 pub(super) mod login;
 mod opening;
 mod reason;
@@ -19,14 +22,15 @@ use block::{Cause, Done, Geometry, Io, Nanos};
 
 use crate::flow::{DataEnd, IoTable, PingTimeout, Stamps};
 use crate::scsi::encode_lun;
-use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Violation};
+use crate::{Ending, Endpoint, Fence, Initiator, Outbox, Phase, Violation};
 
 use super::frame::{Frame, Next};
 use super::params::Params;
 use super::pdu::{Header, Numbers, opcode, opcode_of};
 
 use login::Login;
-use opening::Opening;
+pub use login::new_isid;
+use opening::{Facts, Opening};
 use slot::Progress;
 
 /// Settings of a session.
@@ -54,6 +58,12 @@ pub struct InitiatorConfig {
     /// How long an I/O may take, whatever pings say. A session with one that takes longer ends, by
     /// a quarter of this later, or a second. Zero: never.
     pub io_timeout: Nanos,
+    /// The session's ISID; none: a new one. With that of a session that is dead for us, the target
+    /// ends it.
+    pub isid: Option<[u8; 6]>,
+    /// Something that an earlier session sent was never answered: before the session is ready, make
+    /// sure that the target executes none of it any more, as far as it can tell.
+    pub fence: bool,
 }
 
 impl InitiatorConfig {
@@ -71,6 +81,8 @@ impl InitiatorConfig {
             nop_interval: Nanos::from_secs(5),
             nop_timeout: Nanos::from_secs(10),
             io_timeout: crate::IO_TIMEOUT,
+            isid: None,
+            fence: false,
         }
     }
 }
@@ -88,8 +100,9 @@ pub struct IscsiInitiator {
     can_trim: bool,
     trimmed_reads_zero: bool,
     can_force_unit_access: bool,
-    /// Vendor and product from INQUIRY.
-    product: Option<String>,
+    /// What the unit tells of itself beside its shape.
+    facts: Facts,
+    fence: Fence,
     params: Params,
     frame: Frame,
     incoming: Incoming,
@@ -157,7 +170,8 @@ impl IscsiInitiator {
     /// Panics when the LUN is above [`scsi::LUN_MAX`](crate::scsi::LUN_MAX).
     pub fn new(config: InitiatorConfig, now: Nanos) -> IscsiInitiator {
         let digests = [config.header_digest, config.data_digest];
-        let login = Login::new(&config.initiator_name, Some(&config.target_name), digests, now);
+        let isid = config.isid.unwrap_or_else(|| new_isid(now));
+        let login = Login::new(&config.initiator_name, Some(&config.target_name), digests, isid);
         let ios = IoTable::new(config.max_outstanding.clamp(1, 4096), config.io_timeout, now);
         IscsiInitiator {
             lun: encode_lun(config.lun),
@@ -167,7 +181,8 @@ impl IscsiInitiator {
             can_trim: false,
             trimmed_reads_zero: false,
             can_force_unit_access: false,
-            product: None,
+            facts: Facts::default(),
+            fence: Fence::After(Nanos(0)),
             params: Params::before_login(),
             frame: Frame::new(LOGIN_DATA_BYTES),
             incoming: Incoming { sink: Sink::Gather, have: 0 },
@@ -297,7 +312,7 @@ impl Endpoint for IscsiInitiator {
 
 impl Initiator for IscsiInitiator {
     fn product(&self) -> Option<&str> {
-        self.product.as_deref()
+        self.facts.product.as_deref()
     }
 
     fn phase(&self) -> Phase {
@@ -328,6 +343,26 @@ impl Initiator for IscsiInitiator {
 
     fn words_of(&self, cause: Cause) -> Option<String> {
         reason::words(cause)
+    }
+
+    fn in_doubt(&self) -> Vec<(u64, u64)> {
+        self.ios.in_doubt(|io| io.own.busy.then_some((io.offset, io.len.into())))
+    }
+
+    fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    fn instance(&self) -> Option<u64> {
+        self.facts.instance
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.facts.identity.clone()
+    }
+
+    fn power_was_lost(&self) -> Option<bool> {
+        self.facts.power_was_lost
     }
 
     fn close(&mut self, _now: Nanos, out: &mut Outbox) {

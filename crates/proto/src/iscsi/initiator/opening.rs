@@ -3,20 +3,33 @@
 use block::{Geometry, Nanos};
 
 use crate::scsi::{
-    Capacity, Key, ModeFlags, Sense, cdb, parse_mode_sense6, parse_product, parse_read_capacity10,
-    parse_read_capacity16,
+    Capacity, Key, ModeFlags, Sense, cdb, parse_designation, parse_instance, parse_mode_sense6,
+    parse_product, parse_read_capacity10, parse_read_capacity16, parse_serial,
 };
 use crate::{Ending, Outbox};
 
 use super::super::pdu::{Command, DataIn, Header, Response, task_tag};
 use super::answer::{CHECK_CONDITION, GOOD, sense_of};
 use super::login::refused;
-use super::{IscsiInitiator, Stage, violation};
+use super::{IscsiInitiator, Stage, attention, violation};
+
+/// What a unit tells of itself beside its shape.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// Vendor and product.
+    pub(super) product: Option<String>,
+    /// Its name in the world.
+    pub(super) identity: Option<String>,
+    /// The instance of a server of ours.
+    pub(super) instance: Option<u64>,
+    /// Whether an attention said that the volatile cache may be lost, if one spoke of that.
+    pub(super) power_was_lost: Option<bool>,
+}
 
 /// A command in progress.
 #[derive(Debug)]
 pub(super) struct Opening {
-    question: Question,
+    pub(super) question: Question,
     task_tag: u32,
     /// Data received so far.
     data: Vec<u8>,
@@ -26,12 +39,18 @@ pub(super) struct Opening {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
+pub(super) enum Question {
     Ready,
     Capacity16,
     Capacity10,
     Mode,
     Product,
+    Designation,
+    Serial,
+    /// The unit is being reset, so that what an older session sent has ended.
+    Reset,
+    /// It is asked for the attentions that this established.
+    Settled,
 }
 
 /// Maximum number of attempts: a unit may have several unit attentions pending.
@@ -50,7 +69,10 @@ impl Question {
             Question::Capacity10 => (cdb::read_capacity10(), 8),
             // All pages: a unit without one of them still reports write protection.
             Question::Mode => (cdb::mode_sense6(0x3f, 255), 255),
-            Question::Product => (cdb::inquiry(None, 36), 36),
+            Question::Product => (cdb::inquiry(None, 96), 96),
+            Question::Designation => (cdb::inquiry(Some(0x83), 255), 255),
+            Question::Serial => (cdb::inquiry(Some(0x80), 255), 255),
+            Question::Reset | Question::Settled => (cdb::test_unit_ready(), 0),
         }
     }
 }
@@ -142,13 +164,14 @@ impl IscsiInitiator {
         let Stage::Opening(opening) = &mut self.stage else { return Ok(()) };
         let answered = status == GOOD;
         if !answered && opening.attempts < ATTEMPTS_MAX {
-            match sense.map(|sense| sense.key) {
-                Some(Key::UnitAttention) => {
+            match sense.map(|sense| (sense.key, sense)) {
+                Some((Key::UnitAttention, sense)) => {
+                    self.note_attention(sense);
                     self.ask(out);
                     return Ok(());
                 }
                 // Becoming ready, or busy: the time-out of the opening limits this.
-                Some(Key::NotReady) if sense.is_some_and(|sense| sense.asc == 0x04) => {
+                Some((Key::NotReady, sense)) if sense.asc == 0x04 => {
                     opening.again_at = Some(self.heard + NOT_READY_PAUSE);
                     return Ok(());
                 }
@@ -176,17 +199,59 @@ impl IscsiInitiator {
                 Question::Product
             }
             Question::Product => {
-                self.product = parse_product(&data).filter(|_| answered);
+                self.facts.product = parse_product(&data).filter(|_| answered);
+                self.facts.instance = parse_instance(&data).filter(|_| answered);
+                Question::Designation
+            }
+            Question::Designation | Question::Serial => {
+                let page = if opening.question == Question::Serial {
+                    // Numbers of different makers may be equal.
+                    let maker = self.facts.product.clone().unwrap_or_default();
+                    parse_serial(&data).map(|serial| format!("{maker} {serial}"))
+                } else {
+                    parse_designation(&data)
+                };
+                self.facts.identity = page.filter(|_| answered);
+                if self.facts.identity.is_none() && opening.question == Question::Designation {
+                    self.go_on(Question::Serial, out);
+                } else {
+                    self.make_sure(out);
+                }
+                return Ok(());
+            }
+            Question::Reset | Question::Settled => {
                 self.stage = Stage::Ready;
                 return Ok(());
             }
         };
+        self.go_on(next, out);
+        Ok(())
+    }
+
+    /// Sends the next command.
+    pub(super) fn go_on(&mut self, next: Question, out: &mut Outbox) {
         if let Stage::Opening(opening) = &mut self.stage {
             opening.question = next;
             opening.attempts = 0;
         }
         self.ask(out);
-        Ok(())
+    }
+
+    /// The command in progress met a unit attention: it will be repeated.
+    fn note_attention(&mut self, sense: Sense) {
+        let Stage::Opening(opening) = &mut self.stage else { return };
+        if opening.question == Question::Settled {
+            // It tells of our own reset.
+            return;
+        }
+        if let Some(lost) = attention::lost_power(sense) {
+            let known = self.facts.power_was_lost.unwrap_or(false);
+            self.facts.power_was_lost = Some(known | lost);
+        }
+        if attention::that_ends(sense).is_some() {
+            // What was learned before may be different now.
+            opening.question = Question::Ready;
+        }
     }
 
     fn learn_capacity(&mut self, capacity: Capacity) -> Question {

@@ -49,8 +49,9 @@ pub struct NbdInitiator {
     flags: u16,
     max_request: u32,
     structured: bool,
-    /// The server's description of the export.
+    /// The server's description of the export, and the instance that a server of ours tells in it.
     description: Option<String>,
+    instance: Option<u64>,
     ios: IoTable<Progress>,
     /// Incremented by each command, so that a late reply never matches another command.
     turn: u32,
@@ -100,6 +101,7 @@ impl NbdInitiator {
             max_request: wire::REQUEST_MAX_BYTES,
             structured: false,
             description: None,
+            instance: None,
             ios: IoTable::new(config.max_outstanding.max(1), config.io_timeout, now),
             turn: 0,
             incoming: Incoming::Head,
@@ -182,6 +184,15 @@ impl Initiator for NbdInitiator {
 
     fn words_of(&self, cause: Cause) -> Option<String> {
         (cause != Cause::NONE).then(|| wire::words(cause.0))
+    }
+
+    fn in_doubt(&self) -> Vec<(u64, u64)> {
+        self.ios.in_doubt(|io| Some((io.offset + u64::from(io.own.done), io.own.part.into())))
+    }
+
+    // NBD has no sessions, and no word for what was sent on another connection: only time helps.
+    fn instance(&self) -> Option<u64> {
+        self.instance
     }
 
     //= NBD §NBD_CMD_DISC: nothing is answered, and nothing more is sent.

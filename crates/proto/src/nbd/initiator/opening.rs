@@ -4,11 +4,11 @@ use block::Geometry;
 
 use crate::{Ending, Outbox};
 
-use super::super::EXPORT_MAX_BYTES;
 use super::super::wire::{
     GREETING_BYTES, MAGIC, OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, REQUEST_MAX_BYTES,
     flag, hello, info, option, reply, u16_at, u32_at, u64_at,
 };
+use super::super::{EXPORT_MAX_BYTES, wire};
 use super::{NbdInitiator, Stage, violation};
 
 /// Longest option reply that is read: an error message may be long.
@@ -137,7 +137,12 @@ impl NbdInitiator {
             (Some(info::EXPORT | info::BLOCK_SIZE) | None, _) => {
                 return Err(violation("NBD §NBD_REP_INFO: lengths of what is told", 0));
             }
-            (Some(info::DESCRIPTION), _) => self.description = words_of(&data[2..]),
+            (Some(info::DESCRIPTION), _) => {
+                let words = words_of(&data[2..]).unwrap_or_default();
+                let (words, instance) = wire::without_instance(&words);
+                self.description = Some(words.to_owned()).filter(|words| !words.is_empty());
+                self.instance = instance;
+            }
             // NBD_INFO_NAME.
             (Some(_), _) => {}
         }

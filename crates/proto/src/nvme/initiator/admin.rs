@@ -3,13 +3,14 @@
 use block::{Done, Fault, Geometry, Io, Nanos};
 
 use crate::ascii::printable;
-use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
+use crate::flow::later;
+use crate::{Ending, Endpoint, Fence, Initiator, Outbox, Phase};
 
 use super::super::pdu::{CommandBuilder, Completion, admin, get16, get32, get64};
 use super::connect::{ANY_CONTROLLER, Connect};
 use super::control::{Control, Reply, Rhythm};
 use super::link::Link;
-use super::{Association, NvmeInitiatorConfig};
+use super::{Association, ControllerInstance, NvmeInitiatorConfig, names, replace};
 
 /// The admin queue of an association: connects, enables the controller, identifies the namespace,
 /// and sends Keep Alives.
@@ -24,12 +25,21 @@ pub struct NvmeAdmin {
     question: Question,
     association: Option<Association>,
     learned: Learned,
+    /// The controller that this one replaces, when to look whether it was reset, and until when.
+    old: Option<ControllerInstance>,
+    look_at: Option<Nanos>,
+    reset_until: Option<Nanos>,
+    patience: Nanos,
     done: Vec<Done>,
 }
 
 /// The commands to a ready controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
+    /// The controller that this one replaces is being reset.
+    Reset,
+    /// Whether it was.
+    ResetLog,
     Queues,
     Events,
     List,
@@ -40,10 +50,12 @@ enum Question {
 }
 
 /// What was identified.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Learned {
     queues: u16,
     geometry: Option<Geometry>,
+    fence: Option<Fence>,
+    identity: Option<String>,
     /// Raw limits of the NVM command set; 0 if absent.
     zeroes_exponent: u8,
     trim_blocks: u32,
@@ -52,6 +64,9 @@ struct Learned {
 /// Entries of our admin queue.
 //= NVMe-oF §Connect command: an admin queue has at least 32.
 const ENTRIES: u16 = 32;
+
+/// How often a controller is asked whether it has reset another one.
+const RESET_POLL_INTERVAL: Nanos = Nanos::from_millis(50);
 
 /// Longest transfer of ours, whatever the controller allows.
 const TRANSFER_MAX_BYTES: u64 = 1 << 30;
@@ -81,8 +96,18 @@ impl NvmeAdmin {
             question: Question::Queues,
             association: None,
             learned: Learned::default(),
+            old: None,
+            look_at: None,
+            reset_until: None,
+            patience,
             done: Vec::new(),
         }
+    }
+
+    /// The same in place of an older association, of whose commands some were never answered: its
+    /// controller is reset, where the new one can do that. [`Association::fence`] tells.
+    pub fn replacing(self, old: ControllerInstance) -> NvmeAdmin {
+        NvmeAdmin { old: Some(old), ..self }
     }
 
     /// The association, once I/O queues may be opened.
@@ -94,14 +119,53 @@ impl NvmeAdmin {
         match reply {
             Reply::Opened => {
                 self.check_controller()?;
-                self.ask(now, Question::Queues, out);
+                let first = self.first_question();
+                self.ask(now, first, out);
             }
             Reply::Answer(completion, data) => {
                 let next = self.learn(&completion, &data)?;
-                self.ask(now, next, out);
+                if next == Question::ResetLog {
+                    self.ask_later(now, out);
+                } else {
+                    self.ask(now, next, out);
+                }
             }
         }
         Ok(())
+    }
+
+    /// The old controller is being reset: looks again a little later, for as long as one command
+    /// may take.
+    fn ask_later(&mut self, now: Nanos, out: &mut Outbox) {
+        let until = *self.reset_until.get_or_insert(later(now, self.patience));
+        if now < until {
+            self.look_at = Some(later(now, RESET_POLL_INTERVAL));
+            return;
+        }
+        let next = self.was_reset(replace::Outcome::Failed);
+        self.ask(now, next, out);
+    }
+
+    /// The controller is known: the old one is reset first, if it can do that.
+    fn first_question(&mut self) -> Question {
+        let page = &self.control.facts().controller;
+        let Some(old) = self.old else { return Question::Queues };
+        if old.ciu != 0 && replace::is_supported(page) {
+            return Question::Reset;
+        }
+        self.learned.fence = Some(Fence::After(replace::quiesce_time(page)));
+        Question::Queues
+    }
+
+    /// The old controller was reset, or cannot be.
+    fn was_reset(&mut self, outcome: replace::Outcome) -> Question {
+        let quiesce = replace::quiesce_time(&self.control.facts().controller);
+        self.learned.fence = Some(match outcome {
+            replace::Outcome::Done => Fence::Ended,
+            replace::Outcome::UnderWay => return Question::ResetLog,
+            replace::Outcome::Failed => Fence::After(quiesce),
+        });
+        Question::Queues
     }
 
     /// Checks that we support this controller.
@@ -135,7 +199,10 @@ impl NvmeAdmin {
         let queues = u32::from(self.queues - 1);
         let control = &mut self.control;
         const PAGE_BYTES: u32 = 4096;
+        let old = self.old.unwrap_or(ControllerInstance { id: 0, ciu: 0, cirn: 0 });
         match question {
+            Question::Reset => control.ask(now, |id| replace::command(id, old), 0, out),
+            Question::ResetLog => control.ask(now, replace::log, PAGE_BYTES, out),
             //= NVMe base §Number of Queues: feature 07h, both counts 0's based.
             Question::Queues => control.ask(now, |id| set(id, 7, queues | queues << 16), 0, out),
             //= NVMe base §Asynchronous Event Configuration: feature 0Bh, no notices.
@@ -164,6 +231,13 @@ impl NvmeAdmin {
         let whole = status.is_success() && data.len() == 4096;
         let id = self.namespace;
         match self.question {
+            Question::Reset => Ok(self.was_reset(replace::outcome(completion))),
+            Question::ResetLog => {
+                let old = self.old.filter(|_| whole);
+                let outcome =
+                    old.map_or(replace::Outcome::Failed, |old| replace::logged(data, old));
+                Ok(self.was_reset(outcome))
+            }
             Question::Queues if !status.is_success() => fail("requesting queues"),
             Question::Queues => {
                 let (submission, completion) =
@@ -181,10 +255,13 @@ impl NvmeAdmin {
             Question::Namespace if !whole => fail(&format!("namespace {id}")),
             Question::Namespace => {
                 self.learned.geometry = Some(self.shape(data)?);
+                self.learned.identity = names::of_namespace(data);
                 Ok(Question::Descriptors)
             }
             Question::Descriptors if whole => {
                 check_command_set(data)?;
+                let better = names::of_descriptors(data);
+                self.learned.identity = better.or(self.learned.identity.take());
                 Ok(Question::Limits)
             }
             Question::Descriptors => Ok(Question::Limits),
@@ -259,7 +336,10 @@ impl NvmeAdmin {
         //= NVMe base §MN: 40 bytes of ASCII, padded with spaces.
         Some(Association {
             model: printable(&page[24..64]),
-            cntlid: facts.cntlid,
+            controller: replace::instance(facts.cntlid, page),
+            fence: self.learned.fence,
+            instance: names::instance(page),
+            identity: self.learned.identity.clone(),
             geometry,
             queues: self.learned.queues,
             max_queue_entries: entries.min(commands),
@@ -302,10 +382,13 @@ impl Endpoint for NvmeAdmin {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.control.deadline()
+        self.control.deadline().into_iter().chain(self.look_at).min()
     }
 
     fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        if self.look_at.take_if(|at| now >= *at).is_some() && !self.control.is_closing() {
+            self.ask(now, Question::ResetLog, out);
+        }
         self.control.tick(now, out)
     }
 }
@@ -332,6 +415,18 @@ impl Initiator for NvmeAdmin {
 
     fn done(&mut self) -> &mut Vec<Done> {
         &mut self.done
+    }
+
+    fn fence(&self) -> Fence {
+        self.association.as_ref().map_or(Fence::After(Nanos(0)), Association::fence)
+    }
+
+    fn instance(&self) -> Option<u64> {
+        self.association.as_ref()?.instance
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.association.as_ref()?.identity.clone()
     }
 
     fn close(&mut self, now: Nanos, out: &mut Outbox) {

@@ -68,6 +68,20 @@ impl Connect {
         Ok(id)
     }
 
+    /// Whether an I/O queue is refused because the one before it, of the same identifier, is not
+    /// gone: a sequence error, as the standard has it and Linux does it; SPDK says that the
+    /// identifier is not valid.
+    pub(super) fn is_taken(&self, completion: &Completion) -> bool {
+        let status = completion.status;
+        //= NVMe-oF §Connect command: IPO is the offset of what is wrong, IATTR says where.
+        let names_queue = completion.result as u32 & 0x1_ffff == 42;
+        let invalid = status.means(Status::CONNECT_INVALID_PARAMETERS) && names_queue;
+        let taken = invalid
+            || status.means(Status::SEQUENCE_ERROR)
+            || status.means(Status::INVALID_QUEUE_IDENTIFIER);
+        self.queue != 0 && taken
+    }
+
     fn refused(&self, completion: &Completion) -> Ending {
         let status = completion.status;
         //= NVMe-oF §Connect command: IPO is the offset of what is wrong, IATTR says where.

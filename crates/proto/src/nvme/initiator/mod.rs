@@ -11,10 +11,14 @@ mod control;
 mod discovery;
 mod io;
 mod link;
+mod names;
 mod queue;
+mod replace;
 mod slot;
 
 use block::{Geometry, Nanos};
+
+use crate::Fence;
 
 pub use admin::NvmeAdmin;
 pub use discovery::{DiscoveryEntry, NvmeDiscovery, SubsystemKind};
@@ -85,13 +89,32 @@ impl NvmeInitiatorConfig {
     }
 }
 
+/// A controller as the subsystem's other controllers know it.
+//= NVMe base §5.1.13.2.1 Identify Controller data structure: CNTLID, CIU and CIRN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerInstance {
+    /// Its identifier.
+    pub id: u16,
+    /// Controller Instance Uniquifier; zero where it tells none.
+    pub ciu: u8,
+    /// Controller Instance Random Number.
+    pub cirn: u64,
+}
+
 /// What an I/O queue needs to know of its controller and namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Association {
     /// Model number of the controller, without the spaces around it.
     pub model: String,
-    /// Controller identifier.
-    pub cntlid: u16,
+    /// The controller. A later association names it to have it reset.
+    pub controller: ControllerInstance,
+    /// What became of the commands of the controller that this one
+    /// [replaces](NvmeAdmin::replacing); none where it replaces none.
+    pub fence: Option<Fence>,
+    /// The instance of the namespaces, of a server of this project.
+    pub instance: Option<u64>,
+    /// NGUID, EUI64 or UUID of the namespace.
+    pub identity: Option<String>,
     /// Geometry of the namespace.
     pub geometry: Geometry,
     /// I/O queues that may be opened, with identifiers from 1.
@@ -112,4 +135,13 @@ pub struct Association {
     pub trim: bool,
     /// Whether the target supports Disconnect.
     pub disconnect: bool,
+}
+
+impl Association {
+    /// What became of changes that were sent earlier: on a queue of the same identifier, which a
+    /// controller lets in again only when nothing of it is left, and to the controller that this
+    /// one replaces.
+    pub(super) fn fence(&self) -> Fence {
+        self.fence.unwrap_or(Fence::Ended)
+    }
 }

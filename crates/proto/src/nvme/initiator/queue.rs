@@ -3,7 +3,7 @@
 use block::{Cause, Done, Geometry, Io, Nanos};
 
 use crate::flow::{DataEnd, IoTable, Stamps, later};
-use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
+use crate::{Ending, Endpoint, Fence, Initiator, Outbox, Phase};
 
 use super::super::frame::{Fatal, Next};
 use super::super::pdu::{CommandBuilder, Completion, fabrics, kind};
@@ -24,6 +24,17 @@ pub struct NvmeQueue {
     stage: Stage,
     /// When connecting or closing is late.
     until: Nanos,
+    /// When to ask for the connection again, which was refused for a queue before us.
+    again_at: Option<Nanos>,
+    told: Told,
+}
+
+/// What the association tells of its namespace.
+#[derive(Debug)]
+struct Told {
+    fence: Fence,
+    instance: Option<u64>,
+    identity: Option<String>,
 }
 
 /// Limits of commands.
@@ -63,6 +74,9 @@ enum Stage {
     Closed,
 }
 
+/// How often a queue asks to be let in while the one before it, of the same identifier, has commands
+/// left.
+const AGAIN: Nanos = Nanos::from_millis(20);
 /// Time-out of a Disconnect command.
 const DISCONNECT_PATIENCE: Nanos = Nanos::from_secs(5);
 
@@ -84,7 +98,7 @@ impl NvmeQueue {
             subsystem_nqn: config.subsystem_nqn.clone(),
             queue: queue_id,
             entries: depth + 1,
-            controller: association.cntlid,
+            controller: association.controller.id,
             keep_alive_ms: 0,
         };
         NvmeQueue {
@@ -96,6 +110,12 @@ impl NvmeQueue {
             incoming: Incoming { slot: 0, have: 0, success: false },
             stage: Stage::Fresh,
             until: later(now, config.connect_timeout),
+            again_at: None,
+            told: Told {
+                fence: association.fence(),
+                instance: association.instance,
+                identity: association.identity.clone(),
+            },
         }
     }
 
@@ -127,7 +147,7 @@ impl NvmeQueue {
 
     /// Handles the header of a PDU; its data, if any, follows.
     #[inline(always)]
-    fn pdu(&mut self, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+    fn pdu(&mut self, now: Nanos, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         if self.stage == Stage::Open
             && let Some(short) = header.first_chunk()
         {
@@ -135,16 +155,16 @@ impl NvmeQueue {
                 kind::C2H_DATA => self.data_begins(short),
                 kind::CAPSULE_RESP => self.completed(short, out),
                 kind::R2T => self.data_wanted(short, out),
-                _ => return self.rare_pdu(header, out),
+                _ => return self.rare_pdu(now, header, out),
             };
             return result.map_err(|fatal| self.link.give_up(fatal, header, out));
         }
-        self.rare_pdu(header, out)
+        self.rare_pdu(now, header, out)
     }
 
     /// A PDU while the queue is not simply open, or one that carries no I/O.
     #[cold]
-    fn rare_pdu(&mut self, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+    fn rare_pdu(&mut self, now: Nanos, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         if header[0] == kind::C2H_TERM_REQ {
             return Err(terminated(header));
         }
@@ -158,6 +178,11 @@ impl NvmeQueue {
             .filter(|_| header[0] == kind::CAPSULE_RESP)
             .filter(|completion| completion.command == self.control_id());
         let result = match (self.stage, header[0], control) {
+            (Stage::Connecting, _, Some(completion)) if self.connect.is_taken(&completion) => {
+                // The time-out of connecting limits this.
+                self.again_at = Some(later(now, AGAIN));
+                Ok(())
+            }
             (Stage::Connecting, _, Some(completion)) => {
                 self.connect.connected(&completion)?;
                 self.stage = Stage::Open;
@@ -181,15 +206,15 @@ impl NvmeQueue {
         Ok(())
     }
 
-    fn take(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+    fn take(&mut self, now: Nanos, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
         while !bytes.is_empty() && self.stage != Stage::Closed {
             if self.link.frame.in_data() {
                 self.data(bytes, out)?;
                 continue;
             }
             match self.link.frame.header(bytes) {
-                Ok(Next::Whole(header)) => self.pdu(header, out)?,
-                Ok(Next::Collected(header)) => self.rare_pdu(&header, out)?,
+                Ok(Next::Whole(header)) => self.pdu(now, header, out)?,
+                Ok(Next::Collected(header)) => self.rare_pdu(now, &header, out)?,
                 Ok(Next::Partial) => break,
                 Err(fatal) => return Err(self.link.give_up_at(fatal, bytes, out)),
             }
@@ -241,9 +266,9 @@ impl Limits {
 }
 
 impl Endpoint for NvmeQueue {
-    fn receive(&mut self, _now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let mut bytes = bytes;
-        let taken = self.take(&mut bytes, out);
+        let taken = self.take(now, &mut bytes, out);
         self.stamps.acknowledge(out);
         taken
     }
@@ -251,7 +276,8 @@ impl Endpoint for NvmeQueue {
     fn deadline(&self) -> Option<Nanos> {
         match self.stage {
             Stage::Fresh => Some(Nanos(0)),
-            Stage::Opening | Stage::Connecting | Stage::Disconnecting => Some(self.until),
+            Stage::Connecting => Some(self.again_at.map_or(self.until, |at| at.min(self.until))),
+            Stage::Opening | Stage::Disconnecting => Some(self.until),
             Stage::Open => Some(self.ios.due()),
             Stage::Draining => Some(self.until),
             Stage::Closed => None,
@@ -266,7 +292,13 @@ impl Endpoint for NvmeQueue {
                 self.link.start(out);
             }
             Stage::Opening | Stage::Connecting if late => {
-                return Err(Ending::TimedOut("the target does not let the queue connect"));
+                return Err(Ending::TimedOut(match self.again_at {
+                    Some(_) => "commands of the queue before this one have not ended",
+                    None => "the target does not let the queue connect",
+                }));
+            }
+            Stage::Connecting if self.again_at.take_if(|at| now >= *at).is_some() => {
+                self.connect(out);
             }
             Stage::Open => return self.ios.check_timeouts(now),
             Stage::Draining | Stage::Disconnecting if late => self.stage = Stage::Closed,
@@ -302,6 +334,22 @@ impl Initiator for NvmeQueue {
 
     fn words_of(&self, cause: Cause) -> Option<String> {
         super::io::words(cause)
+    }
+
+    fn in_doubt(&self) -> Vec<(u64, u64)> {
+        self.ios.in_doubt(|io| Some((io.offset + u64::from(io.own.done), io.own.part.into())))
+    }
+
+    fn fence(&self) -> Fence {
+        self.told.fence
+    }
+
+    fn instance(&self) -> Option<u64> {
+        self.told.instance
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.told.identity.clone()
     }
 
     fn close(&mut self, now: Nanos, out: &mut Outbox) {

@@ -13,6 +13,7 @@ pub mod admin {
     pub const GET_FEATURES: u8 = 0x0a;
     pub const ASYNC_EVENT: u8 = 0x0c;
     pub const KEEP_ALIVE: u8 = 0x18;
+    pub const CROSS_CONTROLLER_RESET: u8 = 0x38;
     pub const FABRICS: u8 = 0x7f;
 }
 

@@ -65,6 +65,7 @@ impl Status {
     pub const LBA_OUT_OF_RANGE: Status = Status::lasting(0, 0x80);
     pub const CAPACITY_EXCEEDED: Status = Status::lasting(0, 0x81);
     //= NVMe base §3.3.3.2.1.2: Command Specific Status.
+    pub const INVALID_QUEUE_IDENTIFIER: Status = Status::lasting(1, 0x01);
     pub const ASYNC_LIMIT_EXCEEDED: Status = Status::lasting(1, 0x05);
     pub const INVALID_LOG_PAGE: Status = Status::lasting(1, 0x09);
     pub const FEATURE_NOT_SAVEABLE: Status = Status::lasting(1, 0x0d);
