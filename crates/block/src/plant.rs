@@ -75,6 +75,8 @@ pub enum Plant {
     JoinWithoutFence,
     /// A lost connection forgets that acknowledged writes were not flushed.
     ReviveSilently,
+    /// A change is sent while an earlier one of its place is in doubt.
+    SendOverDoubt,
     /// A leg's refusal fails the I/O though another leg has done it.
     RefuseForAll,
     /// The version of a map's page stays the same: an older image passes for the newest.

@@ -72,6 +72,9 @@ pub trait ReactorSocket {
     /// Sends a chain with the next turn and returns, in its place, the one sent before.
     fn send(&self, chain: &mut Chain);
 
+    /// Receives at most this many bytes at a time, where that pays.
+    fn receive_at_most(&self, _bytes: usize) {}
+
     /// Makes the drop reset the connection (RST) rather than close it.
     fn reset_at_end(&self) {}
 
@@ -175,6 +178,11 @@ impl ReactorSocket for Socket {
     #[inline]
     fn send(&self, chain: &mut Chain) {
         Socket::send(self, chain);
+    }
+
+    #[inline]
+    fn receive_at_most(&self, bytes: usize) {
+        Socket::receive_at_most(self, bytes);
     }
 
     fn reset_at_end(&self) {

@@ -53,6 +53,11 @@ pub trait Initiator: Endpoint {
         Vec::new()
     }
 
+    /// How many changes have succeeded so far that are durable only after a flush.
+    fn changes(&self) -> u64 {
+        0
+    }
+
     /// What became of changes sent on earlier connections. Valid in [`Phase::Ready`].
     fn fence(&self) -> Fence {
         Fence::After(Nanos(0))

@@ -1,23 +1,21 @@
 //! Volumes. [`open`] opens one; a [`Volume`] then gives each core a [`Lane`].
 #![forbid(unsafe_code)]
 
-mod again;
 pub mod array;
-mod attempt;
 mod call;
 pub mod delay;
 mod dial;
+mod events;
 mod fault;
 mod file;
 mod ground;
 mod guard;
 mod lifetime;
-mod link;
 mod many;
 mod mirror;
 mod null;
 mod ram;
-mod remote;
+pub mod remote;
 mod striped;
 mod sync;
 mod uri;
@@ -204,7 +202,9 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
         Uri::Fault { schedule, inner } => {
             Arc::new(fault::Faulty::open(schedule, open(inner, purpose)?)?)
         }
-        Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi.clone())?),
+        Uri::Iscsi(iscsi) => {
+            Arc::new(remote::Remote::open(dial::IscsiDial::new(iscsi.clone()))?)
+        }
         Uri::Nbd(nbd) => Arc::new(remote::Remote::open(nbd.clone())?),
         Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
     })

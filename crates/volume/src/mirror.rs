@@ -5,7 +5,6 @@
 //! other peoples' data only on volatile legs.
 
 mod claims;
-mod events;
 mod ghosts;
 mod immediate;
 mod lane;
@@ -21,7 +20,6 @@ use block::{Geometry, Lane, Nanos};
 use os::Core;
 
 pub(crate) use self::claims::Claims;
-pub(crate) use self::events::Events;
 pub(crate) use self::ghosts::Ghosts;
 pub(crate) use self::lane::MirrorLane;
 pub use self::lane::Ways;

@@ -29,6 +29,8 @@ pub(crate) struct Outstanding<P> {
 pub(crate) struct IoTable<P> {
     slots: Slots<Outstanding<P>>,
     timeout: IoTimeout,
+    /// Changes without FUA that succeeded.
+    pub(crate) changes: u64,
     /// Completed I/Os, for the caller to drain.
     pub(crate) done: Vec<Done>,
 }
@@ -39,6 +41,7 @@ impl<P: Default> IoTable<P> {
         IoTable {
             slots: Slots::preallocated(max),
             timeout: IoTimeout::new(io_timeout, now),
+            changes: 0,
             done: Vec::with_capacity(usize::from(max)),
         }
     }
@@ -98,6 +101,8 @@ impl<P: Default> IoTable<P> {
         let io = &mut self.slots[slot];
         debug_assert!(io.age.is_some(), "an I/O is completed once");
         io.age = Age::NONE;
+        let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes) && !io.fua;
+        self.changes += u64::from(changes && result.is_ok());
         let done = Done { tag: io.tag, result, cause, buf: io.buf.take() };
         self.slots.release(slot);
         self.done.push(done);

@@ -9,7 +9,8 @@ use os::Waker;
 
 use super::map::Map;
 use super::superblock::MEMBERS_MAX;
-use crate::mirror::{Answers, Claims, Events, Opened, Rules, Verdict};
+use crate::events::Events;
+use crate::mirror::{Answers, Claims, Opened, Rules, Verdict};
 
 /// A leg with more read errors than this leaves.
 const READ_ERRORS_MAX: u64 = 64;

@@ -1,11 +1,13 @@
 //! iSCSI.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use block::Nanos;
-use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator};
+use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator, new_isid};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::Errand;
-use super::{Dial, Learned, learn};
+use super::{Dial, Learned, Place, learn};
 use crate::uri::{IscsiUri, Uri};
 use crate::{OpenError, Session};
 
@@ -28,30 +30,91 @@ impl IscsiUri {
     }
 }
 
-impl Dial for IscsiUri {
+/// A logical unit, and the names of our sessions with it. A session takes the ISID of one that has
+/// ended, if there is one: the target then ends what that one had in flight.
+//= RFC 7143 §6.3.5: a login under the name of a session reinstates it.
+#[derive(Clone)]
+pub(crate) struct IscsiDial {
+    uri: IscsiUri,
+    free: Arc<Isids>,
+}
+
+/// ISIDs of sessions that have ended.
+#[derive(Default)]
+struct Isids(Mutex<Vec<[u8; 6]>>);
+
+impl Isids {
+    fn lock(&self) -> MutexGuard<'_, Vec<[u8; 6]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IscsiDial {
+    pub(crate) fn new(uri: IscsiUri) -> IscsiDial {
+        IscsiDial { uri, free: Arc::default() }
+    }
+}
+
+/// The ISID of a session, free for another one when this is dropped.
+pub(crate) struct Isid {
+    isid: [u8; 6],
+    free: Arc<Isids>,
+}
+
+fn number(isid: [u8; 6]) -> u64 {
+    let [a, b, c, d, e, f] = isid;
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+impl Place for Isid {
+    fn name(&self) -> u64 {
+        number(self.isid)
+    }
+}
+
+impl Drop for Isid {
+    fn drop(&mut self) {
+        self.free.lock().push(self.isid);
+    }
+}
+
+impl Dial for IscsiDial {
     type End = IscsiInitiator;
-    type Place = ();
+    type Place = Isid;
 
     fn learn(&self) -> Result<Learned, OpenError> {
-        let begin = |now| IscsiInitiator::new(self.config(), now);
-        let (learned, _leaves) = learn(&self.address, || self.uri(), begin)?;
+        let begin = |now| IscsiInitiator::new(self.uri.config(), now);
+        let (learned, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
         Ok(learned)
     }
 
-    fn initiator(&self, now: Nanos) -> Result<(IscsiInitiator, ()), String> {
-        Ok((IscsiInitiator::new(self.config(), now), ()))
+    fn initiator(
+        &self,
+        now: Nanos,
+        wanted: Option<u64>,
+    ) -> Result<(IscsiInitiator, Isid), String> {
+        let isid = {
+            let mut free = self.free.lock();
+            let at = free.iter().position(|isid| Some(number(*isid)) == wanted);
+            at.map(|at| free.swap_remove(at)).or_else(|| free.pop())
+        };
+        let isid = isid.unwrap_or_else(|| new_isid(now));
+        let fence = Some(number(isid)) == wanted;
+        let config = InitiatorConfig { isid: Some(isid), fence, ..self.uri.config() };
+        let place = Isid { isid, free: Arc::clone(&self.free) };
+        Ok((IscsiInitiator::new(config, now), place))
     }
 
     fn session(&self) -> &Session {
-        &self.session
+        &self.uri.session
     }
 
     fn address(&self) -> &str {
-        &self.address
+        &self.uri.address
     }
 
     fn uri(&self) -> String {
-        Uri::Iscsi(self.clone()).to_string()
+        Uri::Iscsi(self.uri.clone()).to_string()
     }
 
     fn transport(&self) -> &'static str {
@@ -66,7 +129,8 @@ impl Errand for IscsiInitiator {
         match self.phase() {
             Phase::Ready(geometry) => {
                 let product = self.product().map(str::to_owned);
-                Some(Learned { geometry, product, flushes_all: true })
+                let identity = self.identity();
+                Some(Learned { geometry, product, flushes_all: true, identity })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

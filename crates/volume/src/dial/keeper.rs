@@ -18,7 +18,7 @@ use os::{Core, End, Token};
 use proto::{Endpoint, Outbox};
 
 use super::orders::{Giver, Next, Taker};
-use crate::link::Link;
+use crate::remote::Link;
 
 /// Time limit of a logout.
 const LEAVING: Nanos = Nanos::from_secs(1);

@@ -19,6 +19,7 @@ use self::keeper::{Errand, Keeper, Kept};
 use crate::{OpenError, Session};
 
 pub use iscsi::discover_iscsi;
+pub(crate) use iscsi::IscsiDial;
 pub(crate) use nvme::NvmeDial;
 pub use subsystems::discover_nvme;
 
@@ -27,29 +28,52 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a target reports of a volume.
 #[derive(Clone, Debug)]
-pub(crate) struct Learned {
+pub struct Learned {
     /// Its geometry.
-    pub(crate) geometry: Geometry,
+    pub geometry: Geometry,
     /// Its product name.
-    pub(crate) product: Option<String>,
+    pub product: Option<String>,
     /// A flush on one connection covers writes that completed on others.
-    pub(crate) flushes_all: bool,
+    pub flushes_all: bool,
+    /// Which disk it is.
+    pub identity: Option<String>,
 }
 
+/// What a target knows a connection by, held while the connection lives. Dropped after it, it is
+/// free for another.
+pub trait Place: 'static {
+    /// The name; 0 where connections have none.
+    fn name(&self) -> u64 {
+        0
+    }
+
+    /// Whether what the target says of earlier connections is said of the one of this name.
+    fn concerns(&self, name: u64) -> bool {
+        name == self.name()
+    }
+}
+
+impl Place for () {}
+
 /// A protocol and an address in it.
-pub(crate) trait Dial: Clone + Send + Sync + 'static {
+pub trait Dial: Clone + Send + Sync + 'static {
     /// Our endpoint of a connection.
     type End: Initiator + 'static;
 
     /// Queries the volume's properties from the target.
     fn learn(&self) -> Result<Learned, OpenError>;
 
-    /// A resource that an endpoint holds while its connection lives, such as a queue id. Dropped
-    /// after it.
-    type Place: 'static;
+    /// What the target knows a connection by, such as a queue id.
+    type Place: Place;
 
-    /// A new endpoint. An error for the user if the target allows no more.
-    fn initiator(&self, now: Nanos) -> Result<(Self::End, Self::Place), String>;
+    /// A new endpoint. `wanted` is the name of a lost connection with changes in doubt: the new one
+    /// takes its place, if that is possible, so that the target ends them. An error for the user if
+    /// the target allows no more.
+    fn initiator(
+        &self,
+        now: Nanos,
+        wanted: Option<u64>,
+    ) -> Result<(Self::End, Self::Place), String>;
 
     /// Why no connection is usable before [`renew`](Self::renew), if so: the association reports
     /// it, not its I/O queues.

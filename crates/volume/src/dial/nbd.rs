@@ -29,7 +29,7 @@ impl Dial for NbdUri {
         Ok(learned)
     }
 
-    fn initiator(&self, now: Nanos) -> Result<(NbdInitiator, ()), String> {
+    fn initiator(&self, now: Nanos, _: Option<u64>) -> Result<(NbdInitiator, ()), String> {
         Ok((NbdInitiator::new(self.config(), now), ()))
     }
 
@@ -57,7 +57,8 @@ impl Errand for NbdInitiator {
         match self.phase() {
             Phase::Ready(geometry) => {
                 let product = self.product().map(str::to_owned);
-                Some(Learned { geometry, product, flushes_all: self.flushes_all() })
+                let (flushes_all, identity) = (self.flushes_all(), self.identity());
+                Some(Learned { geometry, product, flushes_all, identity })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::Nanos;
-use proto::nvme::{Association, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
+use proto::nvme::{Association, ControllerInstance, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::{Errand, Kept};
-use super::{Dial, Learned, learn, subsystems};
+use super::{Dial, Learned, Place, learn, subsystems};
 use crate::uri::{NvmeUri, Uri};
 use crate::{OpenError, Session};
 
@@ -34,6 +34,8 @@ struct Inner {
 /// An association.
 struct Open {
     association: Association,
+    /// Its number among those of this volume, from 0.
+    number: u64,
     /// Ids of unused queues, the longest unused first: the controller may still be deleting the
     /// last.
     free_queues: Mutex<VecDeque<u16>>,
@@ -61,7 +63,7 @@ impl NvmeDial {
             io_timeout: uri.session.io_timeout(),
             ..NvmeInitiatorConfig::new(host_nqn, host_id(), &uri.subsystem, uri.nsid)
         };
-        let open = Mutex::new(Arc::new(Open::new(uri, &config)?));
+        let open = Mutex::new(Arc::new(Open::new(uri, &config, None)?));
         let inner = Inner { uri: uri.clone(), config, open, renewing: Mutex::new(()) };
         Ok(NvmeDial(Arc::new(inner)))
     }
@@ -74,11 +76,23 @@ impl Inner {
 }
 
 impl Open {
-    fn new(uri: &NvmeUri, config: &NvmeInitiatorConfig) -> Result<Open, OpenError> {
+    /// `old`: the association that this one replaces. Its controller is reset, so that it executes
+    /// nothing any more.
+    fn new(
+        uri: &NvmeUri,
+        config: &NvmeInitiatorConfig,
+        old: Option<&Open>,
+    ) -> Result<Open, OpenError> {
         let name = || Uri::Nvme(uri.clone()).to_string();
-        let (association, admin) = learn(&uri.address, name, |now| NvmeAdmin::new(config, now))?;
+        let before: Option<ControllerInstance> = old.map(|old| old.association.controller);
+        let begin = |now| {
+            let admin = NvmeAdmin::new(config, now);
+            before.map_or_else(|| NvmeAdmin::new(config, now), |old| admin.replacing(old))
+        };
+        let (association, admin) = learn(&uri.address, name, begin)?;
         let free_queues = Mutex::new((1..=association.queues).collect());
-        Ok(Open { association, free_queues, admin })
+        let number = old.map_or(0, |old| old.number + 1);
+        Ok(Open { association, number, free_queues, admin })
     }
 
     fn free_queues(&self) -> MutexGuard<'_, VecDeque<u16>> {
@@ -100,16 +114,26 @@ impl Dial for NvmeDial {
     fn learn(&self) -> Result<Learned, OpenError> {
         let association = &self.0.open().association;
         let product = Some(association.model.clone()).filter(|model| !model.is_empty());
-        Ok(Learned { geometry: association.geometry, product, flushes_all: true })
+        let identity = association.identity.clone();
+        Ok(Learned { geometry: association.geometry, product, flushes_all: true, identity })
     }
 
-    fn initiator(&self, now: Nanos) -> Result<(NvmeQueue, QueueNumber), String> {
+    fn initiator(
+        &self,
+        now: Nanos,
+        wanted: Option<u64>,
+    ) -> Result<(NvmeQueue, QueueNumber), String> {
         let open = Arc::clone(&self.0.open());
         if let Some(why) = open.admin.ended() {
             return Err(why);
         }
         let queues = open.association.queues;
-        let number = open.free_queues().pop_front();
+        let number = {
+            let mut free = open.free_queues();
+            let is_wanted = |number: &u16| Some(name(&open, *number)) == wanted;
+            let at = free.iter().position(is_wanted).unwrap_or(0);
+            free.remove(at)
+        };
         let number = number.ok_or_else(|| format!("the controller allows {queues} I/O queues"))?;
         let end = NvmeQueue::new(&self.0.config, &open.association, number, now);
         Ok((end, QueueNumber { open, number }))
@@ -124,7 +148,9 @@ impl Dial for NvmeDial {
     fn renew(&self) -> Result<(), OpenError> {
         let _renewing = self.0.renewing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.stale().is_some() {
-            let fresh = Arc::new(Open::new(&self.0.uri, &self.0.config)?);
+            let old = Arc::clone(&self.0.open());
+            let fresh = Arc::new(Open::new(&self.0.uri, &self.0.config, Some(&old))?);
+            drop(old);
             let stale = std::mem::replace(&mut *self.0.open(), fresh);
             // Ended here, not under the lock.
             drop(stale);
@@ -153,6 +179,23 @@ impl Dial for NvmeDial {
 pub(crate) struct QueueNumber {
     open: Arc<Open>,
     number: u16,
+}
+
+/// The name of a queue: association and number.
+fn name(open: &Open, number: u16) -> u64 {
+    open.number << 16 | u64::from(number)
+}
+
+impl Place for QueueNumber {
+    fn name(&self) -> u64 {
+        name(&self.open, self.number)
+    }
+
+    /// A controller lets a queue in only when nothing is left of the one of its number before; and
+    /// an association tells of all queues of the controllers that it has replaced.
+    fn concerns(&self, name: u64) -> bool {
+        name == self.name() || name >> 16 < self.open.number
+    }
 }
 
 impl Drop for QueueNumber {

@@ -395,6 +395,14 @@ impl<R: Rules> Lane for MirrorLane<R> {
         each.fold(Connection::default(), |sum, one| sum + one)
     }
 
+    fn in_doubt_until(&self) -> Option<Nanos> {
+        self.lanes().filter_map(Lane::in_doubt_until).max()
+    }
+
+    fn forget_losses(&self) {
+        self.lanes().for_each(Lane::forget_losses);
+    }
+
     fn close(&mut self, now: Nanos) -> bool {
         let mut closed = true;
         let lanes = self.ways.iter_mut().filter_map(|way| way.lane.as_mut());

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use block::Nanos;
 
-use super::events::Events;
+use crate::events::Events;
 
 /// Maximum number of legs.
 pub(crate) const LEGS_MAX: usize = 16;

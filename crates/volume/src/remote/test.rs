@@ -1,11 +1,13 @@
 mod again;
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
 
-use block::Pool;
+use block::{Connection, Fault, Io, Pool};
 
 use super::*;
-use crate::uri::{IscsiUri, Uri};
+use crate::dial::IscsiDial;
+use crate::uri::Uri;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -13,10 +15,20 @@ fn core() -> Core {
     Core::open(Pool::new(16, 4)).unwrap()
 }
 
-fn remote(address: &str) -> Remote<IscsiUri> {
-    let uri = format!("iscsi://{address}/iqn.2026-11.x:a/1");
-    let Uri::Iscsi(dial) = uri.parse().unwrap() else { panic!("{uri} is iSCSI") };
-    Remote { dial, geometry: Geometry::new(1 << 20, 512), product: None, flushes_all: true }
+/// The volume that `dial` leads to.
+fn volume<D: Dial>(dial: D, geometry: Geometry) -> Remote<D> {
+    let learned = Learned { geometry, product: None, flushes_all: true, identity: None };
+    Remote { facts: Arc::new(Facts::new(dial, &learned)), product: None }
+}
+
+fn dial(address: &str, option: &str) -> IscsiDial {
+    let uri = format!("iscsi://{address}/iqn.2026-11.x:a/1{option}");
+    let Uri::Iscsi(iscsi) = uri.parse().unwrap() else { panic!("{uri} is iSCSI") };
+    IscsiDial::new(iscsi)
+}
+
+fn remote(address: &str) -> Remote<IscsiDial> {
+    volume(dial(address, ""), Geometry::new(1 << 20, 512))
 }
 
 /// A lane begun without blocking.

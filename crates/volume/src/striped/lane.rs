@@ -346,6 +346,14 @@ impl Lane for StripedLane {
         each.fold(Connection::default(), |sum, one| sum + one)
     }
 
+    fn in_doubt_until(&self) -> Option<Nanos> {
+        self.lanes.iter().filter_map(|lane| lane.in_doubt_until()).max()
+    }
+
+    fn forget_losses(&self) {
+        self.lanes.iter().for_each(|lane| lane.forget_losses());
+    }
+
     fn close(&mut self, now: Nanos) -> bool {
         self.closing = true;
         (0..self.lanes.len()).for_each(|index| self.look_after(index));

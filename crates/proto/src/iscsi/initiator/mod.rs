@@ -345,6 +345,10 @@ impl Initiator for IscsiInitiator {
         reason::words(cause)
     }
 
+    fn changes(&self) -> u64 {
+        self.ios.changes
+    }
+
     fn in_doubt(&self) -> Vec<(u64, u64)> {
         self.ios.in_doubt(|io| io.own.busy.then_some((io.offset, io.len.into())))
     }

@@ -186,6 +186,10 @@ impl Initiator for NbdInitiator {
         (cause != Cause::NONE).then(|| wire::words(cause.0))
     }
 
+    fn changes(&self) -> u64 {
+        self.ios.changes
+    }
+
     fn in_doubt(&self) -> Vec<(u64, u64)> {
         self.ios.in_doubt(|io| Some((io.offset + u64::from(io.own.done), io.own.part.into())))
     }

@@ -336,6 +336,10 @@ impl Initiator for NvmeQueue {
         super::io::words(cause)
     }
 
+    fn changes(&self) -> u64 {
+        self.ios.changes
+    }
+
     fn in_doubt(&self) -> Vec<(u64, u64)> {
         self.ios.in_doubt(|io| Some((io.offset + u64::from(io.own.done), io.own.part.into())))
     }

@@ -93,9 +93,7 @@ fn read(core: &Core, lane: &mut dyn Lane, reads: usize) -> Vec<Result<(), Fault>
 }
 
 fn lane(core: &Core, address: &str, option: &str) -> Box<dyn Lane> {
-    let uri = format!("iscsi://{address}/iqn.2026-11.x:a/1{option}");
-    let Uri::Iscsi(dial) = uri.parse().unwrap() else { panic!("{uri} is iSCSI") };
-    Remote { dial, geometry: shape(), product: None, flushes_all: true }.lane(core).unwrap()
+    volume(dial(address, option), shape()).lane(core).unwrap()
 }
 
 /// The geometry that the initiator finds.
@@ -172,17 +170,21 @@ fn a_connection_that_ends_in_order_is_not_lost() {
 
 /// A dial whose association may end elsewhere, as NVMe's does.
 #[derive(Clone)]
-struct Ends(IscsiUri, Arc<AtomicBool>);
+struct Ends(IscsiDial, Arc<AtomicBool>);
 
 impl Dial for Ends {
     type End = IscsiInitiator;
-    type Place = ();
+    type Place = <IscsiDial as Dial>::Place;
 
     fn learn(&self) -> Result<Learned, OpenError> {
         self.0.learn()
     }
-    fn initiator(&self, now: Nanos) -> Result<(IscsiInitiator, ()), String> {
-        self.0.initiator(now)
+    fn initiator(
+        &self,
+        now: Nanos,
+        wanted: Option<u64>,
+    ) -> Result<(IscsiInitiator, Self::Place), String> {
+        self.0.initiator(now, wanted)
     }
     fn stale(&self) -> Option<String> {
         self.1.load(Ordering::SeqCst).then(|| "it does not answer keep-alives".to_owned())
@@ -209,9 +211,8 @@ fn a_lane_without_ios_notices_the_end_of_its_association() {
         let (listener, address) = local();
         let server = serve(listener, vec![Fate::Cut(20)]);
         let ended = Arc::new(AtomicBool::new(false));
-        let dial = Ends(remote(&address).dial, ended.clone());
-        let volume = Remote { dial, geometry: shape(), product: None, flushes_all: true };
-        let mut lane = volume.lane(&core).unwrap();
+        let dial = Ends(dial(&address, ""), ended.clone());
+        let mut lane = volume(dial, shape()).lane(&core).unwrap();
         let second = core.now() + SECOND;
         assert!(lane.wake().is_some_and(|at| at <= second), "it looks once a second");
         if busy {

@@ -1,11 +1,11 @@
 //! Reconnecting: keeps a lane's I/Os when its connection breaks, and connects again.
 
 use std::collections::VecDeque;
-use std::net::TcpStream;
 
 use block::{Done, Fault, Io, Nanos, Op, Tag};
 
-use crate::attempt::Attempt;
+use super::past::DoubtId;
+use super::wire::Wire;
 use crate::dial::Dial;
 
 /// Delay before the second attempt; doubles with each attempt.
@@ -15,32 +15,32 @@ const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
 const OPENING: Nanos = Nanos::from_secs(20);
 
 /// State of a lane's connection.
-enum LinkState {
+enum LinkState<A> {
     /// The connection works.
     Up,
     /// Waiting for the time of the next attempt.
     Pausing(Nanos),
     /// Connecting.
-    Dialling(Attempt),
+    Dialling(A),
     /// Logging in; the time limit.
     Opening(Nanos),
 }
 
 /// The next step of a reconnection.
-pub(crate) enum Step {
+pub(crate) enum Step<S> {
     /// Nothing.
     None,
     /// Connected: log in on this stream.
-    Begin(TcpStream),
+    Begin(S),
     /// An attempt failed.
     Failed(String),
 }
 
 /// Keeps I/Os for the next connection, and opens it.
-pub(crate) struct Again {
+pub(crate) struct Again<R: Wire> {
     /// Time after which the lane gives up.
     patience: Nanos,
-    state: LinkState,
+    state: LinkState<R::Attempt>,
     /// When the connection broke, and the delay after the next failure.
     since: Nanos,
     pause: Nanos,
@@ -49,8 +49,8 @@ pub(crate) struct Again {
     pub(crate) waiting: VecDeque<Io>,
 }
 
-impl Again {
-    pub(crate) fn new(patience: Nanos) -> Again {
+impl<R: Wire> Again<R> {
+    pub(crate) fn new(patience: Nanos) -> Again<R> {
         let (state, ledger, waiting) = (LinkState::Up, Ledger::default(), VecDeque::new());
         Again { patience, state, since: Nanos(0), pause: FIRST_PAUSE, ledger, waiting }
     }
@@ -78,13 +78,32 @@ impl Again {
         }
     }
 
-    /// Handles a completion: the caller's, or `None` if the I/O will be sent again.
-    pub(crate) fn settle(&mut self, done: Done) -> Option<Done> {
+    /// Handles a completion: the caller's, or `None` if the I/O will be sent again. A change that is
+    /// lost is in doubt: `doubt` notes its place, and that it was in doubt before.
+    pub(crate) fn settle(
+        &mut self,
+        done: Done,
+        doubt: impl FnOnce((u64, u64), Option<DoubtId>) -> DoubtId,
+    ) -> Option<Done> {
         if done.result.is_err_and(Fault::is_lost) {
+            let entry = self.ledger.entry(done.tag);
+            if matches!(entry.op, Op::Write | Op::Trim | Op::WriteZeroes) {
+                entry.doubt = Some(doubt((entry.offset, entry.len.into()), entry.doubt));
+            }
             self.waiting.push_back(self.ledger.io(done));
             return None;
         }
         Some(self.ledger.leave(done))
+    }
+
+    /// The change in doubt that an I/O is.
+    pub(crate) fn doubt_of(&mut self, tag: Tag) -> Option<DoubtId> {
+        self.ledger.entry(tag).doubt
+    }
+
+    /// The completion of an I/O that was never sent, with the caller's tag.
+    pub(crate) fn leave(&mut self, done: Done) -> Done {
+        self.ledger.leave(done)
     }
 
     /// The connection or an attempt failed. False when it is time to give up.
@@ -101,13 +120,13 @@ impl Again {
     }
 
     /// Does the work that is due.
-    pub(crate) fn step<D: Dial>(&mut self, now: Nanos, dial: &D) -> Step {
+    pub(crate) fn step<D: Dial>(&mut self, now: Nanos, core: &R, dial: &D) -> Step<R::Stream> {
         match &mut self.state {
             LinkState::Pausing(until) if now >= *until => {
-                self.state = LinkState::Dialling(Attempt::begin(dial, now));
+                self.state = LinkState::Dialling(core.attempt(now, dial));
                 Step::None
             }
-            LinkState::Dialling(attempt) => match attempt.look(now, dial) {
+            LinkState::Dialling(attempt) => match core.look(now, attempt, dial) {
                 Some(Ok(stream)) => {
                     self.state = LinkState::Opening(now + OPENING);
                     Step::Begin(stream)
@@ -127,7 +146,7 @@ impl Again {
         match &self.state {
             LinkState::Up => None,
             LinkState::Pausing(until) | LinkState::Opening(until) => Some(*until),
-            LinkState::Dialling(attempt) => Some(attempt.wake()),
+            LinkState::Dialling(attempt) => Some(R::wake(attempt)),
         }
     }
 
@@ -152,12 +171,17 @@ struct Entry {
     offset: u64,
     len: u32,
     fua: bool,
+    doubt: Option<DoubtId>,
 }
 
 impl Ledger {
+    fn entry(&mut self, tag: Tag) -> &mut Entry {
+        &mut self.entries[tag.0 as usize]
+    }
+
     fn enter(&mut self, io: &Io) -> Tag {
         let Io { tag, op, offset, len, fua, .. } = *io;
-        let entry = Entry { tag, op, offset, len, fua };
+        let entry = Entry { tag, op, offset, len, fua, doubt: None };
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(entry);
             self.entries.len() as u32 - 1

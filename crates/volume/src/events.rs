@@ -1,4 +1,4 @@
-//! Events of a mirror or an array, as lines for the user.
+//! Events of a volume, as lines for the user.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

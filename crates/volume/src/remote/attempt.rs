@@ -18,7 +18,7 @@ const ANSWERING: Nanos = Nanos(dial::CONNECT_TIMEOUT.as_nanos() as u64);
 const FINDING: Nanos = Nanos::from_secs(20);
 
 /// A connection attempt.
-pub(crate) struct Attempt {
+pub struct Attempt {
     way: Way,
     look: Nanos,
     pause: Nanos,

@@ -1,9 +1,7 @@
 //! A connection on a core with our endpoint, whatever the protocol.
 
-use std::net::TcpStream;
-
 use block::{Chain, Io, Nanos, Op};
-use os::{Core, Socket};
+use os::{Reactor, ReactorSocket, Socket};
 use proto::{Ending, Endpoint, Initiator, Outbox};
 
 /// A lone connection receives its responses in two halves, so that the target works on the I/Os
@@ -17,9 +15,9 @@ const HALF_MOST_BYTES: usize = 64 << 10;
 const ANSWER_BYTES: usize = 48;
 
 /// A connection with our endpoint.
-pub(crate) struct Link<E> {
+pub(crate) struct Link<E, S = Socket> {
     pub(crate) end: E,
-    pub(crate) socket: Socket,
+    pub(crate) socket: S,
     pub(crate) out: Outbox,
     /// The chain sent last, exchanged for the next one.
     chain: Chain,
@@ -29,10 +27,14 @@ pub(crate) struct Link<E> {
     pub(crate) heard: bool,
 }
 
-impl<E: Endpoint> Link<E> {
+impl<E: Endpoint, S: ReactorSocket> Link<E, S> {
     /// Takes over a connected stream. The endpoint's first PDUs are due at once.
-    pub(crate) fn new(core: &Core, end: E, stream: TcpStream) -> Result<Link<E>, String> {
-        let socket = Socket::new(core, stream).map_err(|error| error.to_string())?;
+    pub(crate) fn new<R: Reactor<Socket = S>>(
+        core: &R,
+        end: E,
+        stream: R::Stream,
+    ) -> Result<Link<E, S>, String> {
+        let socket = core.adopt(stream).map_err(|error| error.to_string())?;
         let (out, chain) = (Outbox::new(core.pool().clone()), Chain::default());
         Ok(Link { end, socket, out, chain, in_flight: 0, heard: false })
     }
@@ -58,7 +60,7 @@ impl<E: Endpoint> Link<E> {
     }
 }
 
-impl<E: Initiator> Link<E> {
+impl<E: Initiator, S: ReactorSocket> Link<E, S> {
     /// Submits I/Os, for which the connection has room.
     pub(crate) fn submit(&mut self, now: Nanos, ios: impl ExactSizeIterator<Item = Io>) {
         let (count, mut answers_bytes) = (ios.len(), 0);
@@ -75,7 +77,7 @@ impl<E: Initiator> Link<E> {
     }
 }
 
-impl<E> Drop for Link<E> {
+impl<E, S> Drop for Link<E, S> {
     /// Returns the buffers of sent and unsent data to the core.
     fn drop(&mut self) {
         let pool = self.out.pool().clone();

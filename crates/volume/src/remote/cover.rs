@@ -1,0 +1,70 @@
+//! Which acknowledged changes a flush has covered, over all lanes of a volume or of one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const ORDER: Ordering = Ordering::SeqCst;
+
+/// Flushes are counted as they begin. A change is covered by a flush that begins after it has
+/// completed, and succeeds.
+#[derive(Default)]
+pub(crate) struct Cover {
+    /// Number of flushes that were begun.
+    begun: AtomicU64,
+    /// Changes that completed when fewer flushes than this had begun are durable.
+    covered: AtomicU64,
+    /// One more than the number of flushes that had begun when the last change completed.
+    changed: AtomicU64,
+}
+
+impl Cover {
+    /// Changes have completed. Stores only after a flush, as all lanes share the line.
+    #[inline]
+    pub(crate) fn change(&self) {
+        let now = self.begun.load(ORDER) + 1;
+        if self.changed.load(Ordering::Relaxed) < now {
+            self.changed.fetch_max(now, ORDER);
+        }
+    }
+
+    /// A flush begins; returns its number.
+    pub(crate) fn begin(&self) -> u64 {
+        self.begun.fetch_add(1, ORDER)
+    }
+
+    /// The flush of this number has succeeded.
+    pub(crate) fn end(&self, number: u64) {
+        self.covered.fetch_max(number + 1, ORDER);
+    }
+
+    /// Takes the changes that no flush has covered: whether there were any. Others do not find them
+    /// again.
+    pub(crate) fn take_open(&self) -> bool {
+        let changed = self.changed.load(ORDER);
+        self.covered.fetch_max(changed, ORDER) < changed
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_change_is_covered_by_a_flush_that_begins_after_it() {
+        let cover = Cover::default();
+        assert!(!cover.take_open());
+        cover.change();
+        let flush = cover.begin();
+        cover.end(flush);
+        assert!(!cover.take_open());
+        let flush = cover.begin();
+        cover.change();
+        cover.end(flush);
+        assert!(cover.take_open(), "it completed after the flush began");
+        assert!(!cover.take_open(), "once");
+        cover.change();
+        let [first, second] = [cover.begin(), cover.begin()];
+        cover.end(second);
+        cover.end(first);
+        assert!(!cover.take_open());
+    }
+}

@@ -1,0 +1,64 @@
+//! What a lane does about changes in doubt, and about what its target may have lost.
+
+use super::*;
+
+impl<D: Dial, R: Wire> RemoteLane<D, R> {
+    /// Logs in on a new connection, in the place of one that has changes in doubt if there is one.
+    pub(super) fn log_in(&mut self, now: Nanos, stream: R::Stream) -> Result<(), String> {
+        // Gives the place of the old connection back first.
+        self.line = None;
+        let past = &self.facts.past;
+        let wanted = if past.has_doubts() { self.name.or_else(|| past.oldest()) } else { None };
+        let line = Line::new(&self.core, &self.facts.dial, stream, wanted)?;
+        let name = line.place.name();
+        past.asks(now, name, true);
+        (self.line, self.name) = (Some(line), Some(name));
+        Ok(())
+    }
+
+    /// The connection is ready for I/Os: notes what its target says of the earlier ones.
+    pub(super) fn opened(&mut self, now: Nanos) {
+        let Some(Line { link, place }) = &self.line else { return };
+        let past = &self.facts.past;
+        match link.end.fence() {
+            Fence::Ended => past.ended(now, |name| place.concerns(name)),
+            Fence::After(time) => past.takes(|name| place.concerns(name), time),
+        }
+        self.flushes.opened(link.end.instance(), link.end.power_was_lost());
+    }
+
+    /// The connection is being lost: notes what is in doubt, and what no flush has covered.
+    pub(super) fn note_loss(&mut self, now: Nanos, power_lost: bool) {
+        let Some(Line { link, place }) = &self.line else { return };
+        let (past, name) = (&self.facts.past, place.name());
+        if matches!(link.end.phase(), Phase::Opening) {
+            past.asks(now, name, false);
+        }
+        // A lane that reconnects notes its own as they come back.
+        if self.again.is_none() {
+            for change in link.end.in_doubt() {
+                past.doubt(now, name, change, None);
+            }
+        }
+        self.flushes.lost(power_lost);
+    }
+
+    /// Takes changes out of the queue that must wait, and releases those that need not any more.
+    #[cold]
+    pub(super) fn hold_back(&mut self, now: Nanos, queue: &mut VecDeque<Io>) {
+        let (past, again) = (&self.facts.past, &mut self.again);
+        let mut waits = |io: &Io| {
+            let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
+            let own = again.as_mut().and_then(|again| again.doubt_of(io.tag));
+            changes && past.holds(now, (io.offset, io.len.into()), own)
+        };
+        for _ in 0..self.held.len() {
+            let Some(io) = self.held.pop_front() else { break };
+            if waits(&io) { self.held.push_back(io) } else { self.released.push_back(io) }
+        }
+        for _ in 0..queue.len() {
+            let Some(io) = queue.pop_front() else { break };
+            if waits(&io) { self.held.push_back(io) } else { queue.push_back(io) }
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! What became of a volume's earlier connections: shared by all of its lanes.
+//!
+//! Two questions outlive a connection. Which changes were sent on it and never answered? They are
+//! *in doubt*: the target may execute them until it says that it has ended them, or until a grace is
+//! over, so later changes of the same places are held back. And which acknowledged changes had no
+//! flush covered? If the target was restarted, they may be gone, so the next flush of each lane
+//! fails.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+use block::{Nanos, Plant, planted};
+
+use crate::events::Events;
+
+/// One total order: all but the epoch changes only when a connection is lost or opened.
+const ORDER: Ordering = Ordering::SeqCst;
+/// Longest wait for a peer that is being asked whether it has ended what it was sent.
+const ASKING: Nanos = Nanos::from_secs(1);
+
+/// The name of a connection, by which its target knows it.
+pub(crate) type Name = u64;
+
+/// A change in doubt, for the I/O that it is sent again as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DoubtId(u64);
+
+pub(crate) struct Past {
+    /// How long changes stay in doubt where the target does not say that it has ended them.
+    grace: Nanos,
+    /// There are doubts.
+    doubtful: AtomicBool,
+    /// There are suspicions.
+    suspicious: AtomicBool,
+    /// How often acknowledged changes may have been lost.
+    losses: AtomicU64,
+    state: Mutex<State>,
+    events: Events,
+}
+
+#[derive(Default)]
+struct State {
+    doubts: Vec<Doubt>,
+    next: u64,
+    /// For each connection that was lost with changes that no flush had covered: the instance of its
+    /// target, if known, and its number.
+    suspicions: Vec<(Option<u64>, u64)>,
+    /// The number of the last one.
+    suspected: u64,
+    /// For each thread how many losses flushes of its lanes have reported: a lane that takes the
+    /// place of a lost one reports what that one would have.
+    told: HashMap<ThreadId, u64>,
+    /// Losses that the owner has made good.
+    forgotten: u64,
+    /// The user was told that changes are held back.
+    holds: bool,
+}
+
+struct Doubt {
+    id: u64,
+    offset: u64,
+    len: u64,
+    name: Name,
+    /// When it was lost, and until when it counts.
+    lost_at: Nanos,
+    until: Nanos,
+    /// A login under the same name is under way, which will tell.
+    is_asked: bool,
+}
+
+impl Past {
+    pub(crate) fn new(grace: Nanos) -> Past {
+        Past {
+            grace,
+            doubtful: AtomicBool::new(false),
+            suspicious: AtomicBool::new(false),
+            losses: AtomicU64::new(0),
+            state: Mutex::default(),
+            events: Events::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Events since the last call, a line each.
+    pub(crate) fn news(&self) -> Vec<String> {
+        self.events.news()
+    }
+
+    /// The first events and the last ones.
+    pub(crate) fn all_events(&self) -> Vec<String> {
+        self.events.all()
+    }
+
+    /// Whether anything is in doubt.
+    #[inline]
+    pub(crate) fn has_doubts(&self) -> bool {
+        self.doubtful.load(Ordering::Relaxed)
+    }
+
+    /// The connection `name` was lost with this change unanswered. `before`: the same change is in
+    /// doubt already, as it was sent again; it stays so for longer.
+    #[cold]
+    pub(crate) fn doubt(
+        &self,
+        now: Nanos,
+        name: Name,
+        (offset, len): (u64, u64),
+        before: Option<DoubtId>,
+    ) -> DoubtId {
+        let mut state = self.state();
+        let until = now + self.grace;
+        let known = |doubt: &&mut Doubt| before == Some(DoubtId(doubt.id)) && doubt.name == name;
+        let id = match state.doubts.iter_mut().find(known) {
+            Some(doubt) => {
+                (doubt.lost_at, doubt.until) = (now, until);
+                doubt.id
+            }
+            None => {
+                // The same I/O on connections of two names: its owner may send it again over both.
+                let id = before.map_or(state.next, |DoubtId(id)| id);
+                let doubt = Doubt { id, offset, len, name, lost_at: now, until, is_asked: false };
+                state.next = state.next.max(id + 1);
+                state.doubts.push(doubt);
+                id
+            }
+        };
+        self.doubtful.store(true, ORDER);
+        DoubtId(id)
+    }
+
+    /// The name of the connection whose changes have been in doubt for the longest time.
+    pub(crate) fn oldest(&self) -> Option<Name> {
+        if !self.has_doubts() {
+            return None;
+        }
+        self.state().doubts.iter().find(|doubt| !doubt.is_asked).map(|doubt| doubt.name)
+    }
+
+    /// A login under this name begins or ends: until it has ended, its doubts stay.
+    pub(crate) fn asks(&self, now: Nanos, name: Name, begins: bool) {
+        if !self.has_doubts() {
+            return;
+        }
+        for doubt in self.state().doubts.iter_mut().filter(|doubt| doubt.name == name) {
+            doubt.is_asked = begins;
+            if !begins {
+                doubt.until = doubt.until.max(now + ASKING);
+            }
+        }
+    }
+
+    /// The target executes nothing any more of what was sent on these connections.
+    pub(crate) fn ended(&self, now: Nanos, names: impl Fn(Name) -> bool) {
+        if self.has_doubts() {
+            self.clear(now, |doubt| names(doubt.name));
+        }
+    }
+
+    /// The target of these connections needs at least this time after a loss.
+    pub(crate) fn takes(&self, names: impl Fn(Name) -> bool, time: Nanos) {
+        if !self.has_doubts() {
+            return;
+        }
+        for doubt in self.state().doubts.iter_mut().filter(|doubt| names(doubt.name)) {
+            doubt.until = doubt.until.max(doubt.lost_at + time);
+            doubt.is_asked = false;
+        }
+    }
+
+    fn clear(&self, now: Nanos, is_over: impl Fn(&Doubt) -> bool) {
+        let mut state = self.state();
+        let over = |doubt: &Doubt| is_over(doubt) || !doubt.is_asked && now >= doubt.until;
+        state.doubts.retain(|doubt| !over(doubt));
+        if state.doubts.is_empty() {
+            self.doubtful.store(false, ORDER);
+            if std::mem::take(&mut state.holds) {
+                self.events.say("writes that were held back go on".to_owned());
+            }
+        }
+    }
+
+    /// Whether a change must wait: an earlier one of the same place is in doubt. `own` is the doubt
+    /// that the change itself is, if it is being sent again: the same data twice do no harm.
+    #[cold]
+    pub(crate) fn holds(&self, now: Nanos, (offset, len): (u64, u64), own: Option<DoubtId>) -> bool {
+        if planted(Plant::SendOverDoubt) {
+            return false;
+        }
+        self.clear(now, |_| false);
+        let mut state = self.state();
+        let crosses = |doubt: &&Doubt| {
+            let meets = doubt.offset < offset + len && offset < doubt.offset + doubt.len;
+            meets && own != Some(DoubtId(doubt.id))
+        };
+        let Some(doubt) = state.doubts.iter().filter(crosses).max_by_key(|doubt| doubt.until) else {
+            return false;
+        };
+        let wait = doubt.until.since(now).as_secs_f64();
+        if !std::mem::replace(&mut state.holds, true) {
+            self.events.say(format!(
+                "writes are held back for up to {wait:.0} s: earlier ones of the same places, sent on \
+                 a lost connection, may still be executed"
+            ));
+        }
+        true
+    }
+
+    /// Until when changes are in doubt.
+    pub(crate) fn in_doubt_until(&self) -> Option<Nanos> {
+        if !self.has_doubts() {
+            return None;
+        }
+        self.state().doubts.iter().map(|doubt| doubt.until).max()
+    }
+
+    /// Drops what is in doubt no longer.
+    pub(crate) fn look(&self, now: Nanos) {
+        if self.has_doubts() {
+            self.clear(now, |_| false);
+        }
+    }
+
+    /// A connection was lost with acknowledged changes that no flush had covered. `instance` is that
+    /// of its target.
+    #[cold]
+    pub(crate) fn suspect(&self, instance: Option<u64>) {
+        if planted(Plant::ReviveSilently) {
+            return;
+        }
+        let mut state = self.state();
+        state.suspected += 1;
+        let number = state.suspected;
+        state.suspicions.retain(|(known, _)| *known != instance);
+        state.suspicions.push((instance, number));
+        self.suspicious.store(true, ORDER);
+    }
+
+    /// Suspicions so far.
+    pub(crate) fn suspicions(&self) -> u64 {
+        self.state().suspected
+    }
+
+    /// A connection to the target was opened, or has completed a flush: whether the target is the one
+    /// that was lost, by its instance, or because the connection is older than the loss. `since` is
+    /// the number of [`suspicions`](Self::suspicions) when it was opened, and `power_lost` what the
+    /// target said itself. Returns whether changes were suspected to be lost and are not.
+    pub(crate) fn resolve(
+        &self,
+        instance: Option<u64>,
+        power_lost: Option<bool>,
+        since: u64,
+    ) -> bool {
+        if !self.suspicious.load(ORDER) {
+            return false;
+        }
+        let suspicions = {
+            let mut state = self.state();
+            self.suspicious.store(false, ORDER);
+            std::mem::take(&mut state.suspicions)
+        };
+        let is_same = |(known, number): &(Option<u64>, u64)| match (known, instance) {
+            (Some(known), Some(instance)) => *known == instance,
+            _ => *number > since,
+        };
+        let is_lost = power_lost == Some(true) || !suspicions.iter().all(is_same);
+        if is_lost {
+            let why = match (power_lost, instance) {
+                (Some(true), _) => "says that it lost its power",
+                (_, Some(_)) => "was restarted",
+                (_, None) => "does not say whether it was restarted",
+            };
+            self.lose(why);
+        }
+        !is_lost
+    }
+
+    /// Acknowledged changes may be lost.
+    #[cold]
+    pub(crate) fn lose(&self, why: &str) {
+        self.losses.fetch_add(1, ORDER);
+        self.events.say(format!(
+            "its target {why}: acknowledged writes that no flush had covered may be lost, and the \
+             next flush fails"
+        ));
+    }
+
+    /// How often acknowledged changes may have been lost.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.load(ORDER)
+    }
+
+    /// Losses that this thread's lanes have reported.
+    pub(crate) fn told(&self) -> u64 {
+        let state = self.state();
+        let told = state.told.get(&std::thread::current().id()).copied().unwrap_or(0);
+        told.max(state.forgotten)
+    }
+
+    /// A flush of this thread has reported so many losses.
+    #[cold]
+    pub(crate) fn tell(&self, losses: u64) {
+        self.state().told.insert(std::thread::current().id(), losses);
+    }
+
+    /// The owner has made good all losses until now.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state();
+        self.suspicious.store(false, ORDER);
+        state.suspicions.clear();
+        state.forgotten = self.losses();
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const SECOND: Nanos = Nanos::from_secs(1);
+
+    fn at(seconds: u64) -> Nanos {
+        Nanos::from_secs(100 + seconds)
+    }
+
+    #[test]
+    fn a_change_in_doubt_holds_others_of_its_place_back_until_its_grace_is_over() {
+        let past = Past::new(Nanos::from_secs(30));
+        assert!(!past.has_doubts() && past.in_doubt_until().is_none() && past.oldest().is_none());
+        let own = past.doubt(at(0), 7, (4096, 8192), None);
+        for (place, held) in
+            [((0, 4096), false), ((0, 4097), true), ((8192, 512), true), ((12_288, 512), false)]
+        {
+            assert_eq!(past.holds(at(1), place, None), held, "{place:?}");
+        }
+        assert!(!past.holds(at(1), (4096, 8192), Some(own)), "the same again does no harm");
+        assert_eq!((past.oldest(), past.in_doubt_until()), (Some(7), Some(at(30))));
+        assert_eq!(past.news().len(), 1, "told once");
+        past.look(at(30));
+        assert!(!past.has_doubts() && !past.holds(at(30), (4096, 512), None));
+        assert_eq!(past.news().len(), 1);
+    }
+
+    #[test]
+    fn a_change_that_is_sent_again_and_lost_again_is_one_change_in_doubt() {
+        let past = Past::new(Nanos::from_secs(30));
+        let first = past.doubt(at(0), 7, (0, 512), None);
+        let second = past.doubt(at(5), 7, (0, 512), Some(first));
+        assert_eq!((first, past.in_doubt_until()), (second, Some(at(35))));
+        let other = past.doubt(at(6), 8, (0, 512), Some(first));
+        assert!(!past.holds(at(6), (0, 512), Some(other)));
+        // Another change of the same place is another matter.
+        past.doubt(at(7), 7, (0, 512), None);
+        assert!(past.holds(at(8), (0, 512), Some(first)));
+    }
+
+    #[test]
+    fn a_target_that_says_so_ends_the_doubt_and_one_that_is_asked_prolongs_it() {
+        let past = Past::new(SECOND);
+        past.doubt(at(0), 7, (0, 512), None);
+        past.doubt(at(0), 8, (4096, 512), None);
+        past.asks(at(0), 7, true);
+        past.look(at(50));
+        assert!(past.holds(at(50), (0, 512), None), "the login tells");
+        assert!(!past.holds(at(50), (4096, 512), None), "only time helps");
+        past.asks(at(50), 7, false);
+        assert!(past.holds(at(50), (0, 512), None), "asked again soon");
+        past.ended(at(50), |name| name == 7);
+        assert!(!past.has_doubts());
+        past.doubt(at(60), 9, (0, 512), None);
+        past.takes(|name| name == 9, Nanos::from_secs(40));
+        assert_eq!(past.in_doubt_until(), Some(at(100)));
+    }
+
+    #[test]
+    fn what_no_flush_has_covered_is_told_when_the_target_was_restarted() {
+        let past = Past::new(SECOND);
+        past.suspect(Some(1));
+        assert!(past.resolve(Some(1), None, 1));
+        assert!(!past.resolve(Some(1), None, 1), "there is nothing left");
+        past.suspect(None);
+        assert!(past.resolve(None, None, 1), "a connection from before the loss still works");
+        assert_eq!(past.losses(), 0, "it is the same target");
+        for (known, found, power) in [
+            (Some(1), Some(2), None),
+            (Some(1), None, None),
+            (None, None, None),
+            (Some(1), Some(1), Some(true)),
+        ] {
+            let before = past.losses();
+            past.suspect(known);
+            past.resolve(found, power, past.suspicions());
+            assert_eq!(past.losses(), before + 1, "{known:?} {found:?} {power:?}");
+            past.resolve(found, power, past.suspicions());
+            assert_eq!(past.losses(), before + 1, "once");
+        }
+        assert_eq!(past.told(), 0);
+        past.tell(2);
+        assert_eq!(past.told(), 2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(past.told(), 0, "another core has its own lanes"));
+        });
+        past.forget();
+        assert_eq!(past.told(), past.losses());
+    }
+}

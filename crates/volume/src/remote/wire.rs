@@ -1,0 +1,48 @@
+//! The reactor of a remote lane: one that connects, too.
+
+use block::Nanos;
+use os::{Core, Reactor};
+
+use super::attempt::Attempt;
+use crate::dial::Dial;
+
+/// A reactor that connects. A simulation has one without a kernel.
+pub trait Wire: Reactor {
+    /// A connection attempt.
+    type Attempt;
+
+    /// Starts to connect, and returns at once.
+    fn attempt<D: Dial>(&self, now: Nanos, dial: &D) -> Self::Attempt;
+
+    /// The result, once known: a connection, or why there is none. Not again after a result.
+    fn look<D: Dial>(
+        &self,
+        now: Nanos,
+        attempt: &mut Self::Attempt,
+        dial: &D,
+    ) -> Option<Result<Self::Stream, String>>;
+
+    /// When to look.
+    fn wake(attempt: &Self::Attempt) -> Nanos;
+}
+
+impl Wire for Core {
+    type Attempt = Attempt;
+
+    fn attempt<D: Dial>(&self, now: Nanos, dial: &D) -> Attempt {
+        Attempt::begin(dial, now)
+    }
+
+    fn look<D: Dial>(
+        &self,
+        now: Nanos,
+        attempt: &mut Attempt,
+        dial: &D,
+    ) -> Option<Result<Self::Stream, String>> {
+        attempt.look(now, dial)
+    }
+
+    fn wake(attempt: &Attempt) -> Nanos {
+        attempt.wake()
+    }
+}
