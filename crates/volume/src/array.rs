@@ -8,10 +8,12 @@
 
 mod admin;
 mod assemble;
+mod check;
 mod cool;
 mod copy;
 mod desk;
 mod error;
+mod fence;
 mod grow;
 mod join;
 mod keeper;
@@ -30,7 +32,9 @@ use block::{Geometry, Lane, Nanos, Pool, Rng};
 
 pub(crate) use self::admin::is_name;
 pub use self::admin::{Change, change, create, grow, show};
+pub use self::volume::check;
 pub use self::assemble::{Assembly, Found, Maps, assemble, copies_of, leave_older_images};
+pub use self::check::{CheckOrder, CheckReport, Difference, words as words_of_check};
 pub use self::error::ArrayError;
 pub use self::grow::{Growth, Put, Step};
 pub use self::keeper::Keeper;
@@ -98,7 +102,8 @@ impl Array {
         Array { shared: Arc::new(shared), geometry, numbers: Arc::default() }
     }
 
-    /// The array's only keeper. `lanes` lead to the legs that are present.
+    /// The array's only keeper. `lanes` lead to the legs that are present; `fence` is how long those
+    /// may still execute what a process before this one sent.
     pub fn keeper(
         &self,
         assembly: &Assembly,
@@ -106,6 +111,7 @@ impl Array {
         pool: Pool,
         rng: Rng,
         ways: (Vec<Option<Box<dyn Lane>>>, Ways),
+        fence: Nanos,
     ) -> Keeper {
         let (shared, block) = (Arc::clone(&self.shared), assembly.newest.clone());
         let places = places.into_iter().zip(&assembly.first);
@@ -114,7 +120,7 @@ impl Array {
             _ => [other, one],
         });
         let places = (places.collect(), assembly.stands.clone());
-        Keeper::new(shared, block, places, pool, rng, ways)
+        Keeper::new(shared, block, places, pool, rng, ways, fence)
     }
 
     /// A lane.
@@ -132,6 +138,16 @@ impl Array {
         let shared = (Arc::clone(&self.shared), Arc::clone(&self.shared.claims));
         let lane = MirrorLane::new(lanes, number, self.geometry, shared, pool);
         Ok(Box::new(lane.based(DATA_OFFSET, source)))
+    }
+
+    /// Has the keeper compare the legs.
+    pub fn order_check(&self, order: CheckOrder) {
+        self.shared.order_check(order);
+    }
+
+    /// What the last check has found so far.
+    pub fn checked(&self) -> CheckReport {
+        self.shared.checked()
     }
 
     /// A bit for each leg that is in.

@@ -125,6 +125,12 @@ pub trait Volume: Send + Sync {
         self.below().into_iter().filter_map(|volume| volume.io_timeout()).max()
     }
 
+    /// How long after it was opened changes may still be executed that an earlier process sent to it
+    /// and that were never answered; zero if none can.
+    fn fence_time(&self) -> Nanos {
+        self.below().into_iter().map(|volume| volume.fence_time()).max().unwrap_or(Nanos(0))
+    }
+
     /// What its data rests on.
     fn ground(&self) -> Ground {
         Ground::Elsewhere

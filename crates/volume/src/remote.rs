@@ -29,6 +29,7 @@ pub(crate) struct Remote<D> {
     facts: Arc<Facts<D>>,
     /// The target's product name.
     product: Option<String>,
+    fence: Nanos,
 }
 
 /// What all lanes of a volume share.
@@ -66,8 +67,11 @@ impl<D: Dial> Remote<D> {
     /// Connects once, to query its geometry and to fail early.
     pub(crate) fn open(dial: D) -> Result<Remote<D>, OpenError> {
         let learned = dial.learn()?;
+        let grace = dial.session().grace();
+        // A server of ours answers a login when it has ended what it had from this host before.
+        let fence = if learned.instance.is_some() { Nanos(0) } else { grace };
         let facts = Arc::new(Facts::new(dial, &learned));
-        Ok(Remote { facts, product: learned.product })
+        Ok(Remote { facts, product: learned.product, fence })
     }
 
     fn line(&self, event: &str) -> String {
@@ -99,6 +103,10 @@ impl<D: Dial> Volume for Remote<D> {
 
     fn flushes_all(&self) -> bool {
         self.facts.cover.is_some()
+    }
+
+    fn fence_time(&self) -> Nanos {
+        self.fence
     }
 
     fn kind(&self) -> &'static str {

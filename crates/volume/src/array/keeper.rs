@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use block::{Lane, Nanos, Pool, Rng};
 
+use super::check::{CheckOrder, Checks};
 use super::cool::Cool;
 use super::copy::{Copy, Pace, next_behind};
+use super::fence::Fence;
 use super::join::Join;
 use super::pages::Pages;
 use super::port::Port;
@@ -19,7 +21,9 @@ use crate::mirror::Ways;
 
 /// Windows copied at a time while clients are idle.
 const COPIES: usize = 8;
-/// Job numbers; those of the copies follow.
+/// Windows compared at a time by a check.
+const CHECKS: usize = 4;
+/// Job numbers; those of the copies and of the windows of a check follow.
 const RECORD: usize = 0;
 const PAGES: usize = 1;
 const COOL: usize = 2;
@@ -37,6 +41,13 @@ pub struct Keeper {
     copies: Vec<Copy>,
     pace: Pace,
     slow: Slow,
+    checks: Checks,
+    /// The legs are compared again so long after each check.
+    every: Option<Nanos>,
+    check_at: Option<Nanos>,
+    fence: Fence,
+    /// Superblocks and maps of this opening are durable.
+    recorded: bool,
     /// The region after the one whose copy was begun last.
     next: usize,
     closing: bool,
@@ -50,10 +61,12 @@ impl Keeper {
         pool: Pool,
         rng: Rng,
         (lanes, source): (Vec<Option<Box<dyn Lane>>>, Ways),
+        fence: Nanos,
     ) -> Keeper {
         shared.set_kept();
+        let fence = Fence::new(&shared, fence);
         Keeper {
-            port: Port::new(shared, pool, lanes, source, COPY + COPIES),
+            port: Port::new(shared, pool, lanes, source, COPY + COPIES + CHECKS),
             bytes: block.bytes,
             pages: Pages::new(PAGES, block.array),
             recorder: Recorder::new(RECORD, block, places, rng),
@@ -62,6 +75,11 @@ impl Keeper {
             copies: (0..COPIES).map(|slot| Copy::new(COPY + slot)).collect(),
             pace: Pace::default(),
             slow: Slow::default(),
+            checks: Checks::new(COPY + COPIES, CHECKS),
+            every: None,
+            check_at: None,
+            fence,
+            recorded: false,
             next: 0,
             closing: false,
         }
@@ -73,10 +91,14 @@ impl Keeper {
         self.recorder.step(&mut self.port);
         self.pages.step(&mut self.port);
         let shared = Arc::clone(&self.port.shared);
-        if !shared.is_ready() && self.pages.rounds() > 0 && self.recorder.is_durable() {
-            shared.set_ready();
+        self.recorded |= self.pages.rounds() > 0 && self.recorder.is_durable();
+        if !shared.is_ready() && self.recorded {
+            self.fence.step(now, &shared);
+            if self.fence.is_over() {
+                shared.set_ready();
+            }
         }
-        let calm = self.is_calm() || self.is_coming();
+        let calm = self.fence.is_over() && (self.is_calm() || self.is_coming());
         self.cool.step(&mut self.port, calm, self.closing);
         self.copy();
         // After everything it waits for, so that it needs no further step to see it.
@@ -84,6 +106,7 @@ impl Keeper {
             self.join.step(&mut self.port, &mut self.recorder, &mut self.pages);
         }
         self.slow.step(now, &shared);
+        self.check(now);
         self.port.submit(now);
     }
 
@@ -102,9 +125,32 @@ impl Keeper {
         settled && self.port.shared.leaving() == 0
     }
 
+    /// Compares the legs, when that is wanted.
+    fn check(&mut self, now: Nanos) {
+        if let Some(every) = self.every {
+            if self.checks.is_busy() {
+                // Counted from its end.
+                self.check_at = None;
+            }
+            let at = *self.check_at.get_or_insert(now + every);
+            if now >= at && !self.checks.is_busy() && !self.port.shared.wants_check() {
+                let order = CheckOrder { is_gentle: true, ..CheckOrder::default() };
+                self.port.shared.order_check(order);
+            }
+        }
+        if self.port.shared.is_ready() && !self.closing {
+            self.checks.step(&mut self.port, self.bytes);
+        }
+    }
+
+    /// Compares the legs again, so long after each comparison.
+    pub fn check_every(&mut self, every: Option<Nanos>) {
+        self.every = every;
+    }
+
     fn copy(&mut self) {
         // Until missing legs are recorded as out, the legs to read are not known.
-        if !self.port.shared.is_ready() {
+        if !self.recorded {
             return;
         }
         if let Some(region) = self.port.shared.take_urged() {
@@ -140,7 +186,10 @@ impl Keeper {
         let pages = self.pages.wake(shared.map.is_asked());
         let copies = self.copies.iter().filter_map(|copy| copy.wake(&self.pace)).min();
         let cool = self.cool.wake(shared.map.behind() > 0);
-        [recorder, pages, copies, cool, self.join.wake()]
+        let wanted = (shared.wants_check() && shared.is_ready()).then_some(Nanos(0));
+        let check = [wanted, self.checks.wake(), self.check_at, self.fence.wake()];
+        let check = check.into_iter().flatten().min();
+        [recorder, pages, copies, cool, self.join.wake(), check]
             .into_iter()
             .chain([self.port.wake()])
             .flatten()

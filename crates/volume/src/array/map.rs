@@ -366,6 +366,11 @@ impl Map {
         self.range(offset, len).for_each(|region| {
             self.tell(region, Event::Differs);
         });
+        self.differed();
+    }
+
+    /// Regions have come to differ: copies in progress start again.
+    pub(crate) fn differed(&self) {
         self.differences.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -374,7 +379,7 @@ impl Map {
         (0..self.len()).for_each(|region| {
             self.tell(region, Event::Joined);
         });
-        self.differences.fetch_add(1, Ordering::SeqCst);
+        self.differed();
     }
 
     /// How often legs came to differ so far.

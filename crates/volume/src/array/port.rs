@@ -131,6 +131,13 @@ impl Port {
         Some((good, bad))
     }
 
+    /// Gives a buffer back.
+    pub(super) fn give(&self, buf: Option<Buf>) {
+        if let Some(buf) = buf {
+            self.pool.give(buf);
+        }
+    }
+
     /// A buffer with a copy of `from`.
     pub(super) fn copy(&self, from: &[u8]) -> Option<Buf> {
         let mut buf = self.pool.take_beyond(from.len())?;

@@ -2,11 +2,12 @@
 //! legs, and the map.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use block::{Nanos, Plant, planted};
 use os::Waker;
 
+use super::check::{CheckOrder, CheckReport};
 use super::map::Map;
 use super::superblock::MEMBERS_MAX;
 use crate::events::Events;
@@ -50,8 +51,16 @@ pub(crate) struct Shared {
     urged: AtomicUsize,
     /// How long a leg may leave an I/O unanswered.
     patience: Nanos,
+    check: Mutex<CheckState>,
     lines: Events,
     waker: OnceLock<Waker>,
+}
+
+/// The check that is wanted, and what the last one has found.
+#[derive(Default)]
+struct CheckState {
+    order: Option<CheckOrder>,
+    report: CheckReport,
 }
 
 struct Leg {
@@ -107,6 +116,7 @@ impl Shared {
             repaired: AtomicU64::new(0),
             urged: AtomicUsize::new(0),
             patience,
+            check: Mutex::default(),
             lines: Events::default(),
             waker: OnceLock::new(),
         }
@@ -169,6 +179,39 @@ impl Shared {
     pub(super) fn news(&self) -> Vec<String> {
         let news = self.lines.news();
         news.into_iter().map(|line| format!("array {}: {line}", self.name)).collect()
+    }
+
+    fn check(&self) -> MutexGuard<'_, CheckState> {
+        self.check.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the keeper compare the legs.
+    pub(super) fn order_check(&self, order: CheckOrder) {
+        {
+            let mut check = self.check();
+            (check.order, check.report.has_ended) = (Some(order), false);
+        }
+        self.wake();
+    }
+
+    /// Takes the check that is wanted.
+    pub(super) fn take_check(&self) -> Option<CheckOrder> {
+        self.check().order.take()
+    }
+
+    /// Whether a check is wanted that has not begun.
+    pub(super) fn wants_check(&self) -> bool {
+        self.check().order.is_some()
+    }
+
+    /// Changes what the check has found.
+    pub(super) fn report(&self, change: impl FnOnce(&mut CheckReport)) {
+        change(&mut self.check().report);
+    }
+
+    /// What the check has found so far.
+    pub(super) fn checked(&self) -> CheckReport {
+        self.check().report.clone()
     }
 
     /// Whether I/Os of lanes that were given up may still be executed on a leg.

@@ -11,12 +11,16 @@ use super::admin::suits;
 use super::assemble::{Found, Maps, assemble, leave_older_images};
 use super::desk::{Desk, lock};
 use super::superblock::LegState;
-use super::{Array, ArrayError, Assembly, MAP_OFFSET, PAGE_BYTES, Page, Ways, copies_of};
+use super::{
+    Array, ArrayError, Assembly, CheckOrder, CheckReport, MAP_OFFSET, PAGE_BYTES, Page, Ways, copies_of,
+};
 use crate::uri::ArrayUri;
 use crate::{Ground, Hints, OpenError, Purpose, Volume};
 
 /// Time limit of the keeper to mark the map clean at the end.
 const CLOSING: Nanos = Nanos::from_secs(5);
+/// Time between looks at the progress of a check.
+const PROGRESS: std::time::Duration = std::time::Duration::from_millis(100);
 /// Longest time between steps of the keeper.
 const LOOK: Nanos = Nanos::from_millis(1000);
 
@@ -107,7 +111,10 @@ impl ArrayVolume {
         // Lanes opened only to read the metadata.
         drop(desks);
         let thread = match purpose.writes() {
-            true => Some(Arc::new(Thread::start(&array, &assembly, &legs)?)),
+            true => {
+                let every = uri.check_seconds.map(|seconds| Nanos::from_secs(seconds.into()));
+                Some(Arc::new(Thread::start(&array, &assembly, &legs, every)?))
+            }
             false => None,
         };
         let notes = assembly.notes;
@@ -137,6 +144,7 @@ impl Thread {
         array: &Array,
         assembly: &Assembly,
         legs: &Arc<[Option<Arc<dyn Volume>>]>,
+        every: Option<Nanos>,
     ) -> Result<Thread, OpenError> {
         let (array, assembly, legs) = (array.clone(), assembly.clone(), Arc::clone(legs));
         let stop = Arc::new(AtomicBool::new(false));
@@ -148,7 +156,7 @@ impl Thread {
                 Ok((waker, _)) => {
                     array.shared.wakes(waker.clone());
                     let _ = started.send(Ok(waker));
-                    keep(&core, &array, &assembly, &legs, &stops);
+                    keep(&core, &array, &assembly, &legs, (&stops, every));
                 }
                 Err(error) => drop(started.send(Err(error.to_string()))),
             },
@@ -180,7 +188,7 @@ fn keep(
     array: &Array,
     assembly: &Assembly,
     legs: &Arc<[Option<Arc<dyn Volume>>]>,
-    stop: &AtomicBool,
+    (stop, every): (&AtomicBool, Option<Nanos>),
 ) {
     let mut source = ways(core, legs, None);
     let lanes = (0..legs.len()).map(|leg| source(leg).ok()).collect();
@@ -189,7 +197,10 @@ fn keep(
     };
     let places = legs.iter().map(place).collect();
     let rng = Rng::new(os::random(), os::random());
-    let mut keeper = array.keeper(assembly, places, core.pool().clone(), rng, (lanes, source));
+    let fence = legs.iter().flatten().map(|leg| leg.fence_time()).max().unwrap_or(Nanos(0));
+    let pool = core.pool().clone();
+    let mut keeper = array.keeper(assembly, places, pool, rng, (lanes, source), fence);
+    keeper.check_every(every);
     let mut ready = Vec::new();
     while !stop.load(Ordering::SeqCst) {
         let now = core.now();
@@ -206,6 +217,29 @@ fn keep(
         let wake = keeper.wake().map_or(end, |at| at.min(core.now() + Nanos::from_millis(1)));
         if core.turn(Some(wake), &mut ready).is_err() {
             return;
+        }
+    }
+}
+
+/// Opens an array, compares its legs and closes it. `goes_on` is told several times a second what
+/// was found so far, and may end the check by saying no.
+///
+/// # Errors
+///
+/// The array cannot be opened.
+pub fn check(
+    uri: &ArrayUri,
+    order: CheckOrder,
+    goes_on: &mut dyn FnMut(&CheckReport, &[String]) -> bool,
+) -> Result<CheckReport, OpenError> {
+    let volume = ArrayVolume::open(uri, Purpose::Store)?;
+    volume.array.order_check(order);
+    loop {
+        std::thread::sleep(PROGRESS);
+        let report = volume.array.checked();
+        let more = goes_on(&report, &volume.news());
+        if report.has_ended || !more {
+            return Ok(report);
         }
     }
 }

@@ -129,8 +129,8 @@ impl Errand for IscsiInitiator {
         match self.phase() {
             Phase::Ready(geometry) => {
                 let product = self.product().map(str::to_owned);
-                let identity = self.identity();
-                Some(Learned { geometry, product, flushes_all: true, identity })
+                let (identity, instance) = (self.identity(), self.instance());
+                Some(Learned { geometry, product, flushes_all: true, identity, instance })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

@@ -37,6 +37,8 @@ pub struct Learned {
     pub flushes_all: bool,
     /// Which disk it is.
     pub identity: Option<String>,
+    /// The running server, of one of this project.
+    pub instance: Option<u64>,
 }
 
 /// What a target knows a connection by, held while the connection lives. Dropped after it, it is

@@ -58,7 +58,8 @@ impl Errand for NbdInitiator {
             Phase::Ready(geometry) => {
                 let product = self.product().map(str::to_owned);
                 let (flushes_all, identity) = (self.flushes_all(), self.identity());
-                Some(Learned { geometry, product, flushes_all, identity })
+                let instance = self.instance();
+                Some(Learned { geometry, product, flushes_all, identity, instance })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

@@ -114,8 +114,9 @@ impl Dial for NvmeDial {
     fn learn(&self) -> Result<Learned, OpenError> {
         let association = &self.0.open().association;
         let product = Some(association.model.clone()).filter(|model| !model.is_empty());
-        let identity = association.identity.clone();
-        Ok(Learned { geometry: association.geometry, product, flushes_all: true, identity })
+        let (identity, instance) = (association.identity.clone(), association.instance);
+        let geometry = association.geometry;
+        Ok(Learned { geometry, product, flushes_all: true, identity, instance })
     }
 
     fn initiator(

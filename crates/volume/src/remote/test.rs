@@ -17,8 +17,9 @@ fn core() -> Core {
 
 /// The volume that `dial` leads to.
 fn volume<D: Dial>(dial: D, geometry: Geometry) -> Remote<D> {
-    let learned = Learned { geometry, product: None, flushes_all: true, identity: None };
-    Remote { facts: Arc::new(Facts::new(dial, &learned)), product: None }
+    let (identity, instance) = (None, None);
+    let learned = Learned { geometry, product: None, flushes_all: true, identity, instance };
+    Remote { facts: Arc::new(Facts::new(dial, &learned)), product: None, fence: Nanos(0) }
 }
 
 fn dial(address: &str, option: &str) -> IscsiDial {
