@@ -71,6 +71,34 @@ impl Drop for Wait {
     }
 }
 
+/// A line on standard error that tells how far something is: on a terminal it is written over, and
+/// gone when this is dropped; in a log each is a line.
+pub struct Progress(bool);
+
+impl Progress {
+    /// Nothing is shown yet.
+    pub fn new() -> Progress {
+        Progress(io::stderr().is_terminal())
+    }
+
+    /// Shows it.
+    pub fn show(&mut self, line: &str) {
+        if !self.0 {
+            return note(line);
+        }
+        let _ = write!(io::stderr(), "{CLEARED}{}", plain(line));
+        WAITING.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.0 && WAITING.swap(false, Ordering::Relaxed) {
+            let _ = write!(io::stderr(), "{CLEARED}");
+        }
+    }
+}
+
 /// A text for a terminal. Names and files of others may hold letters that steer it: they become
 /// dots.
 fn plain(text: &str) -> String {

@@ -1,4 +1,6 @@
-//! `drumfire volume`: arrays are made, shown and changed.
+//! `drumfire volume`: arrays are made, shown, changed and checked.
+
+mod check;
 
 use anyhow::Result;
 use block::{parse_size, print_size};
@@ -79,6 +81,17 @@ enum What {
         #[arg(default_missing_value = "")]
         destroy: Vec<String>,
     },
+    /// Compare the legs of an array: exit code 5 if they differ.
+    Check {
+        /// array:NAME?leg=URI&leg=URI, or a stripe over several
+        array: Uri,
+        /// Make them equal: write what most legs hold, of two the first, to the others.
+        #[arg(long)]
+        repair: bool,
+        /// Bytes to compare in a second, at most.
+        #[arg(long, value_name = "SIZE")]
+        rate: Option<String>,
+    },
     /// Make an array larger, after its legs were replaced by larger ones or became larger.
     Grow {
         /// array:NAME?leg=URI&leg=URI, or a stripe over several
@@ -119,6 +132,7 @@ pub fn main(args: &Args) -> Result<Exit> {
         What::Replace { array, number, leg, destroy } => {
             changed(array, Change::Replace { number, leg }, &destroy)?;
         }
+        What::Check { array, repair, rate } => return check::main(array, repair, rate.as_deref()),
         What::Grow { array, size } => grow(array, size.as_deref())?,
     }
     Ok(Exit::Good)
@@ -142,6 +156,7 @@ fn raid10(
     let chunk_bytes = parse_size(chunk).map_err(|error| wrong(&error.to_string()))?;
     // Before anything is written: the URI is to be one that can be opened.
     format!("stripe:{}(ram:1g,ram:1g)", print_size(chunk_bytes)).parse::<Uri>()?;
+    array::suit(name, legs)?;
     let pair = |(number, pair): (usize, &[Uri])| {
         let name = format!("{name}-{}", number + 1);
         array::create(&name, pair, &[], destroy).map(Uri::Array)

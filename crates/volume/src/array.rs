@@ -31,8 +31,7 @@ use std::sync::Arc;
 use block::{Geometry, Lane, Nanos, Pool, Rng};
 
 pub(crate) use self::admin::is_name;
-pub use self::admin::{Change, change, create, grow, show};
-pub use self::volume::check;
+pub use self::admin::{Change, change, create, grow, show, suit};
 pub use self::assemble::{Assembly, Found, Maps, assemble, copies_of, leave_older_images};
 pub use self::check::{CheckOrder, CheckReport, Difference, words as words_of_check};
 pub use self::error::ArrayError;
@@ -46,8 +45,9 @@ pub use self::superblock::{
     SUPERBLOCK_BYTES, Superblock, TAIL_BYTES, data_bytes, second_copy,
 };
 pub(crate) use self::volume::ArrayVolume;
-pub use crate::mirror::Ways;
+pub use self::volume::check;
 use crate::OpenError;
+pub use crate::mirror::Ways;
 use crate::mirror::{Claims, MirrorLane, Numbers, Rules, number_of};
 
 /// An open array: state that its lanes and its keeper share.

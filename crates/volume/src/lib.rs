@@ -208,9 +208,7 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
         Uri::Fault { schedule, inner } => {
             Arc::new(fault::Faulty::open(schedule, open(inner, purpose)?)?)
         }
-        Uri::Iscsi(iscsi) => {
-            Arc::new(remote::Remote::open(dial::IscsiDial::new(iscsi.clone()))?)
-        }
+        Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(dial::IscsiDial::new(iscsi.clone()))?),
         Uri::Nbd(nbd) => Arc::new(remote::Remote::open(nbd.clone())?),
         Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
     })

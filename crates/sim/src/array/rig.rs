@@ -230,7 +230,8 @@ impl Run {
         };
         let places = self.world.borrow().legs.iter().map(|leg| copies_of(leg.bytes)).collect();
         let rng = Rng::new(self.rng.next_u64(), 33);
-        let keeper = array.keeper(&assembly, places, pool.clone(), rng, (ways(), source()), Nanos(0));
+        let keeper =
+            array.keeper(&assembly, places, pool.clone(), rng, (ways(), source()), Nanos(0));
         let lane = |_| array.lane(ways(), source(), pool.clone());
         let lanes: Result<Vec<_>, _> = (0..self.lanes).map(lane).collect();
         let lanes = lanes.map_err(|why| why.to_string())?;

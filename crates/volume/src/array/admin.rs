@@ -57,8 +57,7 @@ pub fn create(
     if !is_name(name) {
         return Err(wrong(format!("a name is 1 to {NAME_MAX_BYTES} of a-z, 0-9, . _ -")).into());
     }
-    all_differ(&all)?;
-    all.iter().try_for_each(|leg| suits(name, leg))?;
+    suit(name, &all)?;
     let mut locks = Vec::new();
     for leg in &all {
         locks.extend(lock(name, leg, true)?);
@@ -225,6 +224,16 @@ pub fn grow(uri: &ArrayUri, bytes: Option<u64>) -> Result<u64, OpenError> {
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// Whether these can be the legs of an array, or of several.
+///
+/// # Errors
+///
+/// A leg cannot be one, or two are the same data.
+pub fn suit(array: &str, legs: &[Uri]) -> Result<(), OpenError> {
+    all_differ(legs)?;
+    Ok(legs.iter().try_for_each(|leg| suits(array, leg))?)
 }
 
 /// Refuses a leg that cannot be one, however deep in it the reason is: what forgets its data when

@@ -132,7 +132,8 @@ impl Checks {
     pub(super) fn wake(&self) -> Option<Nanos> {
         self.order?;
         let idle = self.windows.iter().any(|one| one.phase == Phase::Idle);
-        let waits = self.windows.iter().filter(|one| matches!(one.phase, Phase::Claim | Phase::Mark));
+        let waits =
+            self.windows.iter().filter(|one| matches!(one.phase, Phase::Claim | Phase::Mark));
         waits.map(|one| one.wait).chain(idle.then_some(self.rest_until)).min()
     }
 
@@ -214,7 +215,9 @@ pub fn words(report: &CheckReport) -> String {
     let compared = block::print_size(compared_bytes);
     match (different_bytes, different_bytes - repaired_bytes) {
         (0, _) => format!("checked: the legs are equal in {compared}"),
-        (found, 0) => format!("checked: the legs differed in {found} bytes of {compared}, repaired"),
+        (found, 0) => {
+            format!("checked: the legs differed in {found} bytes of {compared}, repaired")
+        }
         (found, left) => format!(
             "checked: the legs differ in {left} bytes of {compared} ({found} found): make them \
              equal with `drumfire volume check --repair`"
@@ -452,13 +455,19 @@ mod test {
         let found = |fills: &[[u8; 3]], bad: u32| {
             let bufs: Vec<_> = fills.iter().map(|fill| buf(*fill)).enumerate().collect();
             let found = differences(65_536, 3 * BLOCK_BYTES, &bufs, bad);
-            found.into_iter().map(|one| (one.offset - 65_536, one.len, one.legs)).collect::<Vec<_>>()
+            found
+                .into_iter()
+                .map(|one| (one.offset - 65_536, one.len, one.legs))
+                .collect::<Vec<_>>()
         };
         let block = BLOCK_BYTES as u64;
         assert_eq!(found(&[[1, 2, 3], [1, 2, 3]], 0), []);
         assert_eq!(found(&[[1, 2, 3], [1, 9, 9]], 0), [(block, 2 * block, 2)]);
         assert_eq!(found(&[[1, 9, 3], [1, 2, 3], [1, 2, 3]], 0), [(block, block, 1)]);
-        assert_eq!(found(&[[1, 9, 3], [1, 2, 3], [7, 2, 3]], 0), [(0, block, 4), (block, block, 1)]);
+        assert_eq!(
+            found(&[[1, 9, 3], [1, 2, 3], [7, 2, 3]], 0),
+            [(0, block, 4), (block, block, 1)]
+        );
         assert_eq!(found(&[[1, 2, 3], [1, 2, 3]], 2), [(0, 3 * block, 2)], "one cannot be read");
     }
 }

@@ -299,9 +299,8 @@ impl Join {
             };
             let written = |region: usize| old && map.get(region) != Region::Unwritten;
             let beyond = |region: usize| (region as u64 + 1) * map.region_bytes() > self.bytes;
-            let must = |at: &usize| {
-                wanted(map.get(*at)) || dirty(*at) || written(*at) || beyond(*at)
-            };
+            let must =
+                |at: &usize| wanted(map.get(*at)) || dirty(*at) || written(*at) || beyond(*at);
             self.must.extend(regions.filter(must));
         }
         if is_old {

@@ -167,10 +167,7 @@ impl Version {
     }
 
     fn max(self, other: Version) -> Version {
-        Version {
-            writes: self.writes.max(other.writes),
-            cleans: self.cleans.max(other.cleans),
-        }
+        Version { writes: self.writes.max(other.writes), cleans: self.cleans.max(other.cleans) }
     }
 }
 
@@ -349,8 +346,7 @@ impl Map {
 
     /// Whether any region of a range is behind.
     pub(crate) fn is_behind(&self, offset: u64, len: u64) -> bool {
-        self.behind() > 0
-            && self.range(offset, len).any(|region| self.get(region).is_behind())
+        self.behind() > 0 && self.range(offset, len).any(|region| self.get(region).is_behind())
     }
 
     /// The first region of a range in which legs that are in may differ.
@@ -482,9 +478,8 @@ impl Page {
 
     /// Its version.
     pub fn version(&self) -> Version {
-        let word = |at: usize| {
-            u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"))
-        };
+        let word =
+            |at: usize| u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"));
         Version { writes: word(VERSION_AT), cleans: word(VERSION_AT + 8) }
     }
 
@@ -524,9 +519,7 @@ mod test {
             [Dirty, Dirty, Cooling, Dirty, Behind, Unsettled, Dirty, Unsettled],
             [Dirty, Cooling, Cooling, Clean, Behind, Unsettled, Cooling, Unsettled],
             [Behind, Behind, Behind, Behind, Behind, Unsettled, Dirty, Unsettled],
-            [
-                Unsettled, Unsettled, Unsettled, Unsettled, Unsettled, Unsettled, Dirty, Unsettled,
-            ],
+            [Unsettled, Unsettled, Unsettled, Unsettled, Unsettled, Unsettled, Dirty, Unsettled],
         ];
         for (region, row) in Region::ALL.into_iter().zip(table) {
             for (event, becomes) in events.into_iter().zip(row) {

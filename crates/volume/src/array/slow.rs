@@ -33,7 +33,8 @@ impl Slow {
         };
         let means: Vec<Option<Nanos>> = shared.take_times().into_iter().map(mean).collect();
         self.told.resize(means.len(), None);
-        let fastest = means.iter().enumerate().filter_map(|(leg, mean)| Some(((*mean)?, leg))).min();
+        let fastest =
+            means.iter().enumerate().filter_map(|(leg, mean)| Some(((*mean)?, leg))).min();
         let Some((best, fastest)) = fastest else { return };
         for (leg, mean) in means.into_iter().enumerate() {
             let Some(mean) = mean else { continue };

@@ -12,7 +12,8 @@ use super::assemble::{Found, Maps, assemble, leave_older_images};
 use super::desk::{Desk, lock};
 use super::superblock::LegState;
 use super::{
-    Array, ArrayError, Assembly, CheckOrder, CheckReport, MAP_OFFSET, PAGE_BYTES, Page, Ways, copies_of,
+    Array, ArrayError, Assembly, CheckOrder, CheckReport, MAP_OFFSET, PAGE_BYTES, Page, Ways,
+    copies_of,
 };
 use crate::uri::ArrayUri;
 use crate::{Ground, Hints, OpenError, Purpose, Volume};

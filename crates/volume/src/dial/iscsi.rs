@@ -88,11 +88,7 @@ impl Dial for IscsiDial {
         Ok(learned)
     }
 
-    fn initiator(
-        &self,
-        now: Nanos,
-        wanted: Option<u64>,
-    ) -> Result<(IscsiInitiator, Isid), String> {
+    fn initiator(&self, now: Nanos, wanted: Option<u64>) -> Result<(IscsiInitiator, Isid), String> {
         let isid = {
             let mut free = self.free.lock();
             let at = free.iter().position(|isid| Some(number(*isid)) == wanted);

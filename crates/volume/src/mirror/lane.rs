@@ -353,8 +353,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
             return Some(Nanos(0));
         }
         // The keeper's thread does what these wait for.
-        let waits =
-            !self.marking.is_empty() || !self.held.is_empty() || !self.unsettled.is_empty();
+        let waits = !self.marking.is_empty() || !self.held.is_empty() || !self.unsettled.is_empty();
         let look = waits.then_some(self.now + LOOK);
         let hung = (!self.tasks.is_empty()).then_some(self.look_at);
         let ghosts = self.ghosts.wake();

@@ -194,11 +194,8 @@ struct Run {
 impl Run {
     fn new(legs: usize, lanes: usize, rng: &mut Rng) -> Run {
         let world = Rc::new(RefCell::new(World::default()));
-        let leg = || Leg {
-            plain: rng.below(8) == 0,
-            careless: rng.below(8) == 0,
-            ..Leg::default()
-        };
+        let leg =
+            || Leg { plain: rng.below(8) == 0, careless: rng.below(8) == 0, ..Leg::default() };
         world.borrow_mut().legs.resize_with(legs, leg);
         let zeroes = world.borrow().legs.iter().all(|leg| !leg.careless);
         let names = (0..legs).map(|leg| format!("leg {leg}")).collect();
@@ -212,8 +209,7 @@ impl Run {
                 Some(Box::new(Way { lane, leg, world: world.clone() }))
             };
             let ways = (0..legs).map(way).collect();
-            let geometry =
-                Geometry { trim_zeroes: zeroes, ..Geometry::new(BLOCKS * BLOCK, 512) };
+            let geometry = Geometry { trim_zeroes: zeroes, ..Geometry::new(BLOCKS * BLOCK, 512) };
             let shared = (shared.clone(), claims.clone());
             MirrorLane::new(ways, number, geometry, shared, pool.clone())
         };

@@ -187,7 +187,12 @@ impl Past {
     /// Whether a change must wait: an earlier one of the same place is in doubt. `own` is the doubt
     /// that the change itself is, if it is being sent again: the same data twice do no harm.
     #[cold]
-    pub(crate) fn holds(&self, now: Nanos, (offset, len): (u64, u64), own: Option<DoubtId>) -> bool {
+    pub(crate) fn holds(
+        &self,
+        now: Nanos,
+        (offset, len): (u64, u64),
+        own: Option<DoubtId>,
+    ) -> bool {
         if planted(Plant::SendOverDoubt) {
             return false;
         }
@@ -197,7 +202,8 @@ impl Past {
             let meets = doubt.offset < offset + len && offset < doubt.offset + doubt.len;
             meets && own != Some(DoubtId(doubt.id))
         };
-        let Some(doubt) = state.doubts.iter().filter(crosses).max_by_key(|doubt| doubt.until) else {
+        let Some(doubt) = state.doubts.iter().filter(crosses).max_by_key(|doubt| doubt.until)
+        else {
             return false;
         };
         let wait = doubt.until.since(now).as_secs_f64();
