@@ -98,7 +98,10 @@ pub fn assemble(
             (place, newest.members[number].state)
         {
             let name = &found[*place].name;
-            notes.push(format!("leg {} ({name}) is stale, resyncing", number + 1));
+            notes.push(format!(
+                "leg {} ({name}) is stale: it is copied while the array is open",
+                number + 1
+            ));
         }
     }
     Ok(Assembly { newest, places, stands, sizes, first, missing, notes })
@@ -358,7 +361,7 @@ mod test {
             let assembly = assemble("disk", &legs, &[], false).unwrap();
             assert_eq!(assembly.newest.generation, new.generation);
             assert_eq!(assembly.newest.in_state(LegState::In), 1);
-            assert_eq!(assembly.notes, ["leg 2 (b) is stale, resyncing"]);
+            assert_eq!(assembly.notes, ["leg 2 (b) is stale: it is copied while the array is open"]);
         }
         // Nor is it opened without `degraded`.
         let error = say(&[found("b", &old, 12)]);
