@@ -32,6 +32,9 @@ enum Happened {
     FailedInResync,
     Sick,
     Unreadable,
+    Refusing,
+    Hung,
+    RolledBack,
     Full,
     Returned,
     Left,
@@ -44,7 +47,7 @@ enum Happened {
 }
 
 impl Happened {
-    const ALL: [(Happened, &'static str); 17] = [
+    const ALL: [(Happened, &'static str); 20] = [
         (Happened::Crash, "crashes"),
         (Happened::CrashInResync, "crashes in a resync"),
         (Happened::Torn, "torn pages"),
@@ -53,6 +56,9 @@ impl Happened {
         (Happened::FailedInResync, "legs that die in a resync"),
         (Happened::Sick, "legs that fail some writes"),
         (Happened::Unreadable, "unreadable blocks"),
+        (Happened::Refusing, "legs that refuse some I/Os"),
+        (Happened::Hung, "legs that hang"),
+        (Happened::RolledBack, "legs that go back to a snapshot"),
         (Happened::Full, "full legs"),
         (Happened::Returned, "legs that come back"),
         (Happened::Left, "times that legs were recorded as out"),

@@ -43,6 +43,16 @@ pub(super) struct Leg {
     pub(super) sick: bool,
     /// A page that cannot be read until it is rewritten.
     pub(super) bad: Option<u64>,
+    /// It refuses some I/Os, in this way.
+    pub(super) refuses: Option<Fault>,
+    /// It completes nothing.
+    pub(super) hung: bool,
+    /// It does not promise that trimmed blocks read as zeroes, and ignores some trims.
+    pub(super) careless: bool,
+    /// It can neither trim nor zero.
+    pub(super) plain: bool,
+    /// A snapshot of it.
+    image: Option<BTreeMap<u64, Content>>,
     /// It is full: superblocks, maps and pages never written before cannot be written.
     pub(super) full: bool,
     /// It had a bad page: failed reads are repaired, even in clean regions.
@@ -102,6 +112,11 @@ impl Leg {
             bad,
             full,
             spoiled,
+            refuses: None,
+            hung: false,
+            careless: false,
+            plain: false,
+            image: None,
             epoch: 0,
             blamed: false,
             lost: false,
@@ -111,6 +126,27 @@ impl Leg {
     /// Makes a page unreadable until it is rewritten.
     pub(super) fn spoil(&mut self, page: u64) {
         (self.bad, self.spoiled, self.blamed) = (Some(page), true, true);
+    }
+
+    /// Whether it does everything that it is asked for.
+    pub(super) fn is_well(&self) -> bool {
+        let refuses = self.refuses.is_some() || self.hung;
+        !self.dead && !self.sick && !self.full && !refuses
+    }
+
+    /// Takes a snapshot.
+    pub(super) fn snap(&mut self) {
+        let pages = self.durable.keys().chain(self.cache.keys());
+        let held = pages.filter_map(|page| Some((*page, self.page(*page)?.clone())));
+        self.image = Some(held.collect());
+    }
+
+    /// Goes back to the snapshot. False if there is none.
+    fn roll_back(&mut self) -> bool {
+        let Some(image) = self.image.clone() else { return false };
+        (self.durable, self.bad) = (image, None);
+        self.cache.clear();
+        true
     }
 
     /// Whether the durable map marks all of a range.
@@ -284,16 +320,21 @@ impl World {
         }))
     }
 
+    /// Whether nothing happens without a lane. What a hung leg holds waits for time.
     pub(super) fn is_idle(&self) -> bool {
-        self.taken.is_empty() && self.waiting == 0
+        self.taken.iter().all(|taken| self.legs[taken.leg].hung) && self.waiting == 0
     }
 
     /// An I/O in flight is executed, or completes.
     pub(super) fn go_on(&mut self) {
-        if self.taken.is_empty() {
+        let lively = |taken: &Taken| !self.legs[taken.leg].hung;
+        let count = self.taken.iter().filter(|taken| lively(taken)).count() as u64;
+        if count == 0 {
             return;
         }
-        let index = self.rng.below(self.taken.len() as u64) as usize;
+        let at = self.rng.below(count) as usize;
+        let lively = self.taken.iter().enumerate().filter(|(_, taken)| lively(taken));
+        let (index, _) = lively.into_iter().nth(at).expect("there are more");
         self.time += 1;
         let Taken { id, leg, io, at, result, epoch, .. } = &mut self.taken[index];
         let leg = &mut self.legs[*leg];
@@ -344,6 +385,17 @@ impl World {
         }
     }
 
+    /// A leg dies and goes back to its snapshot. False if it has none.
+    pub(super) fn roll_back(&mut self, leg: usize) -> bool {
+        if !self.legs[leg].roll_back() {
+            return false;
+        }
+        self.fail(leg, false);
+        // Its host was started anew.
+        self.legs[leg].epoch += 1;
+        true
+    }
+
     /// The process dies: some I/Os in flight are executed, pages are torn, and caches lost.
     pub(super) fn crash(&mut self) {
         self.answered.clear();
@@ -387,6 +439,12 @@ fn execute(leg: &mut Leg, io: &mut Io, id: u64, at: u64, rng: &mut Rng) -> Resul
     let bad = leg.bad.is_some_and(|bad| pages.contains(&bad));
     match io.op {
         _ if leg.dead => return Err(Fault::Disconnected),
+        Op::Trim | Op::WriteZeroes if leg.plain => return Err(Fault::Unsupported),
+        _ if leg.refuses.is_some() && rng.below(3) == 0 => {
+            return Err(leg.refuses.unwrap_or(Fault::ReadOnly));
+        }
+        Op::Flush if leg.sick && rng.below(6) == 0 => return Err(Fault::Medium),
+        Op::Trim if leg.careless && rng.below(2) == 0 => {}
         Op::Read if bad => return Err(Fault::Medium),
         Op::Write if !leg.has_room(io) => return Err(Fault::NoSpace),
         Op::Write if leg.sick && rng.below(3) == 0 => {
@@ -422,7 +480,8 @@ impl Way {
 
 impl Lane for Way {
     fn geometry(&self) -> Geometry {
-        Geometry::new(self.world.borrow().legs[self.leg].bytes, 512)
+        let leg = &self.world.borrow().legs[self.leg];
+        Geometry { trim_zeroes: !leg.careless, ..Geometry::new(leg.bytes, 512) }
     }
 
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {

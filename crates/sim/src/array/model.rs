@@ -15,6 +15,8 @@ struct Write {
     durable: bool,
     /// In flight when the last leg lost its cache: it may be lost before it is acknowledged.
     doomed: bool,
+    /// When a read returned it that began after its end: later reads return nothing older.
+    seen: Option<u64>,
 }
 
 /// The writes that a block may still hold.
@@ -27,13 +29,15 @@ impl Block {
     /// Zeroes, durably.
     pub(super) fn new() -> Block {
         let (told, durable, doomed) = (true, true, false);
-        let zero = Write { value: 0, io: 0, begun: 0, ended: Some(0), told, durable, doomed };
+        let (ended, seen) = (Some(0), None);
+        let zero = Write { value: 0, io: 0, begun: 0, ended, told, durable, doomed, seen };
         Block { writes: vec![zero] }
     }
 
     pub(super) fn begin(&mut self, io: u64, value: u64, time: u64) {
         let (told, durable, doomed) = (false, false, false);
-        self.writes.push(Write { value, io, begun: time, ended: None, told, durable, doomed });
+        let (begun, ended, seen) = (time, None, None);
+        self.writes.push(Write { value, io, begun, ended, told, durable, doomed, seen });
     }
 
     /// A write completed.
@@ -56,6 +60,7 @@ impl Block {
         for write in &mut self.writes {
             write.told &= write.durable;
             write.doomed |= write.ended.is_none();
+            write.seen = None;
         }
     }
 
@@ -64,15 +69,29 @@ impl Block {
         for write in &mut self.writes {
             write.ended = write.ended.or(Some(time));
             write.told = false;
+            // What was not flushed may be lost, whoever has read it.
+            write.seen = None;
         }
         self.forget();
+    }
+
+    /// A read that began at this time has returned this value.
+    pub(super) fn seen(&mut self, value: u64, read_begun: u64, now: u64) {
+        let over = |write: &&mut Write| {
+            write.value == value && write.ended.is_some_and(|ended| ended < read_begun)
+        };
+        if let Some(write) = self.writes.iter_mut().rev().find(over) {
+            write.seen.get_or_insert(now);
+        }
     }
 
     /// Whether a read begun at this time may return this value.
     pub(super) fn may_be(&self, value: u64, read_begun: u64) -> bool {
         let hidden = |write: &Write| {
-            let later =
-                |other: &Write| other.told && other.ended.is_some_and(|ended| ended < read_begun);
+            let later = |other: &Write| {
+                let told = other.told && other.ended.is_some_and(|ended| ended < read_begun);
+                told || other.seen.is_some_and(|seen| seen < read_begun)
+            };
             self.writes.iter().any(|other| later(other) && is_before(write, other))
         };
         self.writes.iter().any(|write| write.value == value && !hidden(write))

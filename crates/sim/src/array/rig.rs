@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use block::{Buf, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
+use block::{Buf, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
     Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, LegState, MAP_OFFSET, Maps, Member,
     PAGE_BYTES, SUPERBLOCK_BYTES, Superblock, Ways, assemble, blank_pages, copies_of,
@@ -40,7 +40,10 @@ const QUIET: Nanos = Nanos::from_secs(12);
 /// Events until a syncing leg is recorded as in, if nothing else happens.
 const ENTERING_EVENTS: u32 = 500;
 /// How long a leg may leave an I/O unanswered.
-const PATIENCE: Nanos = Nanos::from_secs(30);
+const PATIENCE: Nanos = Nanos::from_secs(5);
+/// Faults of a leg that refuses I/Os.
+const REFUSALS: [Fault; 4] =
+    [Fault::ReadOnly, Fault::OutOfRange, Fault::Unsupported, Fault::Aborted];
 /// Time limit of a resync.
 const MINUTE: Nanos = Nanos::from_secs(60);
 
@@ -122,8 +125,12 @@ impl Run {
             members: (0..legs).map(member).collect(),
             history: Vec::new(),
         };
+        let mut rng = Rng::new(story.seed, 35);
+        let careless: Vec<bool> = (0..legs).map(|_| rng.below(8) == 0).collect();
         for leg in 0..legs {
             let leg_of = &mut world.borrow_mut().legs[leg];
+            leg_of.careless = careless[leg];
+            leg_of.plain = !careless.contains(&true) && rng.below(8) == 0;
             leg_of.fill_behind(BYTES, 1 << 32 | leg as u64);
             for place in copies_of(leg_of.bytes) {
                 leg_of.put(place, &block.encode(100 + leg as u128));
@@ -219,7 +226,8 @@ impl Run {
         self.sized(assembly.newest.bytes)?;
         let (assembly, maps) = self.with_maps(assembly, alive)?;
         let names = (0..self.legs).map(|leg| format!("leg {leg}")).collect();
-        let geometry = Geometry { volatile: true, ..Geometry::new(self.bytes, 512) };
+        let trim_zeroes = self.world.borrow().legs.iter().all(|leg| !leg.careless);
+        let geometry = Geometry { volatile: true, trim_zeroes, ..Geometry::new(self.bytes, 512) };
         let array = Array::new(&assembly, names, &maps, geometry, PATIENCE);
         let pool = Pool::new(64, 16);
         let way = |leg| -> Option<Box<dyn Lane>> { Some(Box::new(Way::new(&self.world, leg))) };
@@ -261,6 +269,8 @@ impl Run {
             Step::Sicken(leg) if leg < self.legs => Happened::Sick,
             Step::Spoil(leg) if leg < self.legs => Happened::Unreadable,
             Step::Fill(leg) if leg < self.legs => Happened::Full,
+            Step::Refuse(leg) if leg < self.legs => Happened::Refusing,
+            Step::Hang(leg) if leg < self.legs => Happened::Hung,
             Step::Return(leg) if leg < self.legs => Happened::Returned,
             Step::Read(_) if resync => Happened::ReadInResync,
             _ => return,
@@ -279,6 +289,13 @@ impl Run {
                 let block = self.here(block);
                 self.submit(Op::Trim, false, block..block + 1);
             }
+            Step::Zero(block) => {
+                let block = self.here(block);
+                self.submit(Op::WriteZeroes, false, block..block + 1);
+            }
+            Step::Snap(leg) if leg < self.legs => self.world.borrow_mut().legs[leg].snap(),
+            Step::Roll(leg) if leg < self.legs => self.roll_back(leg),
+            Step::Snap(_) | Step::Roll(_) => {}
             Step::Read(block) => {
                 let block = self.here(block);
                 self.submit(Op::Read, false, block..block + 1);
@@ -289,6 +306,8 @@ impl Run {
             | Step::Sicken(leg)
             | Step::Spoil(leg)
             | Step::Fill(leg)
+            | Step::Refuse(leg)
+            | Step::Hang(leg)
                 if leg < self.legs =>
             {
                 // Another leg may get everything that was ever written.
@@ -307,6 +326,13 @@ impl Run {
                     Step::Fill(_) => {
                         (world.legs[leg].full, world.legs[leg].blamed) = (true, true);
                     }
+                    Step::Refuse(_) => {
+                        let fault = REFUSALS[world.rng.below(REFUSALS.len() as u64) as usize];
+                        (world.legs[leg].refuses, world.legs[leg].blamed) = (Some(fault), true);
+                    }
+                    Step::Hang(_) => {
+                        (world.legs[leg].hung, world.legs[leg].blamed) = (true, true);
+                    }
                     _ => world.fail(leg, power),
                 }
                 // Without a leg that has everything, a leg that lost data may become the authority:
@@ -319,7 +345,13 @@ impl Run {
                     self.model.iter_mut().for_each(Block::lost);
                 }
             }
-            Step::Fail(_) | Step::Lose(_) | Step::Sicken(_) | Step::Spoil(_) | Step::Fill(_) => {}
+            Step::Fail(_)
+            | Step::Lose(_)
+            | Step::Sicken(_)
+            | Step::Spoil(_)
+            | Step::Fill(_)
+            | Step::Refuse(_)
+            | Step::Hang(_) => {}
             Step::Return(leg) if leg < self.legs => self.bring_back(leg),
             Step::Return(_) => {}
             Step::Crash => self.crash()?,
@@ -342,6 +374,23 @@ impl Run {
     fn bring_back(&mut self, leg: usize) {
         let leg = &mut self.world.borrow_mut().legs[leg];
         (leg.dead, leg.sick, leg.full, leg.bad) = (false, false, false, None);
+        (leg.refuses, leg.hung) = (None, false);
+    }
+
+    /// A leg goes back to its snapshot, if another one has all data: that none is left that has them
+    /// is nothing that an array could know.
+    fn roll_back(&mut self, leg: usize) {
+        let mut world = self.world.borrow_mut();
+        let good = |other: usize| {
+            let of = &world.legs[other];
+            other != leg && self.truth & 1 << other != 0 && !of.blamed && !of.dead
+        };
+        if (0..self.legs).any(good) && world.roll_back(leg) {
+            self.truth &= !(1 << leg);
+            self.touched = self.ever;
+            drop(world);
+            self.kept.add(Happened::RolledBack);
+        }
     }
 
     fn crash(&mut self) -> Result<(), String> {
@@ -376,7 +425,7 @@ impl Run {
             _ => None,
         };
         for block in blocks.clone() {
-            if matches!(op, Op::Write | Op::Trim) {
+            if matches!(op, Op::Write | Op::Trim | Op::WriteZeroes) {
                 let value = if op == Op::Write { number } else { 0 };
                 let at = (block - blocks.start) * PAGE as usize;
                 if let Some(buf) = &mut buf {
@@ -488,10 +537,10 @@ impl Run {
                     return Ok(true);
                 }
                 let legs = &mut self.world.borrow_mut().legs;
-                if legs.iter().all(|leg| !leg.dead && !leg.sick && !leg.full) {
+                if legs.iter().all(|leg| leg.is_well()) {
                     self.touched = [false; REGIONS];
                 }
-                for leg in legs.iter_mut().filter(|leg| !leg.dead && !leg.sick && !leg.full) {
+                for leg in legs.iter_mut().filter(|leg| leg.is_well()) {
                     leg.blamed = leg.bad.is_some();
                 }
                 return Ok(true);
@@ -562,7 +611,9 @@ impl Run {
         let Some(buf) = one.buf.filter(|_| asked.op == Op::Read) else { return Ok(()) };
         for (at, block) in asked.blocks.clone().enumerate() {
             let value = word(&buf, at);
-            if !self.model[block].may_be(value, asked.begun) {
+            if self.model[block].may_be(value, asked.begun) {
+                self.model[block].seen(value, asked.begun, time);
+            } else {
                 let may = self.model[block].values();
                 return Err(format!("block {block} reads as {value}, and may be one of {may:?}"));
             }

@@ -27,6 +27,8 @@ pub enum Step {
     },
     /// Trim a block.
     Trim(usize),
+    /// Zero a block.
+    Zero(usize),
     /// Read a block.
     Read(usize),
     /// Flush.
@@ -41,6 +43,14 @@ pub enum Step {
     Spoil(usize),
     /// A leg is full: no room for superblocks, maps and data never written before.
     Fill(usize),
+    /// A leg refuses some I/Os: read-only, out of range, unsupported or aborted.
+    Refuse(usize),
+    /// A leg completes nothing.
+    Hang(usize),
+    /// A snapshot of a leg is taken.
+    Snap(usize),
+    /// A leg dies and goes back to its snapshot, if another leg has all data.
+    Roll(usize),
     /// A leg is good again.
     Return(usize),
     /// The process dies and is restarted.
@@ -118,6 +128,11 @@ impl Step {
             13 => Step::Rest,
             14 => Step::Coming,
             15 => Step::Whole,
+            16 => Step::Zero(block),
+            17 => Step::Refuse(leg),
+            18 => Step::Hang(leg),
+            19 => Step::Snap(leg),
+            20 => Step::Roll(leg),
             _ => Step::Go(1 + rng.below(40) as u32),
         }
     }
@@ -173,6 +188,29 @@ impl Step {
         .collect()
     }
 
+    /// A leg goes back to a snapshot, at once or after other legs have written on; in the middle of
+    /// anything. Twice, sometimes.
+    fn older(rng: &mut Rng, legs: u64) -> Vec<Step> {
+        let leg = rng.below(legs) as usize;
+        let block = rng.below(BLOCKS as u64) as usize;
+        let write = |rng: &mut Rng| Step::Write { block, long: false, fua: rng.below(2) == 0 };
+        let pause = |rng: &mut Rng| {
+            [Step::Rest, Step::Sync, Step::Whole, Step::Go(rng.below(30) as u32)]
+                [rng.below(4) as usize]
+        };
+        let mut steps = vec![write(rng), pause(rng), Step::Snap(leg), write(rng), pause(rng)];
+        for _ in 0..1 + rng.below(2) {
+            steps.extend([write(rng), pause(rng), Step::Roll(leg)]);
+            if rng.below(3) == 0 {
+                steps.push(Step::Go(rng.below(20) as u32));
+            }
+            steps.push(Step::Return(leg));
+            steps.push([Step::Crash, Step::Coming, Step::Whole][rng.below(3) as usize]);
+            steps.extend([Step::Read(block), pause(rng)]);
+        }
+        steps
+    }
+
     /// Durable data, all legs but one leave, and that one must have the data after a crash.
     fn last(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let stays = rng.below(legs);
@@ -207,7 +245,10 @@ fn grow(steps: &mut Vec<Step>, rng: &mut Rng) {
         steps.splice(at..at, known);
         for step in &mut steps[at..] {
             match step {
-                Step::Write { block, long: false, .. } | Step::Trim(block) | Step::Read(block)
+                Step::Write { block, long: false, .. }
+                | Step::Trim(block)
+                | Step::Zero(block)
+                | Step::Read(block)
                     if rng.below(2) == 0 =>
                 {
                     *block = 4 + rng.below(2) as usize;
@@ -219,10 +260,10 @@ fn grow(steps: &mut Vec<Step>, rng: &mut Rng) {
 }
 
 /// Number of kinds of steps.
-const KINDS: usize = 17;
+const KINDS: usize = 22;
 /// Write, FUA, trim, read, flush, fail, lose, sick, bad, full, return, crash, sync, rest, coming,
-/// whole, go.
-const USUAL: [u64; KINDS] = [6, 3, 1, 3, 3, 2, 1, 1, 1, 1, 3, 2, 3, 3, 2, 2, 8];
+/// whole, zero, refuse, hang, snap, roll, go.
+const USUAL: [u64; KINDS] = [6, 3, 1, 3, 3, 2, 1, 1, 1, 1, 3, 2, 3, 3, 2, 2, 1, 1, 1, 1, 1, 8];
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -232,6 +273,7 @@ impl fmt::Display for Step {
                 write!(f, "{word}{}{block}", if *long { "-long" } else { "" })
             }
             Step::Trim(block) => write!(f, "trim{block}"),
+            Step::Zero(block) => write!(f, "zero{block}"),
             Step::Read(block) => write!(f, "read{block}"),
             Step::Flush => f.write_str("flush"),
             Step::Fail(leg) => write!(f, "fail{leg}"),
@@ -239,6 +281,10 @@ impl fmt::Display for Step {
             Step::Sicken(leg) => write!(f, "sick{leg}"),
             Step::Spoil(leg) => write!(f, "bad{leg}"),
             Step::Fill(leg) => write!(f, "full{leg}"),
+            Step::Refuse(leg) => write!(f, "refuse{leg}"),
+            Step::Hang(leg) => write!(f, "hang{leg}"),
+            Step::Snap(leg) => write!(f, "snap{leg}"),
+            Step::Roll(leg) => write!(f, "roll{leg}"),
             Step::Return(leg) => write!(f, "return{leg}"),
             Step::Crash => f.write_str("crash"),
             Step::Go(events) => write!(f, "go{events}"),
@@ -265,6 +311,7 @@ impl FromStr for Step {
             "fua" => Step::Write { block, long: false, fua: true },
             "fua-long" => Step::Write { block, long: true, fua: true },
             "trim" => Step::Trim(block),
+            "zero" => Step::Zero(block),
             "read" => Step::Read(block),
             "flush" => Step::Flush,
             "fail" => Step::Fail(leg),
@@ -281,6 +328,10 @@ impl FromStr for Step {
             "whole" => Step::Whole,
             "grow" => Step::Grow(number),
             "full" => Step::Fill(leg),
+            "refuse" => Step::Refuse(leg),
+            "hang" => Step::Hang(leg),
+            "snap" => Step::Snap(leg),
+            "roll" => Step::Roll(leg),
             other => return Err(format!("no step is called '{other}'")),
         })
     }
@@ -338,6 +389,7 @@ impl Case for Story {
         let known = match rng.below(8) {
             0 | 1 => Step::back(&mut rng, legs),
             2 => Step::last(&mut rng, legs),
+            3 if legs > 1 => Step::older(&mut rng, legs),
             _ => Vec::new(),
         };
         steps.splice(at..at, known);

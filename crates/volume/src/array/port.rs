@@ -226,7 +226,10 @@ impl Port {
                 continue;
             }
             let limit = patience.as_secs_f64();
-            self.shared.leave(leg, &|| format!("no answer within {limit:.0} s"));
+            // A leg that gets no writes has nothing to leave.
+            if (self.shared.writers_now() | self.shared.in_it()) & 1 << leg != 0 {
+                self.shared.leave(leg, &|| format!("no answer within {limit:.0} s"));
+            }
             if self.shared.in_it() & 1 << leg == 0 {
                 self.give_up(leg);
             }
