@@ -87,6 +87,8 @@ pub enum Plant {
     TrimUnzeroed,
     /// A leg that hangs is waited for without a limit.
     WaitForEver,
+    /// The last leg is used again without a look at what it holds.
+    ReviveUnseen,
     /// A check compares what is being written.
     CheckUnclaimed,
     /// A leg may reconnect by itself if it is deep inside another volume.

@@ -21,6 +21,7 @@ mod map;
 mod pages;
 mod port;
 mod record;
+mod revive;
 mod shared;
 mod slow;
 mod superblock;

@@ -51,6 +51,8 @@ pub(super) struct Leg {
     pub(super) careless: bool,
     /// It can neither trim nor zero.
     pub(super) plain: bool,
+    /// It went back to a snapshot, and was not recorded as in since.
+    pub(super) rolled: bool,
     /// A snapshot of it.
     image: Option<BTreeMap<u64, Content>>,
     /// It is full: superblocks, maps and pages never written before cannot be written.
@@ -83,6 +85,8 @@ pub(super) struct World {
     taken: Vec<Taken>,
     /// Completions by lane.
     answered: Vec<Vec<Done>>,
+    /// Lanes that were dropped with I/Os in flight.
+    gone: Vec<usize>,
     /// Completions not polled yet.
     waiting: usize,
     next: u64,
@@ -116,6 +120,7 @@ impl Leg {
             hung: false,
             careless: false,
             plain: false,
+            rolled: false,
             image: None,
             epoch: 0,
             blamed: false,
@@ -141,10 +146,24 @@ impl Leg {
         self.image = Some(held.collect());
     }
 
+    /// Whether its snapshot is older than what another leg holds, as far as maps can tell: one since
+    /// which no page was written is the same.
+    pub(super) fn image_is_before(&self, other: &Leg) -> bool {
+        let page = |content: Option<&Content>| match content {
+            Some(Content::Bytes(bytes)) => {
+                Page::decode(0, ARRAY, region_bytes(BYTES), &bytes[..]).map(|page| page.version())
+            }
+            _ => None,
+        };
+        let own = self.image.as_ref().and_then(|image| page(image.get(&(MAP_OFFSET / PAGE))));
+        let newest = page(other.durable.get(&(MAP_OFFSET / PAGE)));
+        own.zip(newest).is_some_and(|(own, newest)| own.is_before(newest))
+    }
+
     /// Goes back to the snapshot. False if there is none.
     fn roll_back(&mut self) -> bool {
         let Some(image) = self.image.clone() else { return false };
-        (self.durable, self.bad) = (image, None);
+        (self.durable, self.bad, self.rolled) = (image, None, true);
         self.cache.clear();
         true
     }
@@ -310,6 +329,7 @@ impl World {
             legs: legs.into_iter().map(Leg::new).collect(),
             taken: Vec::new(),
             answered: Vec::new(),
+            gone: Vec::new(),
             waiting: 0,
             next: 1,
             in_it: 0,
@@ -355,8 +375,10 @@ impl World {
         // A dead leg reports no successes any more.
         let result = if leg.dead || epoch != leg.epoch { Err(Fault::Disconnected) } else { result };
         let done = Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf };
-        self.answered[way].push(done);
-        self.waiting += 1;
+        if !self.gone.contains(&way) {
+            self.answered[way].push(done);
+            self.waiting += 1;
+        }
     }
 
     /// Checks that the leg's durable map marks data before it is changed.
@@ -399,6 +421,7 @@ impl World {
     /// The process dies: some I/Os in flight are executed, pages are torn, and caches lost.
     pub(super) fn crash(&mut self) {
         self.answered.clear();
+        self.gone.clear();
         self.waiting = 0;
         for Taken { leg, io, result, id, .. } in std::mem::take(&mut self.taken) {
             let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
@@ -475,6 +498,18 @@ impl Way {
         of.answered.push(Vec::new());
         let (number, epoch) = (of.answered.len() - 1, of.legs[leg].epoch);
         Way { number, leg, epoch, world: Rc::clone(world) }
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        let world = &mut *self.world.borrow_mut();
+        // Those of a dead process are gone already.
+        if let Some(answered) = world.answered.get_mut(self.number) {
+            world.waiting -= answered.len();
+            answered.clear();
+            world.gone.push(self.number);
+        }
     }
 }
 

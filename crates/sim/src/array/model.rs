@@ -64,6 +64,14 @@ impl Block {
         }
     }
 
+    /// The only leg that is left is an older image: everything may be lost.
+    pub(super) fn lost_all(&mut self) {
+        for write in &mut self.writes {
+            (write.told, write.durable, write.seen) = (false, false, None);
+            write.doomed |= write.ended.is_none();
+        }
+    }
+
     /// The process died: only durable writes count.
     pub(super) fn crashed(&mut self, time: u64) {
         for write in &mut self.writes {

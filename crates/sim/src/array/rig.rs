@@ -341,7 +341,10 @@ impl Run {
                 let (truth, recorded) = (self.truth, keeper.recorded());
                 let good = |leg: usize| truth & 1 << leg != 0 && !world.legs[leg].blamed;
                 let lost = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].lost;
-                if !(0..self.legs).any(good) && (power || (0..self.legs).any(lost)) {
+                let rolled = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].rolled;
+                if !(0..self.legs).any(good) && (0..self.legs).any(rolled) {
+                    self.model.iter_mut().for_each(Block::lost_all);
+                } else if !(0..self.legs).any(good) && (power || (0..self.legs).any(lost)) {
                     self.model.iter_mut().for_each(Block::lost);
                 }
             }
@@ -383,10 +386,15 @@ impl Run {
         let mut world = self.world.borrow_mut();
         let good = |other: usize| {
             let of = &world.legs[other];
-            other != leg && self.truth & 1 << other != 0 && !of.blamed && !of.dead
+            let knows = self.truth & 1 << other != 0 && !of.blamed && !of.dead;
+            other != leg && knows && world.legs[leg].image_is_before(of)
         };
         if (0..self.legs).any(good) && world.roll_back(leg) {
             self.truth &= !(1 << leg);
+            if self.bytes > BYTES {
+                // It may have to get the grown part, though nothing was written there.
+                self.ever = [true; REGIONS];
+            }
             self.touched = self.ever;
             drop(world);
             self.kept.add(Happened::RolledBack);
@@ -472,7 +480,7 @@ impl Run {
             self.kept.add(Happened::Joined);
             let came = (0..self.legs).filter(|leg| after & !before & 1 << leg != 0);
             let legs = &mut self.world.borrow_mut().legs;
-            came.for_each(|leg| legs[leg].lost = false);
+            came.for_each(|leg| (legs[leg].lost, legs[leg].rolled) = (false, false));
         }
     }
 
@@ -515,6 +523,10 @@ impl Run {
             if self.asked.is_empty() {
                 return Ok(());
             }
+            if round == ROUNDS / 2 {
+                // The last leg is waited for however long it hangs.
+                self.world.borrow_mut().legs.iter_mut().for_each(|leg| leg.hung = false);
+            }
             if !self.round()? && round % 8 == 7 {
                 // They wait for a retry.
                 self.now = self.now + Nanos::from_millis(50);
@@ -541,7 +553,7 @@ impl Run {
                     self.touched = [false; REGIONS];
                 }
                 for leg in legs.iter_mut().filter(|leg| leg.is_well()) {
-                    leg.blamed = leg.bad.is_some();
+                    (leg.blamed, leg.rolled) = (leg.bad.is_some(), false);
                 }
                 return Ok(true);
             }

@@ -22,6 +22,7 @@ const LISTED_MAX: usize = 64;
 const AGAIN: Nanos = Nanos(50_000);
 /// A gentle check rests for this many times the duration of a window: a twentieth of the time.
 const REST: u64 = 19;
+const REST_MAX: Nanos = Nanos::from_secs(5);
 
 /// How to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,7 +167,7 @@ impl Checks {
         let window = &self.windows[slot];
         let mut rest = Nanos(0);
         if order.is_gentle {
-            rest = Nanos(now.since(window.begun).0 * REST);
+            rest = Nanos(now.since(window.begun).0.saturating_mul(REST)).min(REST_MAX);
         }
         if let Some(rate) = order.rate_bytes {
             rest = rest.max(Nanos(window.len.saturating_mul(1_000_000_000) / rate.max(1)));

@@ -6,7 +6,7 @@
 
 use block::{Nanos, Op, Plant, planted};
 
-use super::map::{Event, Region};
+use super::map::{Event, PAGE_REGIONS, Region};
 use super::port::{Deed, Job, Port, legs};
 use crate::mirror::Rules;
 
@@ -97,6 +97,10 @@ fn look(port: &Port, at_once: bool) -> Vec<usize> {
     let mut ripe = Vec::new();
     for region in 0..map.len() {
         let was = map.tell(region, Event::Look);
+        if was == Region::Dirty {
+            // Its page gets a new version: an image of a leg from before is known by the older one.
+            map.ask(region / PAGE_REGIONS);
+        }
         let cooled = was == Region::Cooling || (at_once && was == Region::Dirty);
         // A writer claims first and reads the region's state then: a writer that claims what is
         // free now will see that the region is cooling.

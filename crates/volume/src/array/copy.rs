@@ -22,6 +22,8 @@ const NARROW_BYTES: u64 = 64 << 10;
 /// With client I/O, copying rests for this many times the duration of a window: a sixth of the time
 /// goes to the resync.
 const REST: u64 = 5;
+/// Longest rest: a window that a leg has held up says nothing of the next ones.
+const REST_MAX: Nanos = Nanos::from_secs(1);
 /// Delay before a region that could not be read is tried again.
 const PAUSE: Nanos = Nanos::from_millis(1000);
 /// Delay before granules are claimed again.
@@ -53,7 +55,8 @@ impl Pace {
         self.in_flight -= 1;
         if busy {
             self.busy = true;
-            self.rest_until = self.rest_until.max(now + Nanos(now.since(begun).0 * REST));
+            let rest = Nanos(now.since(begun).0.saturating_mul(REST)).min(REST_MAX);
+            self.rest_until = self.rest_until.max(now + rest);
         } else if now >= self.rest_until {
             self.busy = false;
         }

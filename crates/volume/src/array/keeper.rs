@@ -14,6 +14,7 @@ use super::join::Join;
 use super::pages::Pages;
 use super::port::Port;
 use super::record::Recorder;
+use super::revive::Revive;
 use super::shared::Shared;
 use super::slow::Slow;
 use super::superblock::{Generation, LegState, Superblock};
@@ -38,6 +39,7 @@ pub struct Keeper {
     pages: Pages,
     cool: Cool,
     join: Join,
+    revive: Revive,
     copies: Vec<Copy>,
     pace: Pace,
     slow: Slow,
@@ -72,6 +74,7 @@ impl Keeper {
             recorder: Recorder::new(RECORD, block, places, rng),
             cool: Cool::new(COOL),
             join: Join::new(JOIN),
+            revive: Revive::default(),
             copies: (0..COPIES).map(|slot| Copy::new(COPY + slot)).collect(),
             pace: Pace::default(),
             slow: Slow::default(),
@@ -88,6 +91,7 @@ impl Keeper {
     /// Does the work that is due.
     pub fn step(&mut self, now: Nanos) {
         self.port.poll(now);
+        self.revive.step(&mut self.port, &self.recorder, &self.pages);
         self.recorder.step(&mut self.port);
         self.pages.step(&mut self.port);
         let shared = Arc::clone(&self.port.shared);
@@ -189,7 +193,8 @@ impl Keeper {
         let wanted = (shared.wants_check() && shared.is_ready()).then_some(Nanos(0));
         let check = [wanted, self.checks.wake(), self.check_at, self.fence.wake()];
         let check = check.into_iter().flatten().min();
-        [recorder, pages, copies, cool, self.join.wake(), check]
+        let revive = self.revive.wake(&self.port);
+        [recorder, pages, copies, cool, self.join.wake(), check, revive]
             .into_iter()
             .chain([self.port.wake()])
             .flatten()

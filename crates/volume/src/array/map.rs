@@ -162,7 +162,7 @@ impl Version {
     }
 
     /// Whether a leg with this version has not got the last write of the page.
-    pub(crate) fn is_before(self, newest: Version) -> bool {
+    pub fn is_before(self, newest: Version) -> bool {
         self.writes < newest.writes
     }
 

@@ -3,7 +3,7 @@
 
 use block::{Nanos, Op, Plant, planted};
 
-use super::map::{Event, MAP_OFFSET, PAGE_BYTES, Region};
+use super::map::{Event, MAP_OFFSET, PAGE_BYTES, Region, Version};
 use super::port::{Deed, Job, Port, legs};
 use crate::mirror::Rules;
 
@@ -20,10 +20,13 @@ pub(super) struct Pages {
     /// How often all pages were written.
     rounds: u64,
     retry_at: Nanos,
+    /// The version of each page that every leg that is in has confirmed.
+    durable: Vec<Version>,
 }
 
 struct Writing {
     pages: Vec<usize>,
+    versions: Vec<Version>,
     /// Regions that these pages mark dirty.
     asked: Vec<usize>,
     all: bool,
@@ -32,7 +35,8 @@ struct Writing {
 impl Pages {
     /// Begins with all pages: the legs may hold different ones.
     pub(super) fn new(job: Job, array: u128) -> Pages {
-        Pages { job, array, writing: None, all: true, rounds: 0, retry_at: Nanos(0) }
+        let (durable, retry_at) = (Vec::new(), Nanos(0));
+        Pages { job, array, writing: None, all: true, rounds: 0, retry_at, durable }
     }
 
     /// Requests a write of all pages to all legs; returns the value of [`rounds`](Self::rounds)
@@ -46,6 +50,11 @@ impl Pages {
     /// How often all pages were written to all legs.
     pub(super) fn rounds(&self) -> u64 {
         self.rounds
+    }
+
+    /// The version of a page that every leg that is in has confirmed.
+    pub(super) fn durable(&self, page: usize) -> Version {
+        self.durable.get(page).copied().unwrap_or_default()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -96,7 +105,8 @@ impl Pages {
                 port.send(self.job, leg, Deed { op, offset, len, fua, buf });
             }
         }
-        self.writing = Some(Writing { pages, asked: regions, all });
+        let versions = pages.iter().map(|page| shared.map.version(*page)).collect();
+        self.writing = Some(Writing { pages, versions, asked: regions, all });
     }
 
     fn written(&mut self, port: &mut Port, writing: &Writing, good: u32, bad: u32) {
@@ -114,6 +124,10 @@ impl Pages {
         }
         shared.set_map_failed(false);
         self.rounds += u64::from(writing.all);
+        self.durable.resize(shared.map.pages(), Version::default());
+        for (page, version) in writing.pages.iter().zip(&writing.versions) {
+            self.durable[*page] = *version;
+        }
         for region in &writing.asked {
             shared.map.tell(*region, Event::Marked);
         }

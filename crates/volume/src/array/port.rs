@@ -20,16 +20,12 @@ pub(super) struct Port {
     ways: Vec<Way>,
     source: Ways,
     batches: Vec<Batch>,
-    /// Earliest time of the next reconnection to the last leg.
-    revive_at: Nanos,
     /// Lanes that were given up with I/Os in flight.
     ghosts: Ghosts,
     /// When to look for legs that hang.
     look_at: Nanos,
 }
 
-/// Time between reconnections to the last leg.
-const REVIVE: Nanos = Nanos::from_millis(100);
 /// Time between looks for legs that hang.
 const LOOK: Nanos = Nanos::from_secs(1);
 
@@ -87,7 +83,6 @@ impl Port {
             ways: lanes.into_iter().map(way).collect(),
             source,
             batches: (0..jobs).map(|_| Batch::default()).collect(),
-            revive_at: Nanos(0),
             ghosts: Ghosts::default(),
             look_at: Nanos(0),
         }
@@ -203,7 +198,6 @@ impl Port {
         if now >= self.look_at {
             self.look_for_hung();
         }
-        self.revive();
     }
 
     /// Gives up legs that do not answer, unless it is the last one that is in.
@@ -254,19 +248,15 @@ impl Port {
         }
     }
 
-    /// The last leg never leaves: a lost lane to it is replaced.
-    fn revive(&mut self) {
-        if self.now < self.revive_at {
-            return;
-        }
-        for leg in legs(self.shared.in_it()).filter(|leg| self.is_broken(*leg)).collect::<Vec<_>>()
-        {
-            self.revive_at = self.now + REVIVE;
-            if self.renew(leg) && self.shared.writers_now() & !(1 << leg) != 0 {
-                // The leg may have lost its volatile cache, of which some was copied to others
-                // already.
-                self.shared.map.joined();
-            }
+    /// A new lane to a leg.
+    pub(super) fn open(&mut self, leg: usize) -> Option<Box<dyn Lane>> {
+        (self.source)(leg).ok()
+    }
+
+    /// Uses a lane in the place of a lost one.
+    pub(super) fn put(&mut self, leg: usize, lane: Box<dyn Lane>) {
+        if self.is_broken(leg) && self.ways[leg].in_flight == 0 {
+            self.ways[leg].lane = Some(lane);
         }
     }
 
@@ -307,10 +297,8 @@ impl Port {
         // A batch that completed without going to a leg is seen at once.
         let ended = self.batches.iter().any(|batch| batch.sent && batch.left == 0);
         let ended = ended.then_some(Nanos(0));
-        let revives = legs(self.shared.in_it()).any(|leg| self.is_broken(leg));
-        let revives = revives.then_some(self.revive_at);
         let hung = self.batches.iter().any(|batch| batch.left > 0).then_some(self.look_at);
-        let own = ended.into_iter().chain(revives).chain(hung).chain(self.ghosts.wake());
+        let own = ended.into_iter().chain(hung).chain(self.ghosts.wake());
         self.ways.iter().filter_map(waits).chain(own).min()
     }
 

@@ -65,6 +65,11 @@ impl Recorder {
         self.places[leg]
     }
 
+    /// The last generation that a leg certainly holds.
+    pub(super) fn stands(&self, leg: usize) -> Generation {
+        self.stands[leg]
+    }
+
     /// Whether it is on all legs that are in.
     pub(super) fn is_durable(&self) -> bool {
         self.durable && self.wish.is_none() && matches!(self.phase, Phase::Idle)

@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     /// I/Os came since the keeper's last look.
     busy: AtomicBool,
     repaired: AtomicU64,
+    /// Legs to which a client has lost its lane, though they are the last.
+    lost: AtomicU32,
     /// The region after the one that a read waits for, which is made equal first; 0 for none.
     urged: AtomicUsize,
     /// How long a leg may leave an I/O unanswered.
@@ -114,6 +116,7 @@ impl Shared {
             settles_first: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             repaired: AtomicU64::new(0),
+            lost: AtomicU32::new(0),
             urged: AtomicUsize::new(0),
             patience,
             check: Mutex::default(),
@@ -217,6 +220,17 @@ impl Shared {
     /// Whether I/Os of lanes that were given up may still be executed on a leg.
     pub(super) fn is_haunted(&self, leg: usize) -> bool {
         self.legs[leg].ghosts.load(ORDER) > 0
+    }
+
+    /// Whether a client has lost its lane to the last leg.
+    pub(super) fn is_lost(&self, leg: usize) -> bool {
+        self.lost.load(ORDER) & 1 << leg != 0
+    }
+
+    /// The last leg is there again: all lanes reopen their connection.
+    pub(super) fn renewed(&self, leg: usize) {
+        self.lost.fetch_and(!(1 << leg), ORDER);
+        self.renew(leg);
     }
 
     /// The region that a read waits for, if any.
@@ -441,6 +455,12 @@ impl Rules for Shared {
     fn haunts(&self, leg: usize, count: i64) {
         self.legs[leg].ghosts.fetch_add(count, ORDER);
         self.wake();
+    }
+
+    fn lost(&self, leg: usize) {
+        if self.lost.fetch_or(1 << leg, ORDER) & 1 << leg == 0 {
+            self.wake();
+        }
     }
 
     fn took(&self, leg: usize, count: u32, spent: Nanos) {

@@ -12,6 +12,7 @@ impl Run {
     pub(super) fn end(&mut self) -> Result<(), String> {
         (0..self.legs).for_each(|leg| self.bring_back(leg));
         self.rest()?;
+        self.open_anew()?;
         for after_crash in [false, true] {
             if !self.sync(Nanos::from_secs(300), QUIET)? {
                 let process = self.process.as_ref().expect("it is open");
@@ -27,6 +28,17 @@ impl Run {
                     return Err(format!("{behind} regions are behind after a quiet time"));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// An array whose last leg came back as an older image waits for its user, who opens it again.
+    fn open_anew(&mut self) -> Result<(), String> {
+        self.sync(Nanos::from_secs(30), Nanos(0))?;
+        let process = self.process.as_ref().expect("it is open");
+        let words = process.array.words().unwrap_or_default();
+        if words.contains("came back as an older image") && !process.keeper.is_whole() {
+            self.crash()?;
         }
         Ok(())
     }

@@ -2,9 +2,6 @@
 
 use super::*;
 
-/// Time between reconnections to the last leg.
-const RENEW: Nanos = Nanos::from_millis(100);
-
 /// The lane to one leg.
 pub(super) struct Way {
     /// `None` without a connection.
@@ -13,8 +10,6 @@ pub(super) struct Way {
     pub(super) in_flight: u32,
     /// How often the leg had returned when this lane was opened.
     pub(super) joined: u32,
-    /// Earliest time of the next reconnection to the last leg.
-    pub(super) renew_at: Nanos,
     /// Connection counters of earlier lanes: totals never fall.
     pub(super) before: Connection,
     /// The leg has refused to trim or to zero.
@@ -31,7 +26,6 @@ impl Way {
             waiting: VecDeque::with_capacity(64),
             in_flight: 0,
             joined,
-            renew_at: Nanos(0),
             before: Connection::default(),
             cannot_zero: false,
             changes: 0,
@@ -68,20 +62,15 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Takes out a leg whose lane is lost; the last leg gets a new lane instead.
+    /// Takes out a leg whose lane is lost; the last leg stays.
     pub(super) fn look_for_broken(&mut self, leg: usize, joined: u32) {
         let gets = (self.legs.writers() | self.legs.in_it()) & 1 << leg != 0;
-        let way = &mut self.ways[leg];
+        let way = &self.ways[leg];
         let broken = way.lane.as_ref().map_or(Some("not connected"), |lane| lane.broken());
         let Some(why) = broken.filter(|_| gets && joined == way.joined) else { return };
         self.legs.leave(leg, &|| why.to_owned());
-        if let Some(source) = &mut self.source
-            && self.legs.in_it() & 1 << leg != 0
-            && way.in_flight == 0
-            && self.now >= way.renew_at
-        {
-            way.renew_at = self.now + RENEW;
-            way.renew(self.now, source(leg).ok());
+        if self.legs.in_it() & 1 << leg != 0 {
+            self.legs.lost(leg);
         }
     }
 
