@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use block::{Cause, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Generation, Keeper, LegState, MAP_OFFSET, Member, PAGE_BYTES,
-    Page, Superblock, TAIL_BYTES, Ways, copies_of, page_count, region_bytes,
+    Array, Assembly, DATA_OFFSET, Generation, Keeper, LegState, Maps, Member, Page, Superblock,
+    TAIL_BYTES, Ways, copies_of, page_count, page_slots, region_bytes,
 };
 
 const FAST: Speed = Speed { each_ns: 20_000, bytes_per_second: 1_000_000_000 };
@@ -133,7 +133,7 @@ fn pace(speeds: &[Speed], bytes: u64, clients: Option<Clients>, limit: Nanos) ->
     let world: World = Rc::new(RefCell::new((speeds.iter().copied().map(Leg::new).collect(), 0)));
     // Unreadable maps: all may differ.
     let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
-    open(&world, &assembly(speeds.len(), bytes), &[map], Nanos(0)).until(clients, limit)
+    open(&world, &assembly(speeds.len(), bytes), &vec![(0, map)], Nanos(0)).until(clients, limit)
 }
 
 /// A leg is replaced, and the process dies `cuts` times during the resync, each time after this
@@ -143,7 +143,7 @@ fn interrupted(speeds: [Speed; 2], bytes: u64, cuts: u64, each: Nanos) -> f64 {
     let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
     let mut assembly = assembly(2, bytes);
     // Everything was written once, and is clean.
-    let mut run = open(&world, &assembly, &[map], Nanos(0));
+    let mut run = open(&world, &assembly, &vec![(0, map)], Nanos(0));
     let mut now = run.whole(Nanos(0), Nanos::from_secs(600));
     assembly.newest = run.keeper.superblock().clone();
     let member = &mut assembly.newest.members[1];
@@ -159,11 +159,12 @@ fn interrupted(speeds: [Speed; 2], bytes: u64, cuts: u64, each: Nanos) -> f64 {
     world.borrow_mut().0[1].written = 0;
     for cut in 0..=cuts {
         let page = |page: usize| {
-            let at = MAP_OFFSET + (page * PAGE_BYTES) as u64;
-            Page::decode(page, 1, region_bytes(bytes), world.borrow().0[0].kept.get(&at)?)
+            let world = world.borrow();
+            let slots = page_slots(page).into_iter().filter_map(|at| world.0[0].kept.get(&at));
+            Page::newest(page, 1, region_bytes(bytes), slots.map(|bytes| &bytes[..]))
         };
         let map: Vec<Option<Page>> = (0..page_count(bytes)).map(page).collect();
-        let mut run = open(&world, &assembly, &[map], now);
+        let mut run = open(&world, &assembly, &vec![(0, map)], now);
         let limit = if cut < cuts { each } else { Nanos::from_secs(600) };
         now = run.whole(now, now + limit);
         assembly.newest = run.keeper.superblock().clone();
@@ -176,11 +177,11 @@ fn interrupted(speeds: [Speed; 2], bytes: u64, cuts: u64, each: Nanos) -> f64 {
 }
 
 /// A process that has the array open.
-fn open(world: &World, assembly: &Assembly, maps: &[Vec<Option<Page>>], now: Nanos) -> Run {
+fn open(world: &World, assembly: &Assembly, maps: &Maps, now: Nanos) -> Run {
     let (legs, bytes) = (assembly.newest.members.len(), assembly.newest.bytes);
     let leg_bytes = DATA_OFFSET + bytes + TAIL_BYTES;
     let names = (0..legs).map(|leg| format!("leg {leg}")).collect();
-    let array = Array::new(assembly, names, maps, Geometry::new(bytes, 512));
+    let array = Array::new(assembly, names, maps, Geometry::new(bytes, 512), MINUTE);
     let pool = Pool::new(256, 64);
     let source = || -> Ways {
         let world = Rc::clone(world);
@@ -195,9 +196,15 @@ fn open(world: &World, assembly: &Assembly, maps: &[Vec<Option<Page>>], now: Nan
         (0..legs).map(|leg| source(leg).ok()).collect::<Vec<_>>()
     };
     let places = vec![copies_of(leg_bytes); legs];
-    let keeper =
-        array.keeper(assembly, places, pool.clone(), Rng::new(1, now.0), (ways(), source()));
-    let lane = array.lane(1, ways(), source(), pool.clone());
+    let keeper = array.keeper(
+        assembly,
+        places,
+        pool.clone(),
+        Rng::new(1, now.0),
+        (ways(), source()),
+        Nanos(0),
+    );
+    let lane = array.lane(ways(), source(), pool.clone()).expect("lanes have numbers");
     Run { array, keeper, lane, pool, rng: Rng::new(2, 2), bytes }
 }
 
@@ -282,7 +289,8 @@ fn assembly(legs: usize, bytes: u64) -> Assembly {
     };
     let (places, stands) = ((0..legs).map(Some).collect(), vec![newest.generation; legs]);
     let first = vec![0; legs];
-    Assembly { newest, places, stands, first, missing: 0, notes: Vec::new() }
+    let sizes = vec![newest.bytes; newest.members.len()];
+    Assembly { newest, places, stands, sizes, first, missing: 0, notes: Vec::new() }
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub use self::error::ArrayError;
 pub use self::grow::{Growth, Put, Step};
 pub use self::keeper::Keeper;
 use self::map::Map;
-pub use self::map::{MAP_OFFSET, PAGE_BYTES, Page, Region, Version};
+pub use self::map::{PAGE_BYTES, Page, Region, Version, page_slots};
 use self::shared::Shared;
 pub use self::superblock::{
     DATA_OFFSET, Damage, Generation, LegState, MEMBERS_MAX, Member, NAME_MAX_BYTES,

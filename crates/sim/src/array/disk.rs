@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Rng};
-use volume::array::{DATA_OFFSET, MAP_OFFSET, Page, Put, region_bytes};
+use volume::array::{DATA_OFFSET, Page, Put, page_slots, region_bytes};
 
 use super::rig::{ARRAY, BYTES};
 
@@ -149,14 +149,8 @@ impl Leg {
     /// Whether its snapshot is older than what another leg holds, as far as maps can tell: one since
     /// which no page was written is the same.
     pub(super) fn image_is_before(&self, other: &Leg) -> bool {
-        let page = |content: Option<&Content>| match content {
-            Some(Content::Bytes(bytes)) => {
-                Page::decode(0, ARRAY, region_bytes(BYTES), &bytes[..]).map(|page| page.version())
-            }
-            _ => None,
-        };
-        let own = self.image.as_ref().and_then(|image| page(image.get(&(MAP_OFFSET / PAGE))));
-        let newest = page(other.durable.get(&(MAP_OFFSET / PAGE)));
+        let own = self.image.as_ref().and_then(map_of).map(|page| page.version());
+        let newest = map_of(&other.durable).map(|page| page.version());
         own.zip(newest).is_some_and(|(own, newest)| own.is_before(newest))
     }
 
@@ -170,12 +164,7 @@ impl Leg {
 
     /// Whether the durable map marks all of a range.
     fn is_marked(&self, offset: u64, len: u64) -> bool {
-        let Some(Content::Bytes(bytes)) = self.durable.get(&(MAP_OFFSET / PAGE)) else {
-            return false;
-        };
-        let Some(page) = Page::decode(0, ARRAY, region_bytes(BYTES), &bytes[..]) else {
-            return false;
-        };
+        let Some(page) = map_of(&self.durable) else { return false };
         let region = |at: u64| ((at - DATA_OFFSET) / region_bytes(BYTES)) as usize;
         (region(offset)..=region(offset + len - 1)).all(|region| page.is_dirty(region))
     }
@@ -322,6 +311,15 @@ impl Leg {
     }
 }
 
+/// The first page of the map among these pages.
+fn map_of(pages: &BTreeMap<u64, Content>) -> Option<Page> {
+    let slots = page_slots(0).into_iter().filter_map(|at| match pages.get(&(at / PAGE)) {
+        Some(Content::Bytes(bytes)) => Some(&bytes[..]),
+        _ => None,
+    });
+    Page::newest(0, ARRAY, region_bytes(BYTES), slots)
+}
+
 impl World {
     /// Legs of these sizes.
     pub(super) fn new(legs: Vec<u64>, rng: Rng) -> Shared {
@@ -423,8 +421,12 @@ impl World {
         self.answered.clear();
         self.gone.clear();
         self.waiting = 0;
-        for Taken { leg, io, result, id, .. } in std::mem::take(&mut self.taken) {
+        for Taken { leg, io, result, id, epoch, .. } in std::mem::take(&mut self.taken) {
             let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
+            // What a host had in flight when it went back to a snapshot is gone with it.
+            if leg.rolled && epoch != leg.epoch {
+                continue;
+            }
             let writes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
             if result.is_some() || leg.dead || !writes || rng.below(3) == 0 {
                 continue;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use block::{Buf, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, LegState, MAP_OFFSET, Maps, Member,
-    PAGE_BYTES, SUPERBLOCK_BYTES, Superblock, Ways, assemble, blank_pages, copies_of,
-    leave_older_images, region_bytes,
+    Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, LegState, Maps, Member,
+    SUPERBLOCK_BYTES, Superblock, Ways, assemble, blank_pages, copies_of, leave_older_images,
+    page_slots, region_bytes,
 };
 
 use super::disk::{PAGE, Shared, Way, World};
@@ -136,7 +136,7 @@ impl Run {
                 leg_of.put(place, &block.encode(100 + leg as u128));
             }
             for (page, bytes) in blank_pages(ARRAY, BYTES).iter().enumerate() {
-                leg_of.put(MAP_OFFSET + (page * PAGE_BYTES) as u64, bytes);
+                leg_of.put(page_slots(page)[0], bytes);
             }
         }
         Run {

@@ -5,7 +5,7 @@ use block::{Plant, planted};
 use super::assemble::copies_of;
 use super::desk::{Desk, lock};
 use super::grow::{Growth, Put};
-use super::map::{MAP_OFFSET, region_bytes};
+use super::map::{page_slots, region_bytes};
 use super::superblock::{
     Generation, LegState, MEMBERS_MAX, Member, NAME_MAX_BYTES, Superblock, data_bytes,
 };
@@ -299,7 +299,7 @@ fn write(desk: &mut Desk, block: &Superblock, leg: u128) -> Result<(), OpenError
 
 fn write_map(desk: &mut Desk, block: &Superblock) -> Result<(), OpenError> {
     for (page, bytes) in blank_pages(block.array, block.bytes).iter().enumerate() {
-        desk.write(MAP_OFFSET + (page * bytes.len()) as u64, bytes)?;
+        desk.write(page_slots(page)[0], bytes)?;
     }
     Ok(())
 }

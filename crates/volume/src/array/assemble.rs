@@ -371,7 +371,10 @@ mod test {
             let assembly = assemble("disk", &legs, &[], false).unwrap();
             assert_eq!(assembly.newest.generation, new.generation);
             assert_eq!(assembly.newest.in_state(LegState::In), 1);
-            assert_eq!(assembly.notes, ["leg 2 (b) is stale: it is copied while the array is open"]);
+            assert_eq!(
+                assembly.notes,
+                ["leg 2 (b) is stale: it is copied while the array is open"]
+            );
         }
         // Nor is it opened without `degraded`.
         let error = say(&[found("b", &old, 12)]);

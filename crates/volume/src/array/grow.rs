@@ -9,7 +9,7 @@ use block::{Plant, planted};
 
 use super::assemble::{Assembly, Found, Maps, copies_of};
 use super::error::ArrayError;
-use super::map::{MAP_OFFSET, Map, PAGE_BYTES, region_bytes};
+use super::map::{Map, PAGE_BYTES, region_bytes};
 use super::pages_of;
 use super::superblock::{DATA_OFFSET, LegState, SUPERBLOCK_BYTES, Superblock, data_bytes};
 
@@ -140,7 +140,7 @@ impl Growth {
         for (leg, _) in &self.legs {
             steps.extend(pages.iter().enumerate().map(|(page, bytes)| Step {
                 leg: *leg,
-                offset: MAP_OFFSET + (page * PAGE_BYTES) as u64,
+                offset: self.map.version(page).place(page),
                 put: Put::Bytes(Box::new(*bytes)),
             }));
         }

@@ -6,7 +6,7 @@
 
 use block::{Nanos, Op, Plant, planted};
 
-use super::map::{Event, MAP_OFFSET, PAGE_BYTES, Page, Region};
+use super::map::{Event, PAGE_BYTES, Page, Region, page_slots};
 use super::pages::Pages;
 use super::port::{Deed, Job, Port, legs};
 use super::record::Recorder;
@@ -39,6 +39,8 @@ pub(super) struct Join {
     /// The array's bytes as the leg's superblock has them: less after a growth that the leg, an
     /// older image, has not had. What lies beyond was never zeroed there.
     bytes: u64,
+    /// It gets everything ever written.
+    is_empty: bool,
     /// The user was told that the leg is waited for.
     told: bool,
 }
@@ -70,6 +72,7 @@ impl Join {
             barred: 0,
             must: Vec::new(),
             bytes: u64::MAX,
+            is_empty: false,
             told: false,
         }
     }
@@ -245,12 +248,11 @@ impl Join {
             port.shared.say(format!("{} {why}", port.shared.leg_name(self.leg)));
             return self.give_up(port);
         }
-        if member.empty || member.state == LegState::Spare {
-            self.begin_marking(port, |region| region != Region::Unwritten, &[]);
-            return;
-        }
+        self.is_empty = member.empty || member.state == LegState::Spare;
         for page in 0..port.shared.map.pages() {
-            self.read(port, MAP_OFFSET + (page * PAGE_BYTES) as u64, PAGE_BYTES);
+            for slot in page_slots(page) {
+                self.read(port, slot, PAGE_BYTES);
+            }
         }
         self.phase = Phase::Map;
     }
@@ -260,18 +262,27 @@ impl Join {
     fn take_map(&mut self, port: &mut Port, recorder: &Recorder) {
         let Some(outcome) = port.outcome(self.job) else { return };
         let pages = port.shared.map.pages();
-        if outcome.bad != 0 || outcome.bufs.len() < pages {
+        if outcome.bad != 0 || outcome.bufs.len() < 2 * pages {
             outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
             return self.give_up(port);
         }
         let (array, regions) = (recorder.block().array, port.shared.map.region_bytes());
         let read = |page: usize| {
             // Answers come in any order; each page knows its number.
-            outcome.bufs.iter().find_map(|(_, buf)| Page::decode(page, array, regions, buf))
+            Page::newest(page, array, regions, outcome.bufs.iter().map(|(_, buf)| &buf[..]))
         };
         let found: Vec<Option<Page>> = (0..pages).map(read).collect();
         outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
-        self.begin_marking(port, |_| false, &found);
+        for (page, found) in found.iter().enumerate() {
+            // Of an earlier opening, which other legs have not had: later ones must count as newer.
+            if let Some(found) = found {
+                port.shared.map.raise(page, found.version());
+            }
+        }
+        match self.is_empty {
+            true => self.begin_marking(port, |region| region != Region::Unwritten, &[]),
+            false => self.begin_marking(port, |_| false, &found),
+        }
     }
 
     /// Starts marking the regions to be copied dirty: all that are `wanted`, and those dirty in the

@@ -16,6 +16,8 @@ pub const PAGE_BYTES: usize = 4096;
 pub const MAP_OFFSET: u64 = 128 << 10;
 /// Maximum number of pages.
 pub const PAGES_MAX: usize = 32;
+/// Bytes of one of the two slots of a page; the second slots follow all first ones.
+const SLOTS_BYTES: u64 = (PAGES_MAX * PAGE_BYTES) as u64;
 /// Regions of a page, two bits each.
 pub const PAGE_REGIONS: usize = (PAGE_BYTES - HEAD_BYTES) * 4;
 
@@ -29,6 +31,13 @@ const REGION_AT: usize = 32;
 const VERSION_AT: usize = 40;
 /// Smallest region.
 const REGION_MIN_BYTES: u64 = 64 << 10;
+
+/// Offsets on a leg of the two slots of a page. A version is written over the one before the last: a
+/// write that is cut off leaves the last one intact.
+pub fn page_slots(page: usize) -> [u64; 2] {
+    let first = MAP_OFFSET + (page * PAGE_BYTES) as u64;
+    [first, first + SLOTS_BYTES]
+}
 
 /// Bytes of a region of an array of `bytes` bytes: the smallest that the map has room for.
 pub fn region_bytes(bytes: u64) -> u64 {
@@ -161,6 +170,11 @@ impl Version {
         newest.writes >= self.writes.saturating_add(2) && newest.cleans > self.cleans
     }
 
+    /// Offset on a leg of this version of a page.
+    pub fn place(self, page: usize) -> u64 {
+        page_slots(page)[(self.writes % 2) as usize]
+    }
+
     /// Whether a leg with this version has not got the last write of the page.
     pub fn is_before(self, newest: Version) -> bool {
         self.writes < newest.writes
@@ -231,9 +245,9 @@ impl Map {
         let all = (0..self.pages()).map(|page| self.version(page));
         let newest = all.fold(Version::default(), Version::max);
         for (page, count) in map.counts.iter().enumerate() {
-            // One write more: a crash may leave the old page on some legs.
-            let same = page < self.pages() && self.region_bytes == map.region_bytes;
-            let before = if same { self.version(page) } else { newest };
+            // One write more, into the slot that the old page is not in: a crash may leave that one
+            // on some legs.
+            let before = if page < self.pages() { self.version(page) } else { newest };
             count.writes.store(before.writes + 1, Ordering::SeqCst);
             count.cleans.store(before.cleans, Ordering::SeqCst);
         }
@@ -397,6 +411,11 @@ impl Map {
         }
     }
 
+    /// The next version of a page comes after this one, which a leg has.
+    pub(crate) fn raise(&self, page: usize, found: Version) {
+        self.counts[page].writes.fetch_max(found.writes, Ordering::SeqCst);
+    }
+
     /// A page is about to be encoded and written: it is of a new version.
     pub(crate) fn advance(&self, page: usize) {
         let count = &self.counts[page];
@@ -474,6 +493,18 @@ impl Page {
         let regions = u64::from_le_bytes(bytes[REGION_AT..REGION_AT + 8].try_into().ok()?);
         let is_ours = is_ours && (regions == 0 || regions == region_bytes);
         (is_ours && crc32c(&bytes[..]) == crc).then_some(Page(bytes))
+    }
+
+    /// The newer of the two slots of a page, as above.
+    pub fn newest<'a>(
+        page: usize,
+        array: u128,
+        region_bytes: u64,
+        slots: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Option<Page> {
+        let decode = |bytes: &[u8]| Page::decode(page, array, region_bytes, bytes);
+        let found = slots.into_iter().filter_map(decode);
+        found.max_by_key(|page| page.version().writes)
     }
 
     /// Its version.

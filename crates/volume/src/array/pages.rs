@@ -3,7 +3,7 @@
 
 use block::{Nanos, Op, Plant, planted};
 
-use super::map::{Event, MAP_OFFSET, PAGE_BYTES, Region, Version};
+use super::map::{Event, PAGE_BYTES, Region, Version};
 use super::port::{Deed, Job, Port, legs};
 use crate::mirror::Rules;
 
@@ -96,7 +96,7 @@ impl Pages {
             }
             shared.map.encode(*page, self.array, &mut bytes);
             for leg in legs(to) {
-                let offset = MAP_OFFSET + (page * PAGE_BYTES) as u64;
+                let offset = shared.map.version(*page).place(*page);
                 let (op, len, fua) = (Op::Write, PAGE_BYTES as u32, true);
                 if planted(Plant::MapOnOneLeg) && leg != to.trailing_zeros() as usize {
                     continue;

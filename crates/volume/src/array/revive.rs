@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use block::{Buf, Done, Io, Lane, Nanos, Op, Plant, Tag, planted};
 
-use super::map::{MAP_OFFSET, PAGE_BYTES, Page};
+use super::map::{PAGE_BYTES, Page, page_slots};
 use super::pages::Pages;
 use super::port::{Port, legs};
 use super::record::Recorder;
@@ -117,7 +117,7 @@ fn wanted(port: &Port) -> Option<usize> {
 impl Attempt {
     /// Reads the superblocks and the map.
     fn ask(&mut self, port: &Port, recorder: &Recorder) {
-        let pages = (0..port.shared.map.pages()).map(|page| MAP_OFFSET + (page * PAGE_BYTES) as u64);
+        let pages = (0..port.shared.map.pages()).flat_map(page_slots);
         let blocks = recorder.places(self.leg).into_iter().map(|at| (at, SUPERBLOCK_BYTES));
         for (offset, len) in blocks.chain(pages.map(|at| (at, PAGE_BYTES))) {
             let Some(buf) = port.pool.take_beyond(len) else {
@@ -155,10 +155,10 @@ impl Attempt {
             return true;
         }
         (0..shared.map.pages()).any(|page| {
-            let Some(bytes) = at(MAP_OFFSET + (page * PAGE_BYTES) as u64) else { return true };
-            let found = Page::decode(page, own.array, shared.map.region_bytes(), &bytes[..]);
-            // A page that is torn was being written.
-            found.is_some_and(|found| found.version().is_before(pages.durable(page)))
+            let slots = page_slots(page).map(at);
+            let slots = slots.into_iter().flatten().map(|buf| &buf[..]);
+            let found = Page::newest(page, own.array, shared.map.region_bytes(), slots);
+            found.is_none_or(|found| found.version().is_before(pages.durable(page)))
         })
     }
 }

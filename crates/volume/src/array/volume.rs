@@ -12,8 +12,8 @@ use super::assemble::{Found, Maps, assemble, leave_older_images};
 use super::desk::{Desk, lock};
 use super::superblock::LegState;
 use super::{
-    Array, ArrayError, Assembly, CheckOrder, CheckReport, MAP_OFFSET, PAGE_BYTES, Page, Ways,
-    copies_of,
+    Array, ArrayError, Assembly, CheckOrder, CheckReport, PAGE_BYTES, Page, Ways, copies_of,
+    page_slots,
 };
 use crate::uri::ArrayUri;
 use crate::{Ground, Hints, OpenError, Purpose, Volume};
@@ -76,9 +76,9 @@ fn read_maps(desks: &mut [Desk], assembly: &Assembly) -> Maps {
     for (number, (place, member)) in assembly.places.iter().zip(&block.members).enumerate() {
         let Some(place) = place.filter(|_| member.state == LegState::In) else { continue };
         let page = |page: usize| {
-            let at = MAP_OFFSET + (page * PAGE_BYTES) as u64;
-            let bytes = desks[place].read(at, PAGE_BYTES).ok()?;
-            Page::decode(page, block.array, block.region_bytes, &bytes)
+            let slots = page_slots(page).map(|at| desks[place].read(at, PAGE_BYTES).ok());
+            let slots = slots.iter().flatten().map(|bytes| &bytes[..]);
+            Page::newest(page, block.array, block.region_bytes, slots)
         };
         maps.push((number, (0..super::page_count(block.bytes)).map(page).collect()));
     }

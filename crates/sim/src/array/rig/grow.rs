@@ -2,24 +2,24 @@
 
 use block::Rng;
 use volume::array::{
-    DATA_OFFSET, Found, Growth, MAP_OFFSET, Maps, PAGE_BYTES, Page, TAIL_BYTES, page_count,
-    region_bytes,
+    DATA_OFFSET, Found, Growth, Maps, Page, TAIL_BYTES, page_count, page_slots, region_bytes,
 };
 
 use super::super::Happened;
 use super::super::disk::PAGE;
 use super::super::model::Block;
 use super::super::story::{BLOCKS, Step, Story};
-use super::{ARRAY, BYTES, GRANULE, PLACES, Run};
+use super::{ARRAY, BYTES, GRANULE, PLACES, REGIONS, Run};
 
 impl Run {
     /// The maps on the legs.
     pub(super) fn maps(&self, legs: u32) -> Maps {
         let (world, regions) = (self.world.borrow(), region_bytes(self.bytes));
         let map = |leg: usize| -> (usize, Vec<Option<Page>>) {
-            let at = |page: usize| MAP_OFFSET + (page * PAGE_BYTES) as u64;
-            let page =
-                |page| Page::decode(page, ARRAY, regions, &world.legs[leg].bytes_at(at(page)));
+            let page = |page| {
+                let slots = page_slots(page).map(|at| world.legs[leg].bytes_at(at));
+                Page::newest(page, ARRAY, regions, slots.iter().map(|bytes| &bytes[..]))
+            };
             (leg, (0..page_count(self.bytes)).map(page).collect())
         };
         (0..self.legs).filter(|leg| legs & 1 << leg != 0).map(map).collect()
@@ -74,6 +74,8 @@ impl Run {
         }
         if (writes as usize) < steps.len() {
             self.kept.add(Happened::CutInGrowth);
+            // A leg that has not got the new size may get all of the new part.
+            (self.ever, self.touched) = ([true; REGIONS], [true; REGIONS]);
         }
         Ok(())
     }
