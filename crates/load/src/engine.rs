@@ -291,8 +291,12 @@ fn hand_over_last(seat: &Seat, core: &Core, workers: &mut [Worker]) {
 /// runner's time limit is over.
 fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
     let mut ready = Vec::with_capacity(1024);
-    while handover.commanded() == Directive::Drain && !workers.iter().all(Worker::is_drained) {
+    while handover.commanded() == Directive::Drain {
         let wake = step_all(core, workers, Order::Drain);
+        // After the step, which may have taken the last completion: no event would follow.
+        if workers.iter().all(Worker::is_drained) {
+            break;
+        }
         let soon = core.now() + Nanos::from_millis(50);
         core.turn(Some(wake.map_or(soon, |wake| wake.min(soon))), &mut ready)?;
         ready.clear();
