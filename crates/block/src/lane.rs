@@ -23,7 +23,7 @@ pub trait Lane {
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>);
 
     /// When the lane needs a poll without an event: a timer, or a past time if completions are
-    /// ready. `None` if only an event can bring news.
+    /// ready, or a submit is to send what a poll queued. `None` if only an event can bring news.
     fn wake(&self) -> Option<Nanos>;
 
     /// The only lane below, of one that delays or fails its I/Os; what this lane does not say
@@ -111,4 +111,14 @@ pub trait Lane {
     fn close(&mut self, _now: Nanos) -> bool {
         true
     }
+}
+
+/// How often a lane without I/Os is polled: targets wait some seconds for an answer to their pings.
+const LOOK: Nanos = Nanos::from_secs(1);
+
+/// When a lane without I/Os is to be polled by an owner of many, who polls only busy ones in each
+/// turn: at once if it is due, else within a second if it has timers at all. Not at the timers
+/// themselves, which may be those of others: of an emulated drive that other cores use.
+pub fn idle_look(lane: &dyn Lane, now: Nanos) -> Option<Nanos> {
+    lane.wake().map(|wake| if wake <= now { now } else { now + LOOK })
 }

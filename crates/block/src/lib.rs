@@ -39,7 +39,7 @@ pub use immediate::{Ahead, Batch, Change, Immediate};
 pub use io::{Cause, Done, Fault, Io, Op, Tag};
 pub use kept::Memories;
 pub use landing::Landing;
-pub use lane::Lane;
+pub use lane::{Lane, idle_look};
 pub use lap::Lap;
 pub use memory::{CopyAhead, Memory};
 pub use plant::*;

@@ -8,6 +8,10 @@
 pub enum Plant {
     /// Only the first and the last of the units with I/Os in flight are polled.
     PollFirstAndLast,
+    /// Units are submitted to before they are polled: what a poll queues to be sent waits.
+    SubmitFirst,
+    /// Units without I/Os in flight are not polled.
+    ForgetIdle,
     /// Of the sockets that wait for a receive buffer, the first and the last are served again and
     /// again.
     RefillLastFirst,
@@ -126,8 +130,10 @@ impl Plant {
     ];
 
     /// Mistakes of servers.
-    pub const SERVED: [Plant; 11] = [
+    pub const SERVED: [Plant; 13] = [
         Plant::PollFirstAndLast,
+        Plant::SubmitFirst,
+        Plant::ForgetIdle,
         Plant::RefillLastFirst,
         Plant::OpenInLoop,
         Plant::ForgetFailure,

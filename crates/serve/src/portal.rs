@@ -142,6 +142,7 @@ impl<R: Reactor> Portal<R> {
         if self.units.has_busy() {
             self.poll_busy(now);
         }
+        self.units.poll_idle(now);
         self.flush(now);
         if self.deadlines.begin(now, has_deadlines) {
             self.check_deadlines(now);
@@ -175,6 +176,9 @@ impl<R: Reactor> Portal<R> {
             return self.serve_connection(slot, token, now);
         }
         let listener = self.listeners.iter().position(|(listener, _)| listener.token() == token);
+        if listener.is_none() {
+            self.units.heard(now);
+        }
         while let Some(listener) = listener
             && let (listener, protocol) = &self.listeners[listener]
             && let Some(accepted) = listener.accept()
@@ -322,6 +326,11 @@ impl<R: Reactor> Portal<R> {
     /// Submits a unit's batch and completes what is finished.
     fn drive(&mut self, unit: usize, now: Nanos) {
         self.units.drive(unit, &self.core, now);
+        self.complete(unit, now);
+    }
+
+    /// Completes what is finished of a unit.
+    fn complete(&mut self, unit: usize, now: Nanos) {
         let mut done = std::mem::take(&mut self.units.done);
         let mut last = usize::MAX;
         for mut done in done.drain(..) {
@@ -366,7 +375,8 @@ impl<R: Reactor> Portal<R> {
     fn poll_busy(&mut self, now: Nanos) {
         for _ in 0..self.units.busy_count() {
             let Some(unit) = self.units.next_busy() else { return };
-            self.drive(unit, now);
+            self.units.poll(unit, &self.core, now);
+            self.complete(unit, now);
         }
     }
 

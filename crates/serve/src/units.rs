@@ -2,11 +2,14 @@
 //!
 //! A remote volume may take seconds to log in, refuse the login, or vanish. None of this blocks the
 //! core: I/Os wait for their own unit only, and a failed login is not repeated for each of them.
+//!
+//! A unit without I/Os is looked after, too: a remote volume's target asks whether we are alive, and
+//! what an array does on its own goes on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Cause, Done, Fault, Io, Lane, Nanos, Plant, planted};
+use block::{Cause, Done, Fault, Io, Lane, Nanos, Plant, idle_look, planted};
 use proto::UnitId;
 use volume::{Gate, Volume};
 
@@ -16,6 +19,8 @@ const OPENING: Nanos = Nanos::from_secs(20);
 /// further failure doubles the time.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(250);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(8);
+/// After an event beside busy units, those without I/Os are polled within this time.
+const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Opens the lanes of a core.
 pub trait LaneSource<R> {
@@ -50,6 +55,8 @@ pub(crate) struct Units<R> {
     gates: Vec<(UnitId, Arc<dyn Gate>)>,
     /// Units with I/Os in flight, in polling order.
     busy: VecDeque<usize>,
+    /// When the others are polled.
+    look: Option<Nanos>,
     /// Completions, until the caller takes them.
     pub(crate) done: Vec<Done>,
     /// Failures of units, until the caller logs them.
@@ -92,6 +99,7 @@ impl<R> Units<R> {
             source,
             units: (0..count).map(unit).collect(),
             busy: VecDeque::with_capacity(64),
+            look: None,
             done: Vec::with_capacity(1024),
             troubles: Vec::new(),
         }
@@ -137,7 +145,14 @@ impl<R> Units<R> {
 
     /// When a unit needs a poll without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
-        self.busy.iter().filter_map(|unit| self.units[*unit].way.wake()).min()
+        let look = self.look.filter(|_| !planted(Plant::ForgetIdle));
+        self.busy.iter().filter_map(|unit| self.units[*unit].way.wake()).chain(look).min()
+    }
+
+    /// Notes an event of some lane: it may be that of a unit without I/Os.
+    pub(crate) fn heard(&mut self, now: Nanos) {
+        let soon = if self.busy.is_empty() { now } else { now + LOOK };
+        self.look = self.look.into_iter().chain([soon]).min();
     }
 
     /// Submits a unit's batch and collects completions in [`done`](Self::done).
@@ -152,6 +167,57 @@ impl<R> Units<R> {
             }
             _ => self.drive_closed(index, core, now),
         }
+        self.count_answered(index, before, now);
+    }
+
+    /// Collects completions of a unit, and lets its lane send what came of the news.
+    #[inline]
+    pub(crate) fn poll(&mut self, index: usize, core: &R, now: Nanos) {
+        let unit = &mut self.units[index];
+        let before = self.done.len();
+        match &mut unit.way {
+            Way::Open(lane) if planted(Plant::SubmitFirst) => {
+                lane.submit(now, &mut unit.batch);
+                lane.poll(now, &mut self.done);
+            }
+            Way::Open(lane) => {
+                lane.poll(now, &mut self.done);
+                lane.submit(now, &mut unit.batch);
+            }
+            _ => self.drive_closed(index, core, now),
+        }
+        self.count_answered(index, before, now);
+    }
+
+    /// Polls units without I/Os, if it is time.
+    #[inline]
+    pub(crate) fn poll_idle(&mut self, now: Nanos) {
+        if self.look.is_some_and(|look| look <= now) && !planted(Plant::ForgetIdle) {
+            self.look_after_idle(now);
+        }
+    }
+
+    #[cold]
+    fn look_after_idle(&mut self, now: Nanos) {
+        self.look = None;
+        for index in 0..self.units.len() {
+            let unit = &mut self.units[index];
+            if unit.in_flight == 0
+                && let Way::Open(lane) = &mut unit.way
+            {
+                lane.poll(now, &mut self.done);
+                lane.submit(now, &mut unit.batch);
+                // A lane that broke stays until an I/O has failed: a client whose writes were lost
+                // with the target's cache must not find all well at its next flush.
+                let look = idle_look(&**lane, now);
+                self.look = self.look.into_iter().chain(look).min();
+            }
+        }
+    }
+
+    /// Takes note of completions since `before`.
+    #[inline]
+    fn count_answered(&mut self, index: usize, before: usize, now: Nanos) {
         let unit = &mut self.units[index];
         let answered = self.done.len() - before;
         unit.in_flight = unit.in_flight.checked_sub(answered).expect("an I/O is answered once");
@@ -159,10 +225,11 @@ impl<R> Units<R> {
             if !std::mem::replace(&mut unit.is_busy, true) {
                 self.busy.push_back(index);
             }
-        } else if let Way::Open(lane) = &unit.way
-            && lane.broken().is_some()
-        {
-            self.give_up_broken(index, now);
+        } else if let Way::Open(lane) = &unit.way {
+            match lane.broken() {
+                Some(_) => self.give_up_broken(index, now),
+                None => self.look = self.look.or_else(|| idle_look(&**lane, now)),
+            }
         }
     }
 
@@ -265,6 +332,11 @@ mod test {
         broken: Option<&'static str>,
         begun: u32,
         held: Vec<Io>,
+        answers: bool,
+        wake: Option<Nanos>,
+        /// Number of polls, and that of them at the last submit.
+        polls: u32,
+        sent: u32,
     }
 
     struct Scripted(Script);
@@ -275,24 +347,24 @@ mod test {
         }
 
         fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
-            self.0.0.borrow_mut().held.extend(ios.drain(..));
+            let state = &mut *self.0.0.borrow_mut();
+            state.held.extend(ios.drain(..));
+            state.sent = state.polls;
         }
 
         fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
             let mut state = self.0.0.borrow_mut();
-            if state.broken.is_some() {
-                let lost = |io: Io| Done {
-                    tag: io.tag,
-                    result: Err(Fault::Disconnected),
-                    cause: Cause::NONE,
-                    buf: None,
-                };
-                done.extend(state.held.drain(..).map(lost));
+            state.polls += 1;
+            let lost = state.broken.is_some();
+            if lost || state.answers {
+                let result = if lost { Err(Fault::Disconnected) } else { Ok(()) };
+                let answer = |io: Io| Done { tag: io.tag, result, cause: Cause::NONE, buf: None };
+                done.extend(state.held.drain(..).map(answer));
             }
         }
 
         fn wake(&self) -> Option<Nanos> {
-            None
+            self.0.0.borrow().wake
         }
 
         fn is_open(&self) -> bool {
@@ -358,5 +430,61 @@ mod test {
         assert_eq!(ask(&mut units, 253), 0);
         assert_eq!(script.0.borrow().begun, 2);
         assert_eq!(ask(&mut units, 30_000), 2, "20 s are enough");
+    }
+
+    /// A unit that has answered its only I/O, at 2 ms.
+    fn idle(script: &Script) -> Units<()> {
+        let mut units = Units::new(1, Box::new(script.clone()));
+        (script.0.borrow_mut().is_open, script.0.borrow_mut().answers) = (true, true);
+        assert_eq!(ask(&mut units, 2), 1);
+        assert!(!units.has_busy());
+        units
+    }
+
+    #[test]
+    fn what_comes_of_a_poll_is_sent() {
+        let script = Script::default();
+        script.0.borrow_mut().is_open = true;
+        let mut units = Units::new(1, Box::new(script.clone()));
+        units.take(0, io());
+        units.drive(0, &(), Nanos::from_millis(1));
+        assert_eq!(units.next_busy(), Some(0));
+        units.poll(0, &(), Nanos::from_millis(2));
+        let state = script.0.borrow();
+        assert_eq!(state.sent, state.polls, "the data that a target solicits, for instance");
+        assert_eq!(units.busy_count(), 1);
+    }
+
+    #[test]
+    fn units_without_ios_are_looked_after() {
+        let (at, script) = (Nanos::from_millis, Script::default());
+        script.0.borrow_mut().wake = Some(at(9000));
+        let mut units = idle(&script);
+        let polls = || (script.0.borrow().polls, script.0.borrow().sent);
+        let (before, _) = polls();
+        assert_eq!(units.wake(), Some(at(1002)));
+        units.poll_idle(at(1001));
+        assert_eq!(polls().0, before);
+        units.poll_idle(at(1002));
+        assert_eq!((polls(), units.wake()), ((before + 1, before + 1), Some(at(2002))));
+        // An event that is nobody else's is its own.
+        units.heard(at(1500));
+        assert_eq!(units.wake(), Some(at(1500)));
+        units.poll_idle(at(1500));
+        assert_eq!((polls(), units.wake()), ((before + 2, before + 2), Some(at(2500))));
+        // Its connection is lost: the next I/O says so.
+        (script.0.borrow_mut().broken, script.0.borrow_mut().wake) = (Some("gone"), None);
+        units.poll_idle(at(2500));
+        assert_eq!((units.troubles.len(), units.wake()), (0, None));
+        units.take(0, io());
+        units.drive(0, &(), at(3000));
+        assert_eq!(units.done.pop().map(|one| one.result), Some(Err(Fault::Disconnected)));
+        assert_eq!(units.troubles.len(), 1);
+    }
+
+    #[test]
+    fn nothing_wakes_for_units_without_timers() {
+        let units = idle(&Script::default());
+        assert_eq!(units.wake(), None);
     }
 }

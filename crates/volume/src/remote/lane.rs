@@ -378,6 +378,10 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
             return None;
         }
         let line = self.line.as_ref().filter(|_| self.is_linked());
+        // A poll queued PDUs, such as the data that a target solicited; the next submit sends them.
+        if line.is_some_and(|line| line.link.has_unsent()) {
+            return Some(Nanos(0));
+        }
         let deadline = line.and_then(|line| line.link.end.deadline());
         let again = self.again.as_ref().and_then(|again| again.wake());
         let attempt = match &self.opening {

@@ -58,6 +58,11 @@ impl<E: Endpoint, S: ReactorSocket> Link<E, S> {
             self.socket.send(&mut self.chain);
         }
     }
+
+    /// Whether there is data to send that the socket takes now.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.out.is_empty() && self.socket.can_send()
+    }
 }
 
 impl<E: Initiator, S: ReactorSocket> Link<E, S> {

@@ -1,12 +1,13 @@
 //! One core's lane to a striped volume. Only parts with I/Os in flight, or about to open or close,
-//! are polled.
+//! are polled in each turn; idle ones once a second at most, if they have anything to look after:
+//! a connection whose target asks whether we are alive.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{
     Batch, Buf, Cause, Connection, Count, Done, Fault, Geometry, Immediate, Io, Lane, Nanos, Op,
-    Pool, Tag,
+    Pool, Tag, idle_look,
 };
 
 use super::slots::{Flush, Slot, Slots, Told};
@@ -24,6 +25,8 @@ pub(super) struct StripedLane {
     pub(super) batch: Batch,
     /// Parts that have or want I/Os, open or close.
     busy: Vec<usize>,
+    /// When the others are polled.
+    look: Option<Nanos>,
     slots: Slots,
     done: Vec<Done>,
     /// Completions of I/Os that reached no part, or were executed within the call.
@@ -67,6 +70,7 @@ impl StripedLane {
         StripedLane {
             parts: lanes.iter().map(|_| part()).collect(),
             busy: (0..lanes.len()).collect(),
+            look: None,
             slots: Slots::new(),
             done: Vec::with_capacity(1024),
             immediate,
@@ -189,6 +193,18 @@ impl StripedLane {
         self.parts[index].waiting.push_back(Io { tag, ..io });
     }
 
+    /// Polls parts without I/Os.
+    #[cold]
+    fn look_after_idle(&mut self, now: Nanos) {
+        self.look = None;
+        let idle = self.parts.iter().zip(&mut self.lanes).filter(|(part, _)| !part.busy);
+        for (_, lane) in idle {
+            lane.poll(now, &mut self.done);
+            lane.submit(now, &mut VecDeque::new());
+            self.look = self.look.into_iter().chain(idle_look(&**lane, now)).min();
+        }
+    }
+
     fn begin(&mut self, index: usize, io: Io) {
         let tag = io.tag;
         let slot = match io.op {
@@ -299,6 +315,9 @@ impl Lane for StripedLane {
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
         done.append(&mut self.ready);
+        if self.look.is_some_and(|look| look <= now) {
+            self.look_after_idle(now);
+        }
         let mut at = 0;
         while let Some(index) = self.busy.get(at).copied() {
             let mut answers = std::mem::take(&mut self.done);
@@ -309,9 +328,11 @@ impl Lane for StripedLane {
                 || !part.waiting.is_empty()
                 || self.closing
                 || !self.lanes[index].is_open();
-            match part.busy {
-                true => at += 1,
-                false => drop(self.busy.swap_remove(at)),
+            if part.busy {
+                at += 1;
+            } else {
+                self.busy.swap_remove(at);
+                self.look = self.look.or_else(|| idle_look(&*self.lanes[index], now));
             }
             done.extend(answers.drain(..).filter_map(|one| self.answer(index, one)));
             self.done = answers;
@@ -322,7 +343,7 @@ impl Lane for StripedLane {
         if !self.ready.is_empty() {
             return Some(Nanos(0));
         }
-        self.busy.iter().filter_map(|index| self.lanes[*index].wake()).min()
+        self.busy.iter().filter_map(|index| self.lanes[*index].wake()).chain(self.look).min()
     }
 
     fn immediate(&mut self) -> Option<&mut dyn Immediate> {

@@ -115,6 +115,59 @@ fn a_flush_that_failed_is_asked_again() {
     }
 }
 
+/// Has something to look after at a time; counts its polls, and notes how many a submit followed.
+struct Timed(Nanos, u32, u32);
+
+impl Lane for Timed {
+    fn geometry(&self) -> Geometry {
+        Geometry::new(8192, 512)
+    }
+    fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+        assert!(ios.is_empty());
+        self.2 = self.1;
+    }
+    fn poll(&mut self, _: Nanos, _: &mut Vec<Done>) {
+        self.1 += 1;
+    }
+    fn wake(&self) -> Option<Nanos> {
+        Some(self.0)
+    }
+    fn words_of(&self, _: Cause) -> Option<String> {
+        Some(format!("{} polls, {} before a submit", self.1, self.2))
+    }
+}
+
+#[test]
+fn idle_parts_are_looked_after_once_a_second() {
+    let at = Nanos::from_millis;
+    let notes = || -> Box<dyn Lane> { Box::new(Notes(vec![], vec![], None)) };
+    let timed = |wake| -> Box<dyn Lane> { Box::new(Timed(wake, 0, 0)) };
+    let stripe = striped(1024, Some(4096)).unwrap();
+    let mut lane = stripe.around(vec![timed(at(9000)), notes(), notes()], &Pool::new(9, 9));
+    let polls = |lane: &dyn Lane| lane.words_of(Cause(0)).unwrap();
+    // The first poll finds that it is open.
+    assert_eq!(go(&mut *lane, &[(Op::Read, 1024, 512)]), [Ok(())]);
+    assert_eq!((lane.wake(), &*polls(&*lane)), (Some(at(1000)), "1 polls, 0 before a submit"));
+    for (now, wake, words) in [
+        (999, 1000, "1 polls, 0 before a submit"),
+        (1001, 2001, "2 polls, 2 before a submit"),
+        (1500, 2001, "2 polls, 2 before a submit"),
+        (5000, 6000, "3 polls, 3 before a submit"),
+        (8999, 9999, "4 polls, 4 before a submit"),
+    ] {
+        lane.poll(at(now), &mut Vec::new());
+        lane.submit(at(now), &mut VecDeque::new());
+        assert_eq!((lane.wake(), &*polls(&*lane)), (Some(at(wake)), words), "at {now} ms");
+    }
+    // It is due, until it says otherwise.
+    lane.poll(at(9999), &mut Vec::new());
+    assert_eq!(lane.wake(), Some(at(9999)));
+    // Without timers nothing is looked after.
+    let mut lane = stripe.around(vec![notes(), notes(), notes()], &Pool::new(9, 9));
+    assert_eq!(go(&mut *lane, &[(Op::Read, 1024, 512)]), [Ok(())]);
+    assert_eq!(lane.wake(), None);
+}
+
 /// Flushes complete at the next poll, other I/Os at the one after.
 struct Held(Vec<(Op, u64)>, Vec<Done>, Vec<Done>);
 

@@ -79,8 +79,9 @@ impl<R: Rules> MirrorLane<R> {
             let came_back = self.legs.joined(leg) != self.ways[leg].joined;
             let way = &mut self.ways[leg];
             match &mut way.lane {
-                // I/Os for the new lane do not go to the old one.
-                _ if came_back => {}
+                // I/Os for the new lane do not go to the old one, which still sends data of others.
+                Some(lane) if came_back => lane.submit(now, &mut VecDeque::new()),
+                None if came_back => {}
                 Some(lane) if lane.broken().is_some() => self.answer_lost(leg),
                 Some(lane) if lane.is_open() || !self.opened => {
                     let before = way.waiting.len();
