@@ -1,7 +1,7 @@
 //! Volumes that complete I/Os late, out of order, wrongly, or never.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,6 +13,13 @@ use crate::core::SimCore;
 
 /// Bytes of a block.
 pub(crate) const BLOCK: u32 = 512;
+
+/// Longer writes are asked for by the target, which gets their data with the submit after the poll
+/// that saw it ask.
+const UNASKED_BYTES: u32 = 4 * BLOCK;
+
+/// How often an idle lane wants to be polled.
+const LOOK: Nanos = Nanos::from_secs(1);
 
 /// The storage of a unit.
 pub(crate) struct Disk {
@@ -32,6 +39,9 @@ pub(crate) struct Disk {
     pub(crate) begun: Vec<(usize, Nanos, bool)>,
     /// I/Os in flight.
     pub(crate) in_flight: usize,
+    /// Open lanes, and when each last sent what a poll had queued: answers to pings, for instance.
+    pub(crate) answered: BTreeMap<u64, Nanos>,
+    lanes: u64,
     pub(crate) rng: Rng,
 }
 
@@ -50,6 +60,8 @@ impl Disk {
             broken: Nanos(0),
             begun: Vec::new(),
             in_flight: 0,
+            answered: BTreeMap::new(),
+            lanes: 0,
             rng,
         }))
     }
@@ -80,8 +92,13 @@ struct SimLane {
     refused: bool,
     is_open: bool,
     broken: Option<String>,
-    /// I/Os with their completion times.
+    /// I/Os with their completion times; of long writes the time at which the target asks for data.
     flying: VecDeque<(Nanos, Io)>,
+    asked: VecDeque<(Nanos, Io)>,
+    /// Data that is sent with the next submit.
+    queued: Vec<Io>,
+    number: u64,
+    polled: Nanos,
 }
 
 impl SimLane {
@@ -97,6 +114,8 @@ impl Drop for SimLane {
     /// blocks.
     fn drop(&mut self) {
         let mut disk = self.disk.borrow_mut();
+        disk.answered.remove(&self.number);
+        disk.in_flight -= self.asked.len() + self.queued.len();
         for (_, mut io) in self.flying.drain(..) {
             disk.in_flight -= 1;
             let blocks = disk.rng.below(2 + u64::from(io.len / BLOCK)) as u32;
@@ -115,12 +134,18 @@ impl Lane for SimLane {
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
         let mut disk = self.disk.borrow_mut();
+        disk.answered.insert(self.number, self.polled);
+        let asks = disk.latency.0;
+        self.flying.extend(self.queued.drain(..).map(|io| (now + asks, io)));
         for io in ios.drain(..) {
             assert!(self.is_open, "an I/O for a lane that is not open");
             let (least, most) = disk.latency;
             let span = least + Nanos(disk.rng.below(most.0 - least.0 + 1));
             disk.in_flight += 1;
-            self.flying.push_back((now + span, io));
+            match io.op == Op::Write && io.len > UNASKED_BYTES && asks > Nanos(0) {
+                true => self.asked.push_back((now + asks, io)),
+                false => self.flying.push_back((now + span, io)),
+            }
         }
     }
 
@@ -133,13 +158,20 @@ impl Lane for SimLane {
         }
         if self.disk.borrow().broken > self.opened {
             self.broken.get_or_insert("connection lost".to_owned());
+            self.disk.borrow_mut().answered.remove(&self.number);
+            self.flying.append(&mut self.asked);
+            self.flying.extend(self.queued.drain(..).map(|io| (now, io)));
             while !self.flying.is_empty() {
                 self.answer(0, Err(Fault::Disconnected), done);
             }
             return;
         }
+        self.polled = now;
         if now < self.disk.borrow().stalled {
             return;
+        }
+        while let Some((_, io)) = self.asked.pop_front_if(|(due, _)| *due <= now) {
+            self.queued.push(io);
         }
         while let Some(at) = self.flying.iter().position(|(due, _)| *due <= now) {
             let mut disk = self.disk.borrow_mut();
@@ -162,10 +194,16 @@ impl Lane for SimLane {
             return self.broken.is_none().then_some(self.opens);
         }
         let disk = self.disk.borrow();
-        if disk.broken > self.opened && !self.flying.is_empty() {
+        let mut coming = self.flying.iter().chain(&self.asked).map(|(due, _)| *due).peekable();
+        if coming.peek().is_none() && self.queued.is_empty() {
+            // As a connection looks whether it is still usable.
+            return self.broken.is_none().then_some(self.polled + LOOK);
+        }
+        if disk.broken > self.opened {
             return Some(Nanos(0));
         }
-        self.flying.iter().map(|(due, _)| (*due).max(disk.stalled)).min()
+        // What is queued is not told: whoever polls submits then.
+        coming.map(|due| due.max(disk.stalled)).min()
     }
 
     fn is_open(&self) -> bool {
@@ -202,7 +240,16 @@ impl LaneSource<SimCore> for Disks {
         if waits && refused {
             return Err("refused".to_owned());
         }
+        let number = {
+            let disk = &mut *disk.borrow_mut();
+            disk.lanes += 1;
+            disk.lanes
+        };
         Ok(Box::new(SimLane {
+            number,
+            polled: now,
+            asked: VecDeque::new(),
+            queued: Vec::new(),
             disk: Rc::clone(disk),
             geometry: self.geometry,
             opened: now,

@@ -370,6 +370,12 @@ impl World {
             }
         }
         for (unit, disk) in self.disks.iter().enumerate() {
+            let now = self.now();
+            let silent = |answered: &Nanos| now.since(*answered) > Nanos::from_secs(5);
+            if let Some(answered) = disk.borrow().answered.values().find(|at| silent(at)) {
+                let seconds = now.since(*answered).0 / 1_000_000_000;
+                return Err(format!("a lane of unit {unit} said nothing for {seconds} s"));
+            }
             let in_flight = disk.borrow().in_flight;
             if in_flight > 0 {
                 return Err(format!("{in_flight} I/Os of unit {unit} were never answered"));

@@ -40,6 +40,24 @@ fn every_busy_unit_is_polled() {
 }
 
 #[test]
+fn what_a_poll_queues_is_sent() {
+    finds(
+        Plant::SubmitFirst,
+        "seed=0 cores=1 disks=1 memories=0 iscsi=1 nvme=0 hostile=0 depth=1 blocks=8 buffers=64 \
+         memory=256 cut=0 digests=0 faults=",
+    );
+}
+
+#[test]
+fn units_that_nobody_uses_are_looked_after() {
+    finds(
+        Plant::ForgetIdle,
+        "seed=0 cores=1 disks=1 memories=0 iscsi=1 nvme=0 hostile=0 depth=1 blocks=1 buffers=64 \
+         memory=256 cut=0 digests=0 faults=",
+    );
+}
+
+#[test]
 fn every_socket_gets_a_buffer_in_turn() {
     finds(
         Plant::RefillLastFirst,
