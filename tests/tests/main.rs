@@ -5,6 +5,7 @@ mod access;
 mod arrays;
 mod attach;
 mod backup;
+mod behind;
 mod believed;
 mod conformance;
 mod database;
