@@ -134,7 +134,9 @@ impl Lane for SimLane {
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
         let mut disk = self.disk.borrow_mut();
-        disk.answered.insert(self.number, self.polled);
+        if self.broken.is_none() {
+            disk.answered.insert(self.number, self.polled);
+        }
         let asks = disk.latency.0;
         self.flying.extend(self.queued.drain(..).map(|io| (now + asks, io)));
         for io in ios.drain(..) {
