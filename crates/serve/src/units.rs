@@ -3,8 +3,8 @@
 //! A remote volume may take seconds to log in, refuse the login, or vanish. None of this blocks the
 //! core: I/Os wait for their own unit only, and a failed login is not repeated for each of them.
 //!
-//! A unit without I/Os is looked after, too: a remote volume's target asks whether we are alive, and
-//! what an array does on its own goes on.
+//! A unit without I/Os is looked after, too: a remote volume's target asks whether we are alive,
+//! and what an array does on its own goes on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
