@@ -172,9 +172,8 @@ impl Lane for SimLane {
         if now < self.disk.borrow().stalled {
             return;
         }
-        while let Some((_, io)) = self.asked.pop_front_if(|(due, _)| *due <= now) {
-            self.queued.push(io);
-        }
+        let asked = self.asked.iter().take_while(|(due, _)| *due <= now).count();
+        self.queued.extend(self.asked.drain(..asked).map(|(_, io)| io));
         while let Some(at) = self.flying.iter().position(|(due, _)| *due <= now) {
             let mut disk = self.disk.borrow_mut();
             let (one_of, until) = disk.faulty;
