@@ -28,6 +28,7 @@ impl Nbd {
             id: UnitId(0),
             geometry: Geometry { volatile: true, ..Geometry::new(BYTES, 512) },
             memory: in_memory.then(|| Memory::new(BYTES).expect("memory")),
+            instance: None,
         };
         let exports = Arc::new(NbdExports::new(vec![export]).expect("one name"));
         let config = NbdTargetConfig { max_commands: 32, ..NbdTargetConfig::default() };
@@ -57,7 +58,7 @@ impl Nbd {
     /// Bytes to send.
     pub fn says(&mut self) -> Vec<u8> {
         let bytes = take(&mut self.out, &mut self.sent);
-        self.end.drained(&mut self.out);
+        self.end.drained(Nanos(0), &mut self.out);
         bytes
     }
 

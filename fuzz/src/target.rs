@@ -81,6 +81,7 @@ impl Default for NvmeServer {
             geometry: geometry(),
             memory: (id == 0).then(|| memory.clone()),
             disk: disk(id),
+            instance: None,
         };
         let subsystem = Subsystem {
             nqn: SUBSYSTEM_NAME.into(),

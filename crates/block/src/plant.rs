@@ -33,6 +33,13 @@ pub enum Plant {
     HoldAll,
     /// One host may take all connections.
     OneHostTakesAll,
+    /// A login that takes the place of another session, or comes after one, does not wait for its
+    /// I/Os.
+    AnswerReinstatementEarly,
+    /// An NVMe controller reports that it, or another one, was reset while its I/Os are executed.
+    CompleteResetEarly,
+    /// A failed flush concerns only the connection that it fails on.
+    ForgetFailedFlush,
     /// I/Os in flight at the end of the window are in no figure.
     DropUnderWay,
     /// Latency counts from the actual start even if the planned one was earlier.
@@ -130,7 +137,7 @@ impl Plant {
     ];
 
     /// Mistakes of servers.
-    pub const SERVED: [Plant; 13] = [
+    pub const SERVED: [Plant; 16] = [
         Plant::PollFirstAndLast,
         Plant::SubmitFirst,
         Plant::ForgetIdle,
@@ -144,6 +151,9 @@ impl Plant {
         Plant::KeepBroken,
         Plant::HoldAll,
         Plant::OneHostTakesAll,
+        Plant::AnswerReinstatementEarly,
+        Plant::CompleteResetEarly,
+        Plant::ForgetFailedFlush,
     ];
 }
 

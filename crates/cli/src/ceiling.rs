@@ -205,6 +205,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
         nvme_hosts: BTreeMap::new(),
         shared: false,
         first_controller: identity::first_controller(),
+        instance: identity::instance(),
         idle_cores: allowed.clone(),
         cores: if free.is_empty() { allowed } else { free },
     };

@@ -98,6 +98,11 @@ pub fn first_controller() -> u16 {
     os::random() as u16
 }
 
+/// A number for this running of a server.
+pub fn instance() -> u64 {
+    os::random()
+}
+
 fn chance() -> [u8; 16] {
     (u128::from(os::random()) << 64 | u128::from(os::random())).to_ne_bytes()
 }

@@ -225,6 +225,7 @@ fn start_targets(
         nvme_hosts: BTreeMap::new(),
         shared: false,
         first_controller: identity::first_controller(),
+        instance: identity::instance(),
         cores: cores.to_vec(),
         idle_cores: os::cpu::allowed(),
         limits: Limits {

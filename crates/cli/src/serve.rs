@@ -88,6 +88,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         nvme_hosts,
         shared: identity.is_given(),
         first_controller: identity::first_controller(),
+        instance: identity::instance(),
         cores,
         idle_cores,
         limits,

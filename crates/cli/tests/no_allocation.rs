@@ -98,6 +98,7 @@ fn the_data_path_allocates_nothing_after_start() {
             nvme_hosts: BTreeMap::new(),
             shared: false,
             first_controller: 1,
+            instance: 1,
             cores: cores.clone(),
             idle_cores: cores.clone(),
             limits: Limits::default(),

@@ -27,6 +27,7 @@ fn server(volume: &str) -> Server {
         nvme_hosts: BTreeMap::new(),
         shared: false,
         first_controller: 1,
+        instance: 1,
         cores: os::cpu::allowed(),
         idle_cores: os::cpu::allowed(),
         limits: Limits::default(),

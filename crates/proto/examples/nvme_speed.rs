@@ -137,7 +137,7 @@ fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
     let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");
     memory.zero(0, VOLUME_BYTES);
     let (memory_of, disk) = (Some(memory.clone()), DiskId::new([1; 16]));
-    let namespace = Namespace { id: UnitId(0), geometry, memory: memory_of, disk };
+    let namespace = Namespace { id: UnitId(0), geometry, memory: memory_of, disk, instance: None };
     let subsystem = Subsystem {
         nqn: NQN.to_owned(),
         namespaces: vec![Some(namespace)],

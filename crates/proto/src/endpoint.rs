@@ -123,12 +123,13 @@ pub trait Target: Endpoint {
     /// Completes a request.
     fn complete(&mut self, now: Nanos, done: Done, out: &mut Outbox);
 
-    /// `out` was sent: commands that wait for room in it may continue.
-    fn drained(&mut self, _out: &mut Outbox) {}
+    /// `out` was sent, or other connections may have gone on: what waits may continue.
+    fn drained(&mut self, _now: Nanos, _out: &mut Outbox) {}
 
-    /// Whether commands wait for a buffer. They continue with the next PDU of the peer, the next
-    /// completion of a volume, or when [`drained`](Self::drained) is called after other connections
-    /// have returned buffers.
+    /// Whether something waits that no event of this connection may end: commands for a buffer, or
+    /// a login, or a reset, for I/Os of other connections. It continues with the next PDU of the
+    /// peer, the next completion of a volume, or when [`drained`](Self::drained) is called, as it
+    /// is to be now and then.
     fn starves(&self) -> bool {
         false
     }
@@ -136,6 +137,11 @@ pub trait Target: Endpoint {
     /// Withholds R2Ts of writes to these units until the next call: the commands wait as if for a
     /// buffer. For fault injection.
     fn withhold(&mut self, _units: &[UnitId]) {}
+
+    /// A line for the log of the server, without the name of the connection.
+    fn take_remark(&mut self) -> Option<String> {
+        None
+    }
 
     /// Whether the peer has not logged in yet. The server limits number and age of such
     /// connections.
@@ -158,8 +164,9 @@ pub trait Target: Endpoint {
     /// Whether the connection is to be closed once the outbox was sent.
     fn finished(&self) -> bool;
 
-    /// The connection is lost: buffers go back to `pool`. Requests already taken must still be
-    /// completed; their answers are dropped.
+    /// The connection is lost, or nothing more is to be done on it: buffers go back to `pool`.
+    /// Requests already taken must still be completed; their answers are dropped, and until they
+    /// are here, a login of the same peer may wait. Twice is as good as once.
     fn abandon(&mut self, pool: &Pool);
 }
 
@@ -175,6 +182,8 @@ pub enum Notice {
         /// The new connection of the session.
         connection: u32,
     },
+    /// An NVMe controller was reset, was shut down, or has ended: its I/O queues end.
+    ControllerEnded,
 }
 
 /// The identity of an iSCSI session.

@@ -16,6 +16,7 @@ pub mod iscsi;
 pub mod nbd;
 pub mod nvme;
 mod outbox;
+mod peers;
 pub mod scsi;
 
 pub use disk_id::DiskId;
@@ -24,5 +25,6 @@ pub use endpoint::{
     Unanswered, UnitId, Violation,
 };
 pub use flow::IO_TIMEOUT;
-pub use instance::Instance;
+pub use instance::{Instance, Instances};
 pub use outbox::Outbox;
+pub use peers::Peers;

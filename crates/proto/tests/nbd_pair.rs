@@ -29,6 +29,7 @@ fn exports(memory: Option<Memory>, geometry: Geometry) -> Arc<NbdExports> {
         id: UnitId(0),
         geometry,
         memory,
+        instance: None,
     };
     Arc::new(NbdExports::new(vec![export]).unwrap())
 }
@@ -71,7 +72,7 @@ impl Server {
 
     fn says(&mut self) -> Vec<u8> {
         let bytes = said(&mut self.out, &mut self.chain);
-        self.end.drained(&mut self.out);
+        self.end.drained(Nanos(0), &mut self.out);
         bytes
     }
 }

@@ -28,6 +28,9 @@ pub struct ServeConfig {
     /// identifiers from servers that share a subsystem name, so choose it at random. 0 and reserved
     /// identifiers count as 1.
     pub first_controller: u16,
+    /// A number that no other running of a server has: choose it at random. Clients that come back
+    /// notice by it that the server was started anew, and its volatile caches are lost.
+    pub instance: u64,
     /// CPUs to serve on, one thread each.
     pub cores: Vec<usize>,
     /// Further CPUs on which idle cores may sleep: those of the peers, if they run on this host.

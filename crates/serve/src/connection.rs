@@ -33,6 +33,10 @@ pub(crate) struct Connection<S> {
     _seat: Seat,
     /// When the connection is closed, whether or not the peer has read the last PDUs.
     closing_until: Option<Nanos>,
+    /// Nothing more is done on it.
+    is_over: bool,
+    /// The end may have something to tell others.
+    pub(crate) has_news: bool,
     gone: bool,
     /// Why it ended, until that is logged.
     why: Option<String>,
@@ -69,6 +73,8 @@ impl<S: ReactorSocket> Connection<S> {
             peer,
             _seat: seat,
             closing_until: None,
+            is_over: false,
+            has_news: false,
             gone: false,
             why: None,
         }
@@ -112,9 +118,21 @@ impl<S: ReactorSocket> Connection<S> {
         self.why.get_or_insert_with(|| "an injected fault of a volume ended it".to_owned());
     }
 
-    /// Stops receiving; queued PDUs are still sent.
+    /// Stops receiving; queued PDUs are still sent. Nothing more is asked of volumes, so that a new
+    /// connection of the peer need not wait for the end of this one.
     pub(crate) fn start_closing(&mut self, now: Nanos) {
         self.closing_until.get_or_insert(now + CLOSE_TIMEOUT);
+        self.give_up();
+    }
+
+    /// Drops what the endpoint has in flight: its buffers return to the pool, and I/Os that volumes
+    /// have complete without a receiver.
+    fn give_up(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            let pool = self.out.pool().clone();
+            self.end.abandon(&pool);
+            self.has_news = true;
+        }
     }
 
     /// Sends queued data; returns what happens to the connection.
@@ -134,7 +152,7 @@ impl<S: ReactorSocket> Connection<S> {
             self.out.exchange_for(&mut self.chain, |chain| self.socket.lap_bytes(chain));
             self.socket.send(&mut self.chain);
             // A command that waits for room must not wait for the peer's next PDU.
-            self.end.drained(&mut self.out);
+            self.end.drained(now, &mut self.out);
             again = !self.out.is_empty() || !self.end.requests().is_empty();
         }
         let unread = self.out.len_bytes() > unread_limit;
@@ -157,14 +175,13 @@ impl<S: ReactorSocket> Connection<S> {
         Outcome::Open
     }
 
-    /// Drops the endpoint: its buffers return to the pool, and I/Os in flight complete without a
-    /// receiver. Idempotent.
+    /// Drops what is not sent, and what the endpoint has in flight. Idempotent.
     pub(crate) fn leave(&mut self) {
         if self.gone {
             return;
         }
+        self.give_up();
         let pool = self.out.pool().clone();
-        self.end.abandon(&pool);
         self.out.exchange(&mut self.chain);
         self.chain.recycle(&pool);
         self.gone = true;

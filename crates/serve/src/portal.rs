@@ -273,6 +273,20 @@ impl<R: Reactor> Portal<R> {
         moved_bytes
     }
 
+    /// Spreads what a connection has to tell to others, and to the log.
+    #[cold]
+    fn take_news(&mut self, slot: usize, now: Nanos) {
+        let Some(connection) = self.connections.get(slot) else { return };
+        connection.has_news = false;
+        if let Some(remark) = connection.end.take_remark() {
+            let line = format!("{}: {remark}", connection.peer);
+            self.shared.log.say(now, &line);
+        }
+        for notice in connection.end.take_notices() {
+            self.spread(&notice, slot, now);
+        }
+    }
+
     /// Broadcasts a notice of this core to all connections: here at once, on other cores in their
     /// next turn.
     #[cold]
@@ -295,10 +309,10 @@ impl<R: Reactor> Portal<R> {
                 continue;
             }
             connection.end.notice(notice, &mut connection.out);
-            if connection.end.finished() {
-                let line =
-                    format!("ended {}: session reinstatement by a new login", connection.peer);
-                self.shared.log.say(now, &line);
+            if connection.end.finished()
+                && let Some(why) = connection.end.take_remark()
+            {
+                self.shared.log.say(now, &format!("ended {}: {why}", connection.peer));
             }
             self.unflushed.push(slot);
         }
@@ -331,6 +345,8 @@ impl<R: Reactor> Portal<R> {
 
     /// Completes what is finished of a unit.
     fn complete(&mut self, unit: usize, now: Nanos) {
+        // Before flushes that fail with the lane: those who asked for them are told by that.
+        self.units.broken.drain(..).for_each(|unit| self.shared.protocols.lose(unit));
         let mut done = std::mem::take(&mut self.units.done);
         let mut last = usize::MAX;
         for mut done in done.drain(..) {
@@ -393,7 +409,7 @@ impl<R: Reactor> Portal<R> {
             if let Some(withheld) = &withheld {
                 connection.end.withhold(withheld);
             }
-            connection.end.drained(&mut connection.out);
+            connection.end.drained(now, &mut connection.out);
             // Connections that still wait keep their order.
             self.unflushed.push(slot);
         }
@@ -410,13 +426,23 @@ impl<R: Reactor> Portal<R> {
             let limit = self.shared.limits.unread_bytes;
             let Some(connection) = self.connections.get(slot) else { continue };
             let outcome = connection.flush(now, limit);
+            let has_news = connection.has_news;
             if connection.end.starves() && !std::mem::replace(&mut connection.is_starving, true) {
                 self.starving.push_back(slot);
             }
             match outcome {
                 Outcome::Open => {}
                 Outcome::Again => self.unflushed.push(slot),
-                Outcome::Over(why) => self.close(slot, why, now),
+                Outcome::Over(why) => {
+                    if has_news {
+                        self.take_news(slot, now);
+                    }
+                    self.close(slot, why, now);
+                    continue;
+                }
+            }
+            if has_news {
+                self.take_news(slot, now);
             }
         }
         self.unflushed.clear();
@@ -464,6 +490,7 @@ impl<R: Reactor> Portal<R> {
                 self.shared.log.say(now, &line);
                 connection.start_closing(now);
             }
+            self.take_news(slot, now);
             self.unflushed.push(slot);
         }
         self.flush(now);

@@ -11,7 +11,7 @@ use proto::nvme::{
     Subsystems, check_nqn,
 };
 use proto::scsi::{Identity, Unit};
-use proto::{Target, UnitId};
+use proto::{Instance, Instances, Peers, Target, UnitId};
 
 use crate::config::{Export, ServeConfig};
 use crate::hosts;
@@ -37,6 +37,10 @@ pub struct Protocols {
     controllers: Arc<Controllers>,
     nbd: NbdTargetConfig,
     nbd_exports: Arc<NbdExports>,
+    /// Who is here, and what is left of those who are not.
+    peers: Arc<Peers>,
+    /// By unit: what clients know a lost cache by.
+    instances: Vec<Instance>,
 }
 
 impl Protocols {
@@ -65,14 +69,19 @@ impl Protocols {
         });
         // Several addresses are several paths to each disk.
         let shared = config.shared || nvme_tcp.len() > 1;
-        let subsystems = if with_nvme { subsystems(exports, shared)? } else { Vec::new() };
+        let all = Instances::new(config.instance);
+        let instances: Vec<Instance> = exports.iter().map(|_| all.unit()).collect();
+        let subsystems =
+            if with_nvme { subsystems(exports, &instances, shared)? } else { Vec::new() };
         let subsystems = Subsystems::new(subsystems)?.with_portals(portals.collect());
         let subsystems = nvme_hosts.iter().try_fold(subsystems, restrict)?;
         let controllers = Controllers::new(ControllerLimits::default());
         let controllers = controllers.beginning_at(config.first_controller);
-        let directory = directory(exports)?;
+        let controllers = controllers.drawn_from(config.instance);
+        let directory = directory(exports, &instances)?;
         // NBD names matter only if NBD is served.
-        let nbd_exports = if config.nbd.is_empty() { Vec::new() } else { nbd_exports(exports) };
+        let nbd_exports =
+            if config.nbd.is_empty() { Vec::new() } else { nbd_exports(exports, &instances) };
         let nbd_exports = NbdExports::new(nbd_exports)?;
         let nbd = NbdTargetConfig { login_timeout: limits.login_timeout, ..Default::default() };
         Ok(Protocols {
@@ -83,7 +92,15 @@ impl Protocols {
             nvme: Arc::new(nvme),
             subsystems: Arc::new(subsystems),
             controllers: Arc::new(controllers),
+            peers: Arc::default(),
+            instances,
         })
+    }
+
+    /// Writes to a unit that were acknowledged may be lost: the next flush of every connection
+    /// fails.
+    pub(crate) fn lose(&self, unit: usize) {
+        self.instances[unit].lose();
     }
 
     /// The endpoint of a connection accepted at `local`.
@@ -95,15 +112,19 @@ impl Protocols {
         connection: u32,
         now: Nanos,
     ) -> Box<dyn Target> {
+        let (peers, host) = (Arc::clone(&self.peers), hosts::number_of(peer));
         match protocol {
-            Protocol::Iscsi => Box::new(IscsiTarget::new(
-                Arc::clone(&self.iscsi),
-                Arc::clone(&self.directory),
-                // The only portal group.
-                &format!("{local},1"),
-                connection,
-                now,
-            )),
+            Protocol::Iscsi => Box::new(
+                IscsiTarget::new(
+                    Arc::clone(&self.iscsi),
+                    Arc::clone(&self.directory),
+                    // The only portal group.
+                    &format!("{local},1"),
+                    connection,
+                    now,
+                )
+                .among(peers),
+            ),
             Protocol::NvmeTcp => Box::new(
                 NvmeTarget::new(
                     Arc::clone(&self.nvme),
@@ -113,9 +134,13 @@ impl Protocols {
                     &local.port().to_string(),
                     now,
                 )
-                .from_peer(hosts::number_of(peer)),
+                .from_peer(host)
+                .among(peers),
             ),
-            Protocol::Nbd => Box::new(NbdTarget::new(Arc::clone(&self.nbd_exports), self.nbd, now)),
+            Protocol::Nbd => {
+                let exports = Arc::clone(&self.nbd_exports);
+                Box::new(NbdTarget::new(exports, self.nbd, now).among(peers, host))
+            }
         }
     }
 }
@@ -135,7 +160,7 @@ fn restrict(
 }
 
 /// The iSCSI targets of `exports`.
-fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
+fn directory(exports: &[Export], instances: &[Instance]) -> Result<Directory, ServeError> {
     let mut targets: Vec<TargetEntry> = Vec::new();
     for (index, export) in exports.iter().enumerate() {
         let known = targets.iter().position(|target| target.name == export.target);
@@ -148,6 +173,7 @@ fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
         let identity = Identity { disk: export.disk, product };
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
         let unit = Unit::new(UnitId(index as u32), geometry, memory, identity);
+        let unit = unit.of_instance(instances[index].clone());
         if put(&mut targets[at].units, usize::from(export.lun), unit) {
             return Err(ServeError::DoubleLun(export.target.clone(), export.lun));
         }
@@ -156,7 +182,11 @@ fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
 }
 
 /// The NVMe subsystems of `exports`.
-fn subsystems(exports: &[Export], shared: bool) -> Result<Vec<Subsystem>, ServeError> {
+fn subsystems(
+    exports: &[Export],
+    instances: &[Instance],
+    shared: bool,
+) -> Result<Vec<Subsystem>, ServeError> {
     let mut list: Vec<Subsystem> = Vec::new();
     for (index, export) in exports.iter().enumerate() {
         let known = list.iter().position(|subsystem| subsystem.nqn == export.subsystem);
@@ -174,7 +204,8 @@ fn subsystems(exports: &[Export], shared: bool) -> Result<Vec<Subsystem>, ServeE
             "Drumfire".clone_into(&mut list[at].model);
         }
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
-        let namespace = Namespace { id: UnitId(index as u32), geometry, memory, disk: export.disk };
+        let (id, instance) = (UnitId(index as u32), Some(instances[index].clone()));
+        let namespace = Namespace { id, geometry, memory, disk: export.disk, instance };
         let place = usize::from(export.lun).checked_sub(1);
         let place = place.ok_or_else(|| ServeError::NamespaceZero(export.subsystem.clone()))?;
         if put(&mut list[at].namespaces, place, namespace) {
@@ -198,7 +229,7 @@ const OWN_TARGETS: &str = "iqn.2026-11.io.drumfire:";
 const USUAL_LUN: u8 = 1;
 
 /// The NBD exports of `exports`: by the short name of a target of ours, and by its full name.
-fn nbd_exports(exports: &[Export]) -> Vec<NbdExport> {
+fn nbd_exports(exports: &[Export], instances: &[Instance]) -> Vec<NbdExport> {
     let export = |(index, export): (usize, &Export)| {
         let short = export.target.strip_prefix(OWN_TARGETS).filter(|name| !name.is_empty());
         let numbered = |name: &str| match export.lun {
@@ -212,6 +243,7 @@ fn nbd_exports(exports: &[Export]) -> Vec<NbdExport> {
             id: UnitId(index as u32),
             geometry: export.volume.geometry(),
             memory: export.volume.memory(),
+            instance: Some(instances[index].clone()),
         }
     };
     exports.iter().enumerate().map(export).collect()
@@ -263,6 +295,7 @@ mod test {
                 nvme_hosts: BTreeMap::new(),
                 shared,
                 first_controller: 1,
+                instance: 1,
                 cores: Vec::new(),
                 idle_cores: Vec::new(),
                 limits: Limits::default(),
@@ -279,7 +312,11 @@ mod test {
 
     #[test]
     fn subsystems_have_the_serial_number_of_their_first_namespace() {
-        let serial = |exports: &[Export]| subsystems(exports, false).unwrap()[0].serial.clone();
+        let serial = |exports: &[Export]| {
+            let all = Instances::new(1);
+            let instances: Vec<Instance> = exports.iter().map(|_| all.unit()).collect();
+            subsystems(exports, &instances, false).unwrap()[0].serial.clone()
+        };
         let first = DiskId::new([1; 16]).serial();
         assert_eq!(serial(&[export(3, 1)]), first);
         assert_eq!(serial(&[export(9, 2), export(3, 1)]), first, "in whichever order");

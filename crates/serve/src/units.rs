@@ -61,6 +61,9 @@ pub(crate) struct Units<R> {
     pub(crate) done: Vec<Done>,
     /// Failures of units, until the caller logs them.
     pub(crate) troubles: Vec<(usize, String)>,
+    /// Units whose lane was open and is lost, until the caller takes note: the next lane cannot know
+    /// whether all that was written through this one has become durable.
+    pub(crate) broken: Vec<usize>,
 }
 
 /// A unit.
@@ -102,6 +105,7 @@ impl<R> Units<R> {
             look: None,
             done: Vec::with_capacity(1024),
             troubles: Vec::new(),
+            broken: Vec::new(),
         }
     }
 
@@ -274,6 +278,7 @@ impl<R> Units<R> {
         }
         let Way::Open(lane) = std::mem::take(&mut self.units[index].way) else { return };
         let why = lane.broken().unwrap_or("closed").to_owned();
+        self.broken.push(index);
         self.fail(index, now, &why);
     }
 

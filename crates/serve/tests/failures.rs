@@ -68,6 +68,7 @@ fn server() -> Server {
         nvme_hosts: BTreeMap::new(),
         shared: false,
         first_controller: 1,
+        instance: 1,
         cores: vec![os::cpu::allowed()[0]],
         idle_cores: Vec::new(),
         limits: Limits::default(),

@@ -556,6 +556,7 @@ fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> Serve
         nvme_hosts: BTreeMap::new(),
         shared: false,
         first_controller: 1,
+        instance: 1,
         cores: (0..plan.cores as usize).collect(),
         idle_cores: Vec::new(),
         limits: Limits {

@@ -7,6 +7,7 @@
 
 mod backlog;
 mod collect;
+mod leftovers;
 mod outstanding;
 mod ranges;
 mod segment;
@@ -19,6 +20,7 @@ pub(crate) use backlog::{
     Backlog, IOS_PER_COMMAND, has_room_by_reference, is_full, part_begin, part_tag, slot_of,
 };
 pub(crate) use collect::Collector;
+pub(crate) use leftovers::{Leftover, Leftovers};
 pub(crate) use outstanding::{IoTable, Outstanding, lacks_buf};
 pub(crate) use ranges::{CLEAR_BYTES_MAX, Ranges};
 pub(crate) use segment::{DIGEST_BYTES, DataEnd, DataSegment};

@@ -2,7 +2,7 @@
 
 use block::{Geometry, Memory};
 
-use crate::UnitId;
+use crate::{Instance, UnitId};
 
 use super::EXPORT_MAX_BYTES;
 use super::wire::flag;
@@ -23,6 +23,8 @@ pub struct NbdExport {
     /// The volume's memory, if it is of this process: reads and writes are executed on it at once,
     /// without requests. Same size as the volume.
     pub memory: Option<Memory>,
+    /// Tells clients that come back whether the volatile cache is the one that they left.
+    pub instance: Option<Instance>,
 }
 
 /// All exports of a server, shared by its connections and immutable.

@@ -4,9 +4,12 @@
 //! connection. I/O queues join and leave in between. All of this takes one lock, which no I/O
 //! takes: an I/O queue checks one atomic number per batch, its controller's
 //! [`life`](Controller::life).
+//!
+//! A queue leaves when nothing of it is left: its membership lasts until the volumes have completed
+//! its changes. Resets, shutdowns and later controllers of the same host wait for that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Count, Plant, planted};
@@ -37,6 +40,8 @@ impl Default for ControllerLimits {
 #[derive(Debug)]
 pub struct Controllers {
     limits: ControllerLimits,
+    /// A number that was drawn by chance.
+    drawn: u64,
     registry: Mutex<Registry>,
 }
 
@@ -50,6 +55,22 @@ struct Registry {
     by_host: BTreeMap<HostKey, Holding>,
     /// Number of controllers ever begun.
     begun: u64,
+    /// I/O queues, by their controller's ordinal and their own, until nothing of them is left.
+    seats: BTreeMap<(u64, u64), Seat>,
+    /// How many of them are ending.
+    ending: usize,
+    /// Number of queues that ever joined, and of instances of controllers.
+    joined: u64,
+    instances: u64,
+}
+
+/// The place of an I/O queue.
+#[derive(Debug)]
+struct Seat {
+    controller: Arc<Controller>,
+    life: u32,
+    /// Its controller was reset or has ended, or its connection is lost.
+    is_ending: bool,
 }
 
 /// The identity of a host.
@@ -78,8 +99,6 @@ pub(super) struct Terms {
 
 #[derive(Debug)]
 struct Entry {
-    /// Its ordinal among all that ever began.
-    number: u64,
     controller: Arc<Controller>,
     /// Existing I/O queues, and their maximum number.
     queues: BTreeSet<u16>,
@@ -95,6 +114,11 @@ const IDS_END: u16 = 0xfff0;
 pub(super) struct Controller {
     /// Its identifier.
     pub(super) id: u16,
+    /// Its ordinal among all that ever began.
+    number: u64,
+    /// CIU and CIRN.
+    uniquifier: AtomicU32,
+    random: AtomicU64,
     /// `None` for the discovery service.
     pub(super) subsystem: Option<Arc<Subsystem>>,
     pub(super) host: Host,
@@ -102,8 +126,9 @@ pub(super) struct Controller {
     pub(super) in_capsule_bytes: u32,
     keeps_alive: AtomicBool,
     was_enabled: AtomicBool,
-    /// It was ended to make room for another host.
+    /// It was ended to make room for another host, or reset by another controller of its own.
     is_given_up: AtomicBool,
+    is_replaced: AtomicBool,
     /// Odd while enabled; incremented at each change.
     life: AtomicU32,
 }
@@ -144,7 +169,12 @@ pub(super) enum Refusal {
 impl Controllers {
     /// Without controllers.
     pub fn new(limits: ControllerLimits) -> Controllers {
-        Controllers { limits, registry: Mutex::default() }
+        Controllers { limits, drawn: 0, registry: Mutex::default() }
+    }
+
+    /// Draws the random numbers of controllers from this one.
+    pub fn drawn_from(self, drawn: u64) -> Controllers {
+        Controllers { drawn, ..self }
     }
 
     /// Gives `id` to the first controller and counts up. A host refuses two controllers of one
@@ -181,23 +211,67 @@ impl Controllers {
         }
         registry.last = id;
         registry.count(&host, |holding| holding.controllers += 1);
+        registry.begun += 1;
+        let number = registry.begun;
         let controller = Arc::new(Controller {
             id,
+            number,
+            uniquifier: AtomicU32::new(0),
+            random: AtomicU64::new(0),
             subsystem,
             host,
             in_capsule_bytes: terms.in_capsule_bytes,
             keeps_alive: AtomicBool::new(terms.keeps_alive),
             was_enabled: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
+            is_replaced: AtomicBool::new(false),
             life: AtomicU32::new(0),
         });
         let (queues, granted) = (BTreeSet::new(), self.limits.queues);
-        registry.begun += 1;
-        let number = registry.begun;
-        let entry = Entry { number, controller: Arc::clone(&controller), queues, granted };
+        let entry = Entry { controller: Arc::clone(&controller), queues, granted };
         registry.entries.insert(id, entry);
+        self.draw(&mut registry, &controller);
         let (controllers, memory_bytes) = (Arc::clone(self), terms.memory_bytes);
-        Ok(Membership { controllers, controller, queue: 0, life: 0, memory_bytes })
+        Ok(Membership { controllers, controller, queue: 0, life: 0, seat: 0, memory_bytes })
+    }
+
+    /// Gives a controller its next CIU and CIRN.
+    //= NVMe base §Identify Controller data structure: CIU is not zero; both change with CSTS.RDY.
+    fn draw(&self, registry: &mut Registry, controller: &Controller) {
+        registry.instances += 1;
+        let mut random = self.drawn ^ registry.instances;
+        controller.random.store(block::splitmix(&mut random).max(1), Ordering::Relaxed);
+        let last = controller.uniquifier.load(Ordering::Relaxed);
+        controller.uniquifier.store(last % 255 + 1, Ordering::Relaxed);
+    }
+
+    /// Whether changes are left of queues of this host and subsystem whose connection is lost or
+    /// whose controller has ended.
+    pub(super) fn must_wait(&self, subsystem: &Arc<Subsystem>, host: &Host) -> bool {
+        if planted(Plant::AnswerReinstatementEarly) {
+            return false;
+        }
+        let registry = self.lock();
+        let left = |seat: &&Seat| seat.is_ending && seat.controller.is_of(subsystem, host);
+        registry.ending > 0 && registry.seats.values().any(|seat| left(&seat))
+    }
+
+    /// Ends a controller, for another one of the same host and subsystem: that with this identifier,
+    /// CIU and CIRN. False if it is `own`.
+    pub(super) fn end_other(&self, own: &Controller, id: u16, (ciu, cirn): (u8, u64)) -> bool {
+        let mut registry = self.lock();
+        let Some(entry) = registry.entries.get(&id) else { return true };
+        let other = Arc::clone(&entry.controller);
+        let is_there = other.instance() == (ciu, cirn);
+        if std::ptr::eq(own, &*other) {
+            return !is_there;
+        }
+        let subsystem = own.subsystem.as_ref();
+        if is_there && subsystem.is_some_and(|subsystem| other.is_of(subsystem, &own.host)) {
+            other.is_replaced.store(true, Ordering::Release);
+            registry.give_up(id);
+        }
+        true
     }
 
     /// Makes room for one more controller of a host: ends an idle one of its own, or any host's if
@@ -243,17 +317,23 @@ impl Controllers {
             return Err(Refusal::Queue);
         }
         let life = controller.life();
-        if life & 1 == 0 || entry.queues.contains(&queue) {
+        let is_taken = entry.queues.contains(&queue);
+        if life & 1 == 0 || is_taken || registry.has_older(&controller, life) {
             return Err(Refusal::Sequence);
         }
+        let entry = registry.entries.get_mut(&id).ok_or(Refusal::Controller)?;
         entry.queues.insert(queue);
         if let Err(refusal) = self.take_memory(&mut registry, host, memory_bytes) {
             let entry = registry.entries.get_mut(&id).ok_or(Refusal::Controller)?;
             entry.queues.remove(&queue);
             return Err(refusal);
         }
+        registry.joined += 1;
+        let seat = registry.joined;
+        let taken = Seat { controller: Arc::clone(&controller), life, is_ending: false };
+        registry.seats.insert((controller.number, seat), taken);
         let controllers = Arc::clone(self);
-        Ok(Membership { controllers, controller, queue, life, memory_bytes })
+        Ok(Membership { controllers, controller, queue, life, seat, memory_bytes })
     }
 
     fn take_memory(&self, registry: &mut Registry, host: &Host, bytes: u64) -> Result<(), Refusal> {
@@ -296,19 +376,61 @@ impl Registry {
             let kept = controller.keeps_alive.load(Ordering::Relaxed);
             (never || !kept && entry.queues.is_empty()) && fits(entry)
         };
-        let rank =
-            |entry: &&Entry| (entry.controller.was_enabled.load(Ordering::Relaxed), entry.number);
+        let rank = |entry: &&Entry| {
+            let controller = &entry.controller;
+            (controller.was_enabled.load(Ordering::Relaxed), controller.number)
+        };
         let found = self.entries.values().filter(idle).min_by_key(rank);
         let id = found.ok_or(Refusal::Busy)?.controller.id;
-        let entry = self.entries.remove(&id).ok_or(Refusal::Busy)?;
+        self.give_up(id);
+        Ok(())
+    }
+
+    /// Ends a controller whose admin queue still has its connection.
+    fn give_up(&mut self, id: u16) {
+        let Some(entry) = self.entries.remove(&id) else { return };
         entry.controller.is_given_up.store(true, Ordering::Release);
+        self.end_queues(&entry.controller);
         entry.controller.end();
         self.count(&entry.controller.host, |holding| holding.controllers -= 1);
-        Ok(())
+    }
+
+    /// The I/O queues of a controller end.
+    fn end_queues(&mut self, controller: &Controller) {
+        let seats = self.seats.range_mut((controller.number, 0)..=(controller.number, u64::MAX));
+        for (_, seat) in seats.filter(|(_, seat)| !seat.is_ending) {
+            seat.is_ending = true;
+            self.ending += 1;
+        }
+    }
+
+    /// Whether something is left of I/O queues that a controller had before its last reset.
+    fn has_older(&self, controller: &Controller, life: u32) -> bool {
+        let all = (controller.number, 0)..=(controller.number, u64::MAX);
+        self.ending > 0 && self.seats.range(all).any(|(_, seat)| seat.life != life)
+    }
+
+    /// Whether something is left of ending I/O queues of a controller.
+    fn has_ending(&self, controller: &Controller) -> bool {
+        let all = (controller.number, 0)..=(controller.number, u64::MAX);
+        self.ending > 0 && self.seats.range(all).any(|(_, seat)| seat.is_ending)
     }
 }
 
 impl Controller {
+    /// CIU and CIRN now.
+    pub(super) fn instance(&self) -> (u8, u64) {
+        let uniquifier = self.uniquifier.load(Ordering::Relaxed) as u8;
+        (uniquifier, self.random.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is one of this host and subsystem. Hosts are the same by their names: one that
+    /// was started again may have another identifier.
+    fn is_of(&self, subsystem: &Arc<Subsystem>, host: &Host) -> bool {
+        let own = self.subsystem.as_ref();
+        self.host.nqn == host.nqn && own.is_some_and(|own| Arc::ptr_eq(own, subsystem))
+    }
+
     /// Changes whenever the controller is enabled, reset or ended. Odd if enabled.
     #[inline(always)]
     pub(super) fn life(&self) -> u32 {
@@ -330,6 +452,8 @@ pub(super) struct Membership {
     controller: Arc<Controller>,
     queue: u16,
     life: u32,
+    /// The place of an I/O queue.
+    seat: u64,
     memory_bytes: u64,
 }
 
@@ -339,7 +463,12 @@ impl Membership {
         &self.controller
     }
 
-    /// Whether the controller was ended to make room for another one.
+    /// Whether that was because another controller of its host has reset it.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.controller.is_replaced.load(Ordering::Acquire)
+    }
+
+    /// Whether the controller was ended without its doing.
     pub(super) fn is_given_up(&self) -> bool {
         self.controller.is_given_up.load(Ordering::Acquire)
     }
@@ -365,6 +494,40 @@ impl Membership {
         self.controller.life() == self.life
     }
 
+    /// The connection of this I/O queue is lost, but changes of it are left.
+    pub(super) fn end(&self) {
+        let mut registry = self.controllers.lock();
+        let seat = registry.seats.get_mut(&(self.controller.number, self.seat));
+        if seat.is_some_and(|seat| !std::mem::replace(&mut seat.is_ending, true)) {
+            registry.ending += 1;
+        }
+    }
+
+    /// Whether the controller has I/O queues, ending ones too. Only for the admin queue.
+    pub(super) fn has_queues(&self) -> bool {
+        let number = self.controller.number;
+        self.controllers.lock().seats.range((number, 0)..=(number, u64::MAX)).next().is_some()
+    }
+
+    /// Whether changes are left of I/O queues of this controller that have ended. Only for the admin
+    /// queue.
+    pub(super) fn has_leftovers(&self) -> bool {
+        let registry = self.controllers.lock();
+        registry.has_ending(&self.controller) && !planted(Plant::CompleteResetEarly)
+    }
+
+    /// Whether changes are left of ended queues of any controller of this host and subsystem.
+    pub(super) fn host_has_leftovers(&self) -> bool {
+        let subsystem = self.controller.subsystem.as_ref();
+        let waits = |subsystem| self.controllers.must_wait(subsystem, &self.controller.host);
+        subsystem.is_some_and(waits) && !planted(Plant::CompleteResetEarly)
+    }
+
+    /// Ends another controller of the same host: see [`Controllers::end_other`].
+    pub(super) fn end_other(&self, id: u16, instance: (u8, u64)) -> bool {
+        self.controllers.end_other(&self.controller, id, instance)
+    }
+
     /// Enables or disables the controller; disabling ends its I/O queues. Only for the admin queue.
     pub(super) fn enable(&self, enable: bool) {
         let mut registry = self.controllers.lock();
@@ -375,11 +538,17 @@ impl Membership {
         if enable {
             self.controller.was_enabled.store(true, Ordering::Relaxed);
         }
-        if (self.controller.life() & 1 != 0) != enable {
-            self.controller.life.fetch_add(1, Ordering::AcqRel);
-            entry.queues.clear();
-            entry.granted = self.controllers.limits.queues;
+        if (self.controller.life() & 1 != 0) == enable {
+            return;
         }
+        entry.queues.clear();
+        entry.granted = self.controllers.limits.queues;
+        if enable {
+            self.controllers.draw(&mut registry, &self.controller);
+        } else {
+            registry.end_queues(&self.controller);
+        }
+        self.controller.life.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Grants up to `queues` I/O queues; returns how many. `None` if some exist already.
@@ -403,6 +572,8 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         let mut registry = self.controllers.lock();
+        let seat = registry.seats.remove(&(self.controller.number, self.seat));
+        registry.ending -= usize::from(seat.is_some_and(|seat| seat.is_ending));
         let bytes = self.memory_bytes;
         registry.count(&self.controller.host, |holding| holding.memory_bytes.lower(bytes));
         let id = self.controller.id;
@@ -410,6 +581,7 @@ impl Drop for Membership {
             // Its place was given away.
         } else if self.queue == 0 {
             registry.entries.remove(&id);
+            registry.end_queues(&self.controller);
             registry.count(&self.controller.host, |holding| holding.controllers -= 1);
             self.controller.end();
         } else if let Some(entry) = registry.entries.get_mut(&id)
@@ -432,7 +604,7 @@ mod test {
     fn subsystem() -> Arc<Subsystem> {
         let geometry = Geometry::new(1 << 20, 512);
         let disk = DiskId::new([0; 16]);
-        let namespace = Namespace { id: UnitId(0), geometry, memory: None, disk };
+        let namespace = Namespace { id: UnitId(0), geometry, memory: None, disk, instance: None };
         let subsystem = Subsystem {
             nqn: "nqn.2026-01.io.drumfire:a".to_owned(),
             namespaces: vec![Some(namespace)],
@@ -495,13 +667,81 @@ mod test {
         assert!(!old.lives());
         admin.enable(true);
         assert!(!old.lives());
-        let new = all.join(id, &a, &host("h"), 1, 1).unwrap();
+        let join = || all.join(id, &a, &host("h"), 1, 1);
+        assert_eq!(join().unwrap_err(), Refusal::Sequence, "something may be left of the old one");
         drop(old);
+        let new = join().unwrap();
         assert!(new.lives());
-        assert_eq!(all.join(id, &a, &host("h"), 1, 1).unwrap_err(), Refusal::Sequence);
+        assert_eq!(join().unwrap_err(), Refusal::Sequence);
         drop(admin);
         assert!(!new.lives());
         assert_eq!(all.count(), 0);
+    }
+
+    #[test]
+    fn resets_and_new_controllers_wait_for_what_is_left() {
+        let (all, a, b) = (controllers(8, 4, 100), subsystem(), subsystem());
+        let begin = |name: &str| {
+            let admin = all.begin(Some(Arc::clone(&a)), host(name), of(1)).unwrap();
+            admin.enable(true);
+            admin
+        };
+        let [admin, other] = [begin("h"), begin("i")];
+        let join = |admin: &Membership, name: &str, queue| {
+            all.join(admin.controller().id, &a, &host(name), queue, 1).unwrap()
+        };
+        let waits = |subsystem: &Arc<Subsystem>, name: &str| all.must_wait(subsystem, &host(name));
+        let [lost, living] = [1, 2].map(|queue| join(&admin, "h", queue));
+        let stranger = join(&other, "i", 1);
+        assert!(!waits(&a, "h"), "both of them live");
+        lost.end();
+        lost.end();
+        let of_them = [waits(&a, "h"), waits(&a, "i"), waits(&b, "h")];
+        assert_eq!(of_them, [true, false, false]);
+        assert!(admin.has_leftovers() && !other.has_leftovers());
+        drop(lost);
+        assert!(!admin.has_leftovers() && !waits(&a, "h"));
+        // A reset is over when its queues are.
+        admin.enable(false);
+        assert!(admin.has_leftovers() && waits(&a, "h"));
+        drop(living);
+        assert!(!admin.has_leftovers());
+        // And so is the end of a controller.
+        drop(other);
+        assert!(waits(&a, "i"));
+        drop(stranger);
+        assert!(!waits(&a, "i"));
+        let registry = all.lock();
+        assert_eq!((registry.ending, registry.seats.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_controller_ends_another_one_of_its_host() {
+        let (all, a) = (controllers(8, 4, 100), subsystem());
+        let begin = |name: &str| {
+            let admin = all.begin(Some(Arc::clone(&a)), host(name), of(1)).unwrap();
+            admin.enable(true);
+            admin
+        };
+        let [old, new, stranger] = [begin("h"), begin("h"), begin("i")];
+        let named = |member: &Membership| (member.controller().id, member.controller().instance());
+        let end = |(id, instance)| new.end_other(id, instance);
+        let queue = all.join(named(&old).0, &a, &host("h"), 1, 1).unwrap();
+        // Of another host, and of an earlier instance: nothing is done, and there is nothing left.
+        let (id, (ciu, cirn)) = named(&old);
+        assert!(end(named(&stranger)) && end((id, (ciu, cirn + 1))) && end((999, (1, 1))));
+        assert!(queue.lives() && stranger.controller().life() & 1 == 1);
+        assert!(!end(named(&new)), "not itself");
+        assert!(end(named(&old)));
+        assert!(old.is_given_up() && !queue.lives() && new.host_has_leftovers());
+        drop(queue);
+        assert!(!new.host_has_leftovers());
+        // CIU and CIRN change with each time that it is enabled.
+        let before = named(&new);
+        new.enable(false);
+        new.enable(true);
+        let (id, (ciu, cirn)) = named(&new);
+        assert!(id == before.0 && ciu != before.1.0 && cirn != before.1.1 && ciu != 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::{Geometry, Memory};
 
-use crate::{DiskId, UnitId};
+use crate::{DiskId, Instance, UnitId};
 
 use super::name::{DISCOVERY_NQN, NqnError, check_nqn};
 
@@ -37,6 +37,8 @@ pub struct Namespace {
     pub memory: Option<Memory>,
     /// Identity of the disk.
     pub disk: DiskId,
+    /// Tells hosts that come back whether the volatile cache is the one that they left.
+    pub instance: Option<Instance>,
 }
 
 /// An address of the subsystems.
@@ -198,7 +200,7 @@ mod test {
     fn subsystem(nqn: &str) -> Subsystem {
         let geometry = Geometry::new(1 << 20, 512);
         let disk = DiskId::new([0; 16]);
-        let namespace = Namespace { id: UnitId(0), geometry, memory: None, disk };
+        let namespace = Namespace { id: UnitId(0), geometry, memory: None, disk, instance: None };
         Subsystem {
             nqn: nqn.to_owned(),
             namespaces: vec![Some(namespace.clone()), None, Some(namespace)],

@@ -172,7 +172,7 @@ mod test {
     use proptest::prelude::*;
 
     use super::super::cdb;
-    use crate::Instance;
+    use crate::Instances;
 
     use super::super::Unit;
     use super::super::test::{answer, protected, unit};
@@ -198,10 +198,12 @@ mod test {
         let serial = parse_serial(&page(&unit, Some(0x80)));
         assert_eq!(serial.as_deref(), Some("3031323334358637b839"));
         assert_eq!(parse_instance(&page(&unit, None)), None);
-        unit.instance = Some(Instance::new(0x0123_4567_89ab_cdef));
+        let instance = Instances::new(7).unit();
+        let number = instance.number();
+        unit.instance = Some(instance);
         let mut bytes = page(&unit, None);
-        assert_eq!(parse_instance(&bytes), Some(0x0123_4567_89ab_cdef));
-        assert_eq!(&bytes[36..56], b"RUN=0123456789abcdef");
+        assert_eq!(parse_instance(&bytes), Some(number));
+        assert_eq!(bytes[36..56], *format!("RUN={number:016x}").as_bytes());
         assert_eq!(parse_instance(&bytes[..55]), None);
         bytes[8] = b'E';
         assert_eq!(parse_instance(&bytes), None, "of somebody else");

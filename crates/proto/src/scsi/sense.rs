@@ -71,6 +71,7 @@ impl Sense {
     pub const SAVING_PARAMETERS_NOT_SUPPORTED: Sense = Sense::new(Key::IllegalRequest, 0x39, 0x00);
     pub const POWER_ON_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x00);
     pub const LUN_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x03);
+    pub const NEXUS_LOSS: Sense = Sense::new(Key::UnitAttention, 0x29, 0x07);
     pub const CAPACITY_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x09);
     pub const WRITE_PROTECTED: Sense = Sense::new(Key::DataProtect, 0x27, 0x00);
     pub const SPACE_ALLOCATION_FAILED: Sense = Sense::new(Key::DataProtect, 0x27, 0x07);
@@ -119,6 +120,12 @@ impl Sense {
     /// The only mapping of faults to SCSI.
     pub fn from_fault(fault: Fault, op: Op) -> Sense {
         match fault {
+            // A flush that failed must not be made a success by another one, which may find nothing
+            // left to do. Linux repeats most of MEDIUM ERROR and ABORTED COMMAND by itself, and
+            // nothing of HARDWARE ERROR (`scsi_check_sense`).
+            Fault::Medium | Fault::Disconnected | Fault::Unanswered if op == Op::Flush => {
+                Sense::INTERNAL_TARGET_FAILURE
+            }
             Fault::Medium if op == Op::Read => Sense::UNRECOVERED_READ_ERROR,
             Fault::Medium => Sense::WRITE_ERROR,
             Fault::OutOfRange => Sense::LBA_OUT_OF_RANGE,
@@ -325,7 +332,7 @@ mod test {
         let all = [
             (Medium, Op::Read, Sense::UNRECOVERED_READ_ERROR),
             (Medium, Op::Write, Sense::WRITE_ERROR),
-            (Medium, Op::Flush, Sense::WRITE_ERROR),
+            (Medium, Op::Flush, Sense::INTERNAL_TARGET_FAILURE),
             (OutOfRange, Op::Read, Sense::LBA_OUT_OF_RANGE),
             (ReadOnly, Op::Trim, Sense::WRITE_PROTECTED),
             (NoSpace, Op::Write, Sense::SPACE_ALLOCATION_FAILED),
@@ -333,6 +340,9 @@ mod test {
             (Unsupported, Op::Trim, Sense::INVALID_OPCODE),
             (Miscompare, Op::Write, Sense::MISCOMPARE),
             (Disconnected, Op::Read, Sense::COMMUNICATION_FAILURE),
+            (Disconnected, Op::Flush, Sense::INTERNAL_TARGET_FAILURE),
+            (Unanswered, Op::Flush, Sense::INTERNAL_TARGET_FAILURE),
+            (Aborted, Op::Flush, Sense::ABORTED_COMMAND),
             (Unanswered, Op::Write, Sense::COMMUNICATION_FAILURE),
             (Aborted, Op::Write, Sense::ABORTED_COMMAND),
         ];

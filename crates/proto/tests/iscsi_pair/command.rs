@@ -338,7 +338,7 @@ fn a_volume_that_fails_is_reported_by_sense() {
     }
     raw.served.faults.push_back(Fault::Medium);
     let tag = raw.command(1, cdb::synchronize_cache16(), Way::None, 0, &[]);
-    assert_eq!(raw.end(tag), bad(Sense::WRITE_ERROR, 0));
+    assert_eq!(raw.end(tag), bad(Sense::INTERNAL_TARGET_FAILURE, 0));
     assert_eq!(raw.served.seen.last().unwrap().0, Op::Flush);
 }
 
@@ -437,7 +437,7 @@ fn a_long_read_of_memory_keeps_to_the_backlog() {
             break;
         }
         // The peer says nothing more; what was sent makes room.
-        raw.served.end.drained(&mut raw.served.out);
+        raw.served.end.drained(raw.now, &mut raw.served.out);
         raw.served.complete_all(raw.now);
         assert!(raw.served.out.len_bytes() <= 17 << 20, "{}", raw.served.out.len_bytes());
     }

@@ -8,7 +8,9 @@ use proto::iscsi::{
     Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry,
 };
 use proto::scsi::{Identity, Unit};
-use proto::{DiskId, Ending, Endpoint, Initiator, Outbox, Phase, Target, UnitId};
+use proto::{
+    DiskId, Ending, Endpoint, Initiator, Instance, Instances, Outbox, Peers, Phase, Target, UnitId,
+};
 
 pub const TARGET: &str = "iqn.2026-01.org.drumfire:disk";
 pub const OTHER_TARGET: &str = "iqn.2026-01.org.drumfire:other";
@@ -42,6 +44,10 @@ pub struct Setup {
     pub max_outstanding: u16,
     pub io_timeout: Nanos,
     pub target: TargetConfig,
+    /// The other connections of the server, and the number of this one.
+    pub peers: Arc<Peers>,
+    pub connection: u32,
+    pub instance: Instance,
     /// Small and large buffers of the target.
     pub pool: [usize; 2],
 }
@@ -57,6 +63,9 @@ impl Default for Setup {
             max_outstanding: 64,
             io_timeout: proto::IO_TIMEOUT,
             target: TargetConfig::default(),
+            peers: Arc::default(),
+            connection: 7,
+            instance: Instances::new(1).unit(),
             pool: [256, 64],
         }
     }
@@ -71,7 +80,8 @@ impl Setup {
         let unit = || {
             let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
             let memory = self.in_place.then(|| disk.clone());
-            Some(Unit::new(UnitId(0), self.geometry(), memory, identity))
+            let unit = Unit::new(UnitId(0), self.geometry(), memory, identity);
+            Some(unit.of_instance(self.instance.clone()))
         };
         let entry = |name: &str, units| TargetEntry {
             name: name.to_owned(),
@@ -84,7 +94,8 @@ impl Setup {
 
     pub fn target(&self, disk: &Memory) -> IscsiTarget {
         let config = Arc::new(self.target.clone());
-        IscsiTarget::new(config, self.directory(disk), PORTAL, 7, Nanos(0))
+        IscsiTarget::new(config, self.directory(disk), PORTAL, self.connection, Nanos(0))
+            .among(Arc::clone(&self.peers))
     }
 
     pub fn initiator(&self) -> IscsiInitiator {

@@ -31,7 +31,8 @@ fn account(pool: &Pool) -> Account {
 
 /// A session that draws on a common pool.
 fn raw(setup: &Setup, pool: &Pool) -> Raw {
-    let mut raw = Raw::new(setup);
+    // Hogs have one name and ISID, and are to be there all at once.
+    let mut raw = Raw::new(&Setup { peers: Default::default(), ..setup.clone() });
     raw.served.out = Outbox::of(account(pool));
     let names = [("InitiatorName", "iqn.2020-01.x:hog"), ("TargetName", crate::harness::TARGET)];
     let keys = [("InitialR2T", "No"), ("ImmediateData", "Yes"), ("MaxBurstLength", "1048576")];

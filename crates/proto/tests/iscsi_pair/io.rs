@@ -242,8 +242,13 @@ fn faults_come_back_as_faults() {
             let done = pair.run(io(op, 0, len, buf));
             done.buf.into_iter().for_each(|buf| pair.out.pool().give(buf));
             // Who has no cache may not know how to flush it.
-            let flush = op == Op::Flush && fault == Fault::Unsupported;
-            assert_eq!(done.result, if flush { Ok(()) } else { Err(expect) }, "{op:?} {fault:?}");
+            let expect = match (op, fault) {
+                (Op::Flush, Fault::Unsupported) => Ok(()),
+                // Nobody is to try it again.
+                (Op::Flush, Fault::Disconnected) => Err(Fault::Medium),
+                _ => Err(expect),
+            };
+            assert_eq!(done.result, expect, "{op:?} {fault:?}");
         }
     }
     pair.assert_idle();

@@ -1,6 +1,7 @@
 //! iSCSI with both ends joined in memory, and each end against one that says what it likes.
 
 mod bugs;
+mod comeback;
 mod command;
 mod control;
 mod data_out;

@@ -196,7 +196,7 @@ fn logs_are_told_in_parts() {
     let effects = raw.ask_data(log(5, 0, 4096));
     assert_eq!(u32_at(&effects, 0x18 * 4), 1, "Keep Alive");
     assert_eq!([0, 1, 2, 5, 8, 9].map(|op| u32_at(&effects, 1024 + op * 4)), [1, 3, 1, 1, 3, 3]);
-    assert_eq!(effects.iter().filter(|byte| **byte != 0).count(), 13);
+    assert_eq!(effects.iter().filter(|byte| **byte != 0).count(), 14);
     let mut parts = Vec::new();
     for at in (0..4096).step_by(1000) {
         parts.extend(raw.ask_data(log(5, at, 1000)));

@@ -387,7 +387,10 @@ fn a_reset_ends_the_io_queues() {
     // … or when its time has come.
     let enable = capsule(property_set(1, 0x14, 0x46_0001), &[], [false; 2]);
     admin.receive(&mut raw.server, &enable, usize::MAX);
-    let (mut raw, _gone) = another(raw);
+    let (mut raw, mut gone) = another(raw);
+    gone.leave(&mut raw.server);
+    // The controller is enabled when the reset is over, which the host has not waited for.
+    admin.receive(&mut raw.server, &capsule(property_get(3, 0x1c, 0), &[], [false; 2]), usize::MAX);
     assert!(raw.ask(connect(1, 31), &connect_data(1, NQN)).status().is_success());
     admin.receive(&mut raw.server, &reset, usize::MAX);
     raw.server.now = raw.server.now + Nanos::from_secs(1);

@@ -365,10 +365,23 @@ fn a_queue_closes_when_its_ios_are_done() {
     assert_eq!(done[0].result, Ok(()));
     assert_eq!(joined.queue.host.phase(), Phase::Closed);
     assert!(proto::Target::finished(&joined.queue.peer.end));
+    joined.queue.peer.leave(&mut joined.server);
     // The number is free for another queue.
-    let again = queue(&mut joined.server, &joined.config, &joined.admin, 1);
+    let mut again = queue(&mut joined.server, &joined.config, &joined.admin, 1);
     assert!(matches!(again.host.phase(), Phase::Ready(_)));
     joined.admin.host.close(joined.server.now, &mut joined.admin.out);
+    joined.admin.settle(&mut joined.server);
+    // The shutdown ends it, and is complete when nothing of it is left.
+    assert_eq!(joined.admin.host.phase(), Phase::Closing);
+    again.peer.leave(&mut joined.server);
+    proto::Target::drained(
+        &mut joined.admin.peer.end,
+        joined.server.now,
+        &mut joined.admin.peer.out,
+    );
+    joined.server.now = joined.server.now + Nanos::from_millis(10);
+    joined.admin.settle(&mut joined.server);
+    joined.server.now = joined.server.now + Nanos::from_millis(10);
     joined.admin.settle(&mut joined.server);
     assert_eq!(joined.admin.host.phase(), Phase::Closed);
     // The shutdown flushed both volumes.

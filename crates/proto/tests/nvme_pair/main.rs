@@ -5,6 +5,7 @@
 
 mod admin;
 mod bugs;
+mod comeback;
 mod discovery;
 mod fabrics;
 mod flows;

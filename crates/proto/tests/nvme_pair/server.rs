@@ -6,7 +6,7 @@ use block::{Cause, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, P
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
-use proto::{DiskId, Ending, Endpoint, Outbox, Target, UnitId};
+use proto::{DiskId, Ending, Endpoint, Instances, Outbox, Peers, Target, UnitId};
 
 pub const NQN: &str = "nqn.2026-11.io.drumfire:disk";
 pub const OTHER_NQN: &str = "nqn.2026-11.io.drumfire:other";
@@ -65,6 +65,7 @@ pub struct Server {
     pub config: NvmeTargetConfig,
     pub subsystems: Arc<Subsystems>,
     pub controllers: Arc<Controllers>,
+    pub peers: Arc<Peers>,
     pub stores: Vec<Store>,
     pub pool: Pool,
     pub now: Nanos,
@@ -81,11 +82,13 @@ impl Server {
     }
 
     pub fn with_limits(stores: Vec<Store>, limits: ControllerLimits) -> Server {
+        let instances = Instances::new(1);
         let namespace = |(index, store): (usize, &Store)| {
             let id = UnitId(index as u32);
             let memory = store.in_place.then(|| store.memory.clone());
             let disk = DiskId::new([index as u8; 16]);
-            Some(Namespace { id, geometry: store.geometry, memory, disk })
+            let instance = Some(instances.unit());
+            Some(Namespace { id, geometry: store.geometry, memory, disk, instance })
         };
         let namespaces = stores.iter().enumerate().map(namespace).collect();
         let subsystem = |nqn: &str, namespaces| Subsystem {
@@ -100,6 +103,7 @@ impl Server {
             config: NvmeTargetConfig::default(),
             subsystems: Arc::new(Subsystems::new(list).unwrap()),
             controllers: Arc::new(Controllers::new(limits)),
+            peers: Arc::default(),
             stores,
             pool: Pool::new(2048, 512),
             now: Nanos(1_000_000_000),
@@ -127,7 +131,8 @@ impl Server {
             "192.0.2.1",
             "4420",
             self.now,
-        );
+        )
+        .among(Arc::clone(&self.peers));
         let out = match self.fair {
             true => Outbox::of(self.pool.fair_account(32 << 10).expect("room for one more")),
             false => Outbox::new(self.pool.clone()),
@@ -201,6 +206,13 @@ impl Peer {
     /// What it sends.
     pub fn sent(&mut self) -> Vec<u8> {
         sent(&mut self.out)
+    }
+
+    /// The connection is gone, and what it wants done is not done yet.
+    pub fn vanish(&mut self, server: &mut Server) {
+        server.hold(self);
+        self.end.abandon(&server.pool);
+        self.sent();
     }
 
     /// The connection is gone.

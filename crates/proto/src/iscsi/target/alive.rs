@@ -57,7 +57,7 @@ impl IscsiTarget {
         }
         let alive = &self.alive;
         if self.stage == Stage::Login {
-            return Some(alive.login_until);
+            return self.held_deadline().into_iter().chain([alive.login_until]).min();
         }
         let ping = match alive.ping {
             // A ping is answered by anything that comes after it.
@@ -77,8 +77,10 @@ impl IscsiTarget {
         }
         if self.stage == Stage::Login {
             if now >= self.alive.login_until {
-                return Err(Ending::TimedOut("the login took too long"));
+                return Err(self.refuse_held(out));
             }
+            self.look_at_held(now);
+            self.answer_held(out);
             return Ok(());
         }
         if self.alive.logout_until.is_some_and(|until| now >= until) {

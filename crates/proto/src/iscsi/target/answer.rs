@@ -1,6 +1,6 @@
 //! Answers: Data-In and status, and the completions of I/Os that lead to them.
 
-use block::{Buf, Count, Done, Pool};
+use block::{Buf, Count, Done, Fault, Op, Pool};
 
 use crate::Outbox;
 use crate::crc32c::crc32c;
@@ -35,6 +35,7 @@ impl IscsiTarget {
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let slot = slot_of(done.tag);
         if self.abandoned {
+            self.left_over_came(&done);
             return done.buf.into_iter().for_each(|buf| out.give(buf));
         }
         let Some(task) = self.tasks.get_mut(slot) else {
@@ -49,15 +50,31 @@ impl IscsiTarget {
         }
         task.data.in_flight.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
+        if task.state != TaskState::Writing {
+            return self.other_completed(slot, done.result, out);
+        }
         if let Err(fault) = done.result {
-            let op = task.job.as_ref().map_or(block::Op::Write, |job| job.ranges.op);
+            task.spoil(Sense::from_fault(fault, Op::Write));
+        }
+        self.continue_write(slot, out);
+    }
+
+    /// An I/O of a command that is neither a read nor a write has completed, or one of a command
+    /// that was aborted.
+    fn other_completed(&mut self, slot: u16, result: Result<(), Fault>, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        let (aborted, flushes) = (task.state == TaskState::Aborted, task.flushes());
+        let unit = self.directory.unit(self.target, task.lun);
+        let instance = unit.and_then(|unit| unit.instance.as_ref()).filter(|_| flushes);
+        if aborted {
+            instance.into_iter().for_each(|instance| instance.note_flush(result));
+            return self.aborted_completed(slot, out);
+        }
+        if let Err(fault) = self.losses.result_of_flush(task.data.unit, instance, result) {
+            let op = task.job.as_ref().map_or(Op::Write, |job| job.ranges.op);
             task.spoil(Sense::from_fault(fault, op));
         }
-        match task.state {
-            TaskState::Writing => self.continue_write(slot, out),
-            TaskState::Working => self.continue_work(slot, out),
-            _ => self.aborted_completed(slot, out),
-        }
+        self.continue_work(slot, out);
     }
 
     /// Sends the data of a read of memory, and its status.
@@ -150,7 +167,7 @@ impl IscsiTarget {
     fn read_failed_or_early(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         if let Err(fault) = done.result {
-            task.spoil(Sense::from_fault(fault, block::Op::Read));
+            task.spoil(Sense::from_fault(fault, Op::Read));
         }
         if task.sense.is_none() {
             return self.backlog.hold(done);

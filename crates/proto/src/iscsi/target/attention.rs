@@ -1,6 +1,6 @@
 //! Unit attention conditions: reported by the next command for their logical unit.
 
-use crate::scsi::{Plan, Sense};
+use crate::scsi::{Plan, Sense, encode_lun};
 
 use super::super::pdu::Command;
 
@@ -10,6 +10,8 @@ pub(super) struct Attentions {
     pending: Vec<([u8; 8], Sense)>,
     /// A bit for each pending unit, by the low bits of its number.
     concerned: u64,
+    /// A bit for each unit that has said that it was switched on, to this initiator's port.
+    pub(super) told: [u64; 4],
 }
 
 /// Commands that do not report unit attentions: INQUIRY, REPORT LUNS and the like.
@@ -47,6 +49,15 @@ impl Attentions {
         }
     }
 
+    /// The logical unit with that number is new to this session: it was switched on, or was told
+    /// of that to the same initiator port earlier, whose connection was lost.
+    //= SAM-5 §Unit attention conditions: power on, and I_T nexus loss.
+    pub(super) fn begin(&mut self, lun: u16) {
+        let field = encode_lun(lun);
+        let told = self.told[usize::from(lun / 64) % 4] & bit(field) != 0;
+        self.establish(field, if told { Sense::NEXUS_LOSS } else { Sense::POWER_ON_RESET });
+    }
+
     /// The plan of a command, or the unit attention that it reports instead.
     //= SAM-5 §Unit attention conditions: INQUIRY and REPORT LUNS pass, REQUEST SENSE returns it.
     pub(super) fn before(
@@ -59,7 +70,10 @@ impl Attentions {
         }
         let found = self.pending.iter().position(|(lun, _)| *lun == command.lun);
         let Some(at) = found else { return plan };
-        let (_, sense) = self.pending.remove(at);
+        let (lun, sense) = self.pending.remove(at);
+        if sense == Sense::POWER_ON_RESET {
+            self.told[usize::from(lun[1] / 64)] |= bit(lun);
+        }
         self.concerned = self.pending.iter().fold(0, |bits, (lun, _)| bits | bit(*lun));
         if command.cdb[0] != REQUEST_SENSE {
             return Err(sense);
@@ -90,5 +104,22 @@ mod test {
         assert_eq!(told(), Some(Sense::LUN_RESET));
         assert_eq!(told(), Some(Sense::INTERNAL_TARGET_FAILURE), "nothing more to tell");
         assert_eq!([1, 2].map(|number| attentions.spare(lun(number))), [false, true]);
+    }
+
+    #[test]
+    fn a_unit_says_once_that_it_was_switched_on() {
+        let mut attentions = Attentions::default();
+        let told = |attentions: &mut Attentions, lun: u16| {
+            let command = Command { lun: encode_lun(lun), cdb: [0x88; 16], ..Command::default() };
+            attentions.before(&command, Ok(Plan::Good)).err()
+        };
+        [0, 64, 255].into_iter().for_each(|lun| attentions.begin(lun));
+        assert_eq!(told(&mut attentions, 64), Some(Sense::POWER_ON_RESET));
+        assert_eq!(told(&mut attentions, 64), None);
+        // The next session of the same port: one unit has told it, the others have not.
+        let mut next = Attentions { told: attentions.told, ..Attentions::default() };
+        [0, 64, 255].into_iter().for_each(|lun| next.begin(lun));
+        let said = [0, 64, 255].map(|lun| told(&mut next, lun).unwrap());
+        assert_eq!(said, [Sense::POWER_ON_RESET, Sense::NEXUS_LOSS, Sense::POWER_ON_RESET]);
     }
 }

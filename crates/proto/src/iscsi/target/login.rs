@@ -5,7 +5,7 @@
 
 use block::{Nanos, Pool};
 
-use crate::{Ending, Notice, Outbox, SessionName, Violation};
+use crate::{Ending, Outbox, SessionName, Violation};
 
 use super::super::directory::Directory;
 use super::super::name::NAME_MAX_BYTES;
@@ -13,11 +13,12 @@ use super::super::negotiate::{Key, Values};
 use super::super::params::Params;
 use super::super::pdu::{LoginRequest, LoginResponse, Numbers, opcode, opcode_of};
 use super::super::text::{TextError, pairs, put};
+use super::arrival::Held;
 use super::{IscsiTarget, Stage, TargetConfig};
 
 /// Status class and detail of a refused login.
 //= RFC 7143 §11.13.5
-mod status {
+pub(super) mod status {
     pub(super) const INITIATOR_ERROR: u16 = 0x0200;
     pub(super) const AUTHENTICATION: u16 = 0x0201;
     pub(super) const NOT_FOUND: u16 = 0x0203;
@@ -27,6 +28,7 @@ mod status {
     pub(super) const SESSION_TYPE: u16 = 0x0209;
     pub(super) const NO_SUCH_SESSION: u16 = 0x020a;
     pub(super) const INVALID_REQUEST: u16 = 0x020b;
+    pub(in super::super) const NOT_OPERATIONAL: u16 = 0x0301;
 }
 
 /// Stages of a login.
@@ -106,6 +108,11 @@ impl Login {
             identified: None,
             declared: false,
         }
+    }
+
+    /// Whether it is that of a discovery session.
+    pub(super) fn is_discovery(&self) -> bool {
+        self.discovery
     }
 
     /// Handles a request and its text.
@@ -294,7 +301,7 @@ impl Login {
 impl IscsiTarget {
     /// A login request is complete.
     #[cold]
-    pub(super) fn login_request(&mut self, _now: Nanos, out: &mut Outbox) {
+    pub(super) fn login_request(&mut self, now: Nanos, out: &mut Outbox) {
         let request = LoginRequest::parse(&self.gathering);
         let Some(mut login) = self.login.take() else { return };
         if login.common.is_none() {
@@ -311,21 +318,24 @@ impl IscsiTarget {
                 self.finished = true;
             }
             Ok(Answer { transit, text }) => {
-                let complete = transit && request.next_stage == FULL_FEATURE;
-                if complete {
-                    self.enter_full_feature(&login);
+                if transit && request.next_stage == FULL_FEATURE {
+                    return self.arrive(now, login, request, text, out);
                 }
                 self.send_login_response(&request, transit, 0, &text, out);
-                if complete {
-                    // The answer still went without digests.
-                    self.params = Params::new(&login.values, self.receive_max(&login));
-                    let Params { header_digest, data_digest, receive_max, .. } = self.params;
-                    self.frame.configure(header_digest, data_digest, receive_max);
-                    return;
-                }
                 self.login = Some(login);
             }
         }
+    }
+
+    /// Answers the last request of a login.
+    pub(super) fn complete_login(&mut self, held: Held, out: &mut Outbox) {
+        let Held { login, request, text, .. } = held;
+        self.stage = if login.discovery { Stage::Discovery } else { Stage::Normal };
+        self.send_login_response(&request, true, 0, &text, out);
+        // The answer still went without digests.
+        self.params = Params::new(&login.values, self.receive_max(&login));
+        let Params { header_digest, data_digest, receive_max, .. } = self.params;
+        self.frame.configure(header_digest, data_digest, receive_max);
     }
 
     /// A malformed PDU. During login the initiator gets a status before the connection ends.
@@ -351,28 +361,23 @@ impl IscsiTarget {
         }
     }
 
-    fn enter_full_feature(&mut self, login: &Login) {
-        self.stage = if login.discovery { Stage::Discovery } else { Stage::Normal };
+    /// Notes who logs in.
+    pub(super) fn identify(&mut self, login: &Login) {
         self.target = login.identified.unwrap_or(0);
         self.initiator_name = login.initiator_name.clone().unwrap_or_default();
         if let Some(common) = login.common {
             (self.isid, self.connection) = (common.isid, common.connection);
         }
-        if !login.discovery {
-            self.announce_power_on();
-            let (session, connection) = (self.session_name(), self.connection_id);
-            self.tell(Notice::SessionBegan { session, connection });
-        }
     }
 
-    /// The identity of the session, once the login is complete.
+    /// The identity of the session, once it is known.
     pub(super) fn session_name(&self) -> SessionName {
         //= RFC 7143 §4.2.7.1: names are compared as if they were in lower case.
         let initiator = self.initiator_name.to_ascii_lowercase();
         SessionName { initiator, isid: self.isid, target: self.entry().name.clone() }
     }
 
-    fn send_login_response(
+    pub(super) fn send_login_response(
         &mut self,
         request: &LoginRequest,
         transit: bool,

@@ -152,14 +152,17 @@ impl IscsiTarget {
     pub(super) fn end_session(&mut self, out: &mut Outbox) {
         self.abort_where(|_| true, out);
         self.waiting.clear();
+        self.held = None;
+        self.remark = Some("session reinstatement by a new login".to_owned());
         self.finished = true;
     }
 
-    /// Every logical unit has been switched on, as far as a new session knows.
+    /// Every logical unit says to a new session that it was switched on, or that the session before
+    /// was lost.
     pub(super) fn announce_power_on(&mut self) {
         let units = self.directory.targets()[self.target].units.iter().enumerate();
         for (lun, _) in units.filter(|(_, unit)| unit.is_some()) {
-            self.attentions.establish(encode_lun(lun as u16), Sense::POWER_ON_RESET);
+            self.attentions.begin(lun as u16);
         }
     }
 
@@ -200,6 +203,7 @@ impl IscsiTarget {
         }
         let epoch = self.epoch;
         let task = &mut self.tasks[slot];
+        task.flushed = task.flushes();
         task.data.give_buf(pool);
         (task.sense, task.job) = (None, None);
         task.state = TaskState::Aborted;

@@ -1,12 +1,14 @@
 //! The target: one connection of a portal, which is one session.
 //!
-//! `login` runs once. Then `command` and `data_out` take what initiators send for I/Os, `answer`
+//! `login` runs once, and `arrival` holds it until nothing is left of sessions before it. Then
+//! `command` and `data_out` take what initiators send for I/Os, `answer`
 //! sends what volumes return; these are the hot path. All else is in files of its own: `control`
 //! dispatches it, `manage` aborts tasks, `text` answers requests in text, `attention` keeps unit
 //! attentions. A command has one slot of `task`, and a slot has one I/O or several.
 
 mod alive;
 mod answer;
+mod arrival;
 mod attention;
 mod command;
 mod control;
@@ -22,9 +24,11 @@ use std::sync::Arc;
 
 use block::{Done, Landing, Memories, Memory, Nanos, Pool};
 
-use crate::flow::{Backlog, DataEnd};
+use crate::flow::{Backlog, DataEnd, Leftovers};
+use crate::instance::KnownLosses;
+use crate::peers::Presence;
 use crate::scsi::Unit;
-use crate::{Ending, Endpoint, Notice, Outbox, Request, Target, UnitId, Violation};
+use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, UnitId, Violation};
 
 use super::directory::{Directory, TargetEntry};
 use super::frame::{Frame, Next};
@@ -32,6 +36,7 @@ use super::params::Params;
 use super::pdu::{Header, Numbers, expected_status_number, opcode, opcode_of};
 
 use alive::Alive;
+use arrival::Held;
 use attention::Attentions;
 use login::Login;
 use manage::Waiting;
@@ -126,6 +131,17 @@ pub struct IscsiTarget {
     notices: Vec<Notice>,
     exchange: Option<Exchange>,
     alive: Alive,
+    /// The initiators of the server, of which this is one once it logs in.
+    peers: Arc<Peers>,
+    presence: Option<Presence>,
+    /// A login that waits for its answer.
+    held: Option<Box<Held>>,
+    /// Failed flushes that the initiator knows of.
+    losses: KnownLosses,
+    /// I/Os that are with volumes, of a connection that is lost.
+    leftovers: Leftovers,
+    /// A line for the log.
+    remark: Option<String>,
     finished: bool,
     abandoned: bool,
 }
@@ -203,11 +219,22 @@ impl IscsiTarget {
             notices: Vec::new(),
             exchange: None,
             alive: Alive::new(&config, now),
+            peers: Arc::default(),
+            presence: None,
+            held: None,
+            losses: KnownLosses::default(),
+            leftovers: Leftovers::default(),
+            remark: None,
             finished: false,
             abandoned: false,
             config,
             directory,
         }
+    }
+
+    /// The same beside the other connections of a server.
+    pub fn among(self, peers: Arc<Peers>) -> IscsiTarget {
+        IscsiTarget { peers, ..self }
     }
 
     /// State of the connection.
@@ -422,7 +449,8 @@ impl Target for IscsiTarget {
         self.retry_starving(out);
     }
 
-    fn drained(&mut self, out: &mut Outbox) {
+    fn drained(&mut self, _now: Nanos, out: &mut Outbox) {
+        self.answer_held(out);
         self.retry_starving(out);
     }
 
@@ -431,7 +459,11 @@ impl Target for IscsiTarget {
     }
 
     fn starves(&self) -> bool {
-        !self.backlog.starving.is_empty()
+        !self.backlog.starving.is_empty() || self.held.is_some()
+    }
+
+    fn take_remark(&mut self) -> Option<String> {
+        self.remark.take()
     }
 
     fn half_open(&self) -> bool {
@@ -443,7 +475,7 @@ impl Target for IscsiTarget {
     }
 
     fn notice(&mut self, notice: &Notice, out: &mut Outbox) {
-        if self.stage != Stage::Normal || self.finished {
+        if self.finished || self.stage != Stage::Normal && self.held.is_none() {
             return;
         }
         match notice {
@@ -453,6 +485,7 @@ impl Target for IscsiTarget {
                     self.end_session(out);
                 }
             }
+            Notice::ControllerEnded => {}
         }
     }
 
@@ -465,8 +498,12 @@ impl Target for IscsiTarget {
     }
 
     fn abandon(&mut self, pool: &Pool) {
+        if self.abandoned {
+            return;
+        }
         self.finished = true;
         self.abandoned = true;
+        self.depart();
         self.backlog.abandon(pool);
         self.tasks.clear(pool);
         self.unsolicited.clear();

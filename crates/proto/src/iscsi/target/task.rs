@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use block::{Count, Pool};
+use block::{Count, Op, Pool};
 
 use crate::flow::{Ranges, Slots, Transfer};
 use crate::scsi::{Key, Sense};
@@ -19,6 +19,8 @@ pub(super) struct Task {
     pub(super) in_place: bool,
     /// Its I/Os are reads, also when it is aborted.
     pub(super) reads: bool,
+    /// It was aborted, and its I/O is a flush.
+    pub(super) flushed: bool,
     /// It fails for want of memory, and may be retried.
     pub(super) refused: bool,
     /// Counts uses of the slot, for transfer tags.
@@ -213,6 +215,16 @@ impl Task {
     pub(super) fn begin(&mut self, flow: Flow) {
         self.flow = flow;
         self.data.len = flow.len;
+    }
+
+    /// Whether its I/Os are flushes.
+    #[inline]
+    pub(super) fn flushes(&self) -> bool {
+        match self.state {
+            TaskState::Working => self.job.as_ref().is_some_and(|job| job.ranges.op == Op::Flush),
+            TaskState::Aborted => self.flushed,
+            _ => false,
+        }
     }
 
     /// The command fails for this reason, unless it already does for another.

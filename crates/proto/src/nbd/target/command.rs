@@ -1,6 +1,6 @@
 //! Commands of a client, with writes of any length.
 
-use block::{Buf, Done, Io, Op, Pool, Tag};
+use block::{Buf, Done, Fault, Io, Op, Pool, Tag};
 
 use crate::flow::{CLEAR_BYTES_MAX, IOS_PER_COMMAND};
 use crate::{Ending, Outbox};
@@ -27,6 +27,8 @@ pub(super) struct Slot {
     /// The error of its reply; 0 is success.
     pub(super) error: u32,
     fua: bool,
+    /// It is being flushed, by itself or behind what it did.
+    pub(super) flushes: bool,
     /// Data of an incomplete part, and its length.
     buf: Option<Buf>,
     have: u32,
@@ -93,6 +95,7 @@ impl NbdTarget {
             (asked.cookie, work, asked.offset, asked.len);
         (held.asked, held.came, held.error, held.have) = (0, 0, 0, 0);
         held.fua = asked.flags & command::FUA != 0;
+        held.flushes = false;
         Ok(slot)
     }
 
@@ -249,7 +252,7 @@ impl NbdTarget {
         let (op, len, offset) = match left {
             _ if held.error != 0 => return self.finish(slot, out),
             0 if wants_flush => {
-                held.fua = false;
+                (held.fua, held.flushes) = (false, true);
                 (Op::Flush, 0, 0)
             }
             0 => return self.finish(slot, out),
@@ -265,9 +268,17 @@ impl NbdTarget {
     #[inline(always)]
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let (slot, at) = (done.tag.0 as u16, (done.tag.0 >> 16) as usize % PARTS);
+        if self.gone {
+            self.left_over_came(slot, &done);
+        }
         let held = &mut self.slots[slot];
         let flown = held.flying[at].take();
-        if let Err(fault) = done.result
+        let mut result = done.result;
+        if held.flushes {
+            result = self.flushed(slot, result);
+        }
+        let held = &mut self.slots[slot];
+        if let Err(fault) = result
             && held.error == 0
         {
             held.error = error_of(fault);
@@ -287,6 +298,21 @@ impl NbdTarget {
             Work::Other(_) => self.work_on(slot, out),
             Work::Read | Work::None => {}
         }
+    }
+
+    /// A flush has completed.
+    #[cold]
+    fn flushed(&mut self, slot: u16, result: Result<(), Fault>) -> Result<(), Fault> {
+        let export = &self.exports.list()[self.export];
+        if self.gone {
+            return result;
+        }
+        if self.slots[slot].work == Work::Other(Op::Flush) {
+            return self.losses.result_of_flush(export.id, export.instance.as_ref(), result);
+        }
+        // It is about what the command did before it only.
+        export.instance.iter().for_each(|instance| instance.note_flush(result));
+        result
     }
 
     /// Replies to a write whose data has been received and written.

@@ -1,5 +1,6 @@
 //! The server's end.
 
+mod arrival;
 mod command;
 mod negotiate;
 mod read;
@@ -9,11 +10,14 @@ use std::sync::Arc;
 
 use block::{Buf, Done, Nanos, Pool};
 
-use crate::flow::{Backlog, Collector, Slots, later};
-use crate::{Ending, Endpoint, Outbox, Request, Target, Violation};
+use crate::flow::{Backlog, Collector, Leftovers, Slots, later};
+use crate::instance::KnownLosses;
+use crate::peers::Presence;
+use crate::{Ending, Endpoint, Outbox, Peers, Request, Target, Violation};
 
 use super::export::{NbdExport, NbdExports};
 use super::wire::{Asked, GREETING_BYTES, MAGIC, OPTION_MAGIC, REQUEST_BYTES, hello};
+use arrival::Held;
 use command::Slot;
 
 /// Settings of the target.
@@ -50,6 +54,19 @@ pub struct NbdTarget {
     /// The write whose data comes next.
     sink: Option<u16>,
     backlog: Backlog,
+    /// The clients of the server, of which this is one once it chooses an export, and the number of
+    /// its host.
+    peers: Arc<Peers>,
+    presence: Option<Presence>,
+    peer: u128,
+    /// A choice that waits for its answer.
+    held: Option<Box<Held>>,
+    /// Failed flushes that the client knows of.
+    losses: KnownLosses,
+    /// I/Os that are with volumes, of a connection that is lost.
+    leftovers: Leftovers,
+    /// A line for the log.
+    remark: Option<String>,
     /// The connection is closed.
     gone: bool,
     finished: bool,
@@ -90,9 +107,29 @@ impl NbdTarget {
             slots: Slots::new(config.max_commands),
             sink: None,
             backlog: Backlog::default(),
+            peers: Arc::default(),
+            presence: None,
+            peer: 0,
+            held: None,
+            losses: KnownLosses::default(),
+            leftovers: Leftovers::default(),
+            remark: None,
             gone: false,
             finished: false,
         }
+    }
+
+    /// The same beside the other connections of a server, of a client at this address, as a number
+    /// that identifies a host.
+    pub fn among(self, peers: Arc<Peers>, peer: u128) -> NbdTarget {
+        NbdTarget { peers, peer, ..self }
+    }
+
+    /// Takes bytes of the client, as far as its choice of an export is answered.
+    fn take(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        let mut bytes = bytes;
+        while !self.finished && self.held.is_none() && self.step(now, &mut bytes, out)? {}
+        self.keep_for_later(bytes)
     }
 
     fn export(&self) -> &NbdExport {
@@ -101,7 +138,7 @@ impl NbdTarget {
 
     /// Handles as much as possible; true while there may be more.
     #[inline(always)]
-    fn step(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<bool, Ending> {
+    fn step(&mut self, now: Nanos, bytes: &mut &[u8], out: &mut Outbox) -> Result<bool, Ending> {
         match self.stage {
             Stage::Serving if self.sink.is_some() => {
                 self.data(bytes, out);
@@ -119,7 +156,7 @@ impl NbdTarget {
                 *bytes = &[];
                 Ok(false)
             }
-            Stage::Hello | Stage::Option | Stage::OptionData(..) => self.negotiate(bytes, out),
+            Stage::Hello | Stage::Option | Stage::OptionData(..) => self.negotiate(now, bytes, out),
         }
     }
 
@@ -133,22 +170,24 @@ impl NbdTarget {
 }
 
 impl Endpoint for NbdTarget {
-    fn receive(&mut self, _now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
-        let mut bytes = bytes;
-        while !self.finished && self.step(&mut bytes, out)? {}
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        self.take(now, bytes, out)?;
         self.retry_starving(out);
         Ok(())
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.half_open().then_some(self.until)
+        let until = self.half_open().then_some(self.until);
+        self.held_deadline().into_iter().chain(until).min()
     }
 
-    fn tick(&mut self, now: Nanos, _out: &mut Outbox) -> Result<(), Ending> {
-        match self.half_open() && now >= self.until {
-            true => Err(Ending::TimedOut("the client has chosen no export")),
-            false => Ok(()),
+    fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        if self.half_open() && now >= self.until {
+            return Err(self.give_up_negotiating(out));
         }
+        self.look_at_held(now);
+        self.answer_held(now, out);
+        Ok(())
     }
 }
 
@@ -174,13 +213,20 @@ impl Target for NbdTarget {
         self.end_when_quiet();
     }
 
-    fn drained(&mut self, out: &mut Outbox) {
+    fn drained(&mut self, now: Nanos, out: &mut Outbox) {
+        if self.held.is_some() {
+            self.answer_held(now, out);
+        }
         self.retry_starving(out);
         self.end_when_quiet();
     }
 
     fn starves(&self) -> bool {
-        !self.backlog.starving.is_empty()
+        !self.backlog.starving.is_empty() || self.held.is_some()
+    }
+
+    fn take_remark(&mut self) -> Option<String> {
+        self.remark.take()
     }
 
     fn half_open(&self) -> bool {
@@ -191,6 +237,7 @@ impl Target for NbdTarget {
         // NBD has no way to ask a client to leave: commands in flight are answered, then the
         // connection ends.
         self.stage = Stage::Leaving;
+        self.held = None;
         self.slots.iter_mut().for_each(|(_, slot)| slot.cut_short());
         if let Some(slot) = self.sink.take() {
             self.release(slot);
@@ -203,6 +250,10 @@ impl Target for NbdTarget {
     }
 
     fn abandon(&mut self, pool: &Pool) {
+        if self.gone {
+            return;
+        }
+        self.depart();
         (self.stage, self.gone) = (Stage::Leaving, true);
         self.sink = None;
         self.backlog.abandon(pool);

@@ -1,11 +1,13 @@
 //! Negotiation: from the greeting to the choice of an export.
 
+use block::Nanos;
+
 use crate::{Ending, Outbox};
 
 use super::super::EXPORT_MAX_BYTES;
 use super::super::wire::{
     OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, REQUEST_MAX_BYTES, hello, info, option, reply,
-    u16_at, u32_at, u64_at,
+    u16_at, u32_at, u64_at, with_instance,
 };
 use super::{NbdTarget, Stage, violation};
 
@@ -23,6 +25,7 @@ impl NbdTarget {
     #[cold]
     pub(super) fn negotiate(
         &mut self,
+        now: Nanos,
         bytes: &mut &[u8],
         out: &mut Outbox,
     ) -> Result<bool, Ending> {
@@ -41,7 +44,7 @@ impl NbdTarget {
                 }
                 let mut data = std::mem::take(&mut self.head);
                 self.stage = Stage::Option;
-                let result = self.answer_option(kind, data.bytes(), out);
+                let result = self.answer_option(now, kind, data.bytes(), out);
                 data.clear();
                 self.head = data;
                 result?;
@@ -78,7 +81,22 @@ impl NbdTarget {
         Ok(())
     }
 
-    fn answer_option(&mut self, kind: u32, data: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+    fn answer_option(
+        &mut self,
+        now: Nanos,
+        kind: u32,
+        data: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        if self.must_hold(now, kind, data) { Ok(()) } else { self.answer_now(kind, data, out) }
+    }
+
+    pub(super) fn answer_now(
+        &mut self,
+        kind: u32,
+        data: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
         match kind {
             option::EXPORT_NAME => return self.by_name(data, out),
             option::ABORT => {
@@ -106,8 +124,7 @@ impl NbdTarget {
             let name = String::from_utf8_lossy(&name[..name.len().min(80)]).into_owned();
             return Err(Ending::Refused(format!("there is no export '{name}'")));
         };
-        self.export = export;
-        self.stage = Stage::Serving;
+        self.serve(export);
         let (size, flags) = (self.export().geometry.bytes(), self.export().flags());
         out.bytes(&size.to_be_bytes());
         out.bytes(&flags.to_be_bytes());
@@ -152,21 +169,30 @@ impl NbdTarget {
         }
         //= NBD §NBD_INFO_DESCRIPTION: words for people, for who asks for them.
         if wanted.contains(&info::DESCRIPTION.to_be_bytes()) {
-            let words = export.description.as_bytes();
+            let words = match &export.instance {
+                Some(instance) => with_instance(&export.description, instance.number()),
+                None => export.description.clone(),
+            };
             head(kind, reply::INFO, 2 + words.len(), out);
             out.bytes(&info::DESCRIPTION.to_be_bytes());
-            out.bytes(words);
+            out.bytes(words.as_bytes());
         }
         say(kind, reply::ACK, &[], out);
         if kind == option::GO {
-            self.export = index;
-            self.stage = Stage::Serving;
+            self.serve(index);
         }
+    }
+
+    /// Commands to an export follow.
+    fn serve(&mut self, export: usize) {
+        self.export = export;
+        self.stage = Stage::Serving;
+        self.recall_losses();
     }
 }
 
 /// The name and the information items in the data of GO and INFO.
-fn asked_of(data: &[u8]) -> Option<(&[u8], &[[u8; 2]])> {
+pub(super) fn asked_of(data: &[u8]) -> Option<(&[u8], &[[u8; 2]])> {
     let (len, rest) = data.split_first_chunk::<4>()?;
     let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*len) as usize)?;
     let wanted = rest.get(..2).map(|count| usize::from(u16_at(count, 0)))?;
@@ -181,7 +207,7 @@ fn head(kind: u32, answer: u32, len: usize, out: &mut Outbox) {
     out.bytes(&(len as u32).to_be_bytes());
 }
 
-fn say(kind: u32, answer: u32, data: &[u8], out: &mut Outbox) {
+pub(super) fn say(kind: u32, answer: u32, data: &[u8], out: &mut Outbox) {
     head(kind, answer, data.len(), out);
     out.bytes(data);
 }

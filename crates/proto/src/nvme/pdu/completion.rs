@@ -53,6 +53,9 @@ impl Status {
     pub const INVALID_OPCODE: Status = Status::lasting(0, 0x01);
     pub const INVALID_FIELD: Status = Status::lasting(0, 0x02);
     pub const INTERNAL_ERROR: Status = Status::passing(0, 0x06);
+    /// The same of a flush: hosts must not make it a success by another one, which may find nothing
+    /// left to do.
+    pub const FLUSH_FAILED: Status = Status::lasting(0, 0x06);
     pub const ABORT_REQUESTED: Status = Status::passing(0, 0x07);
     pub const INVALID_NAMESPACE: Status = Status::lasting(0, 0x0b);
     pub const SEQUENCE_ERROR: Status = Status::lasting(0, 0x0c);
@@ -66,6 +69,7 @@ impl Status {
     pub const CAPACITY_EXCEEDED: Status = Status::lasting(0, 0x81);
     //= NVMe base §3.3.3.2.1.2: Command Specific Status.
     pub const INVALID_QUEUE_IDENTIFIER: Status = Status::lasting(1, 0x01);
+    pub const RESET_LIMIT_EXCEEDED: Status = Status::passing(1, 0x41);
     pub const ASYNC_LIMIT_EXCEEDED: Status = Status::lasting(1, 0x05);
     pub const INVALID_LOG_PAGE: Status = Status::lasting(1, 0x09);
     pub const FEATURE_NOT_SAVEABLE: Status = Status::lasting(1, 0x0d);

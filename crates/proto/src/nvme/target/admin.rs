@@ -9,6 +9,7 @@ use super::super::pdu::{Command, SglKind, Status, admin, fabrics};
 use super::NvmeTarget;
 use super::feature::Features;
 use super::job::{NOWHERE, Refused};
+use super::reset::Settling;
 use super::slot::{Job, SlotState};
 
 /// State of an admin queue beyond that of other queues.
@@ -26,6 +27,7 @@ pub(super) struct Admin {
     pub(super) keep_alive_ms: u32,
     /// Keep Alive deadline, if the host set one.
     pub(super) deadline: Option<Nanos>,
+    pub(super) settling: Settling,
 }
 
 /// Whether the outbox has room for a page.
@@ -56,6 +58,7 @@ impl Admin {
             events: Vec::new(),
             keep_alive_ms: in_whole_units(keep_alive_ms),
             deadline: None,
+            settling: Settling::default(),
         }
     }
 
@@ -133,6 +136,11 @@ impl NvmeTarget {
                 self.abort(command, out);
                 Ok(())
             }
+            admin::CROSS_CONTROLLER_RESET => {
+                self.reset_other(command)?;
+                self.settle(out);
+                Ok(())
+            }
             _ => Err(Status::INVALID_OPCODE),
         }
     }
@@ -140,11 +148,11 @@ impl NvmeTarget {
     fn admin_fabrics(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
         match command.fabrics_type() {
             fabrics::PROPERTY_GET => {
-                let value = self.get_property(command)?;
+                let value = self.get_property(command, out)?;
                 self.answer_result(command.id(), Status::SUCCESS, value, out);
             }
             fabrics::PROPERTY_SET => {
-                self.set_property(command)?;
+                self.set_property(command, out)?;
                 self.answer(command.id(), Status::SUCCESS, out);
             }
             //= NVMe-oF §Connect command: a queue that is connected cannot be connected again.

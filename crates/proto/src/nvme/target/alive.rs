@@ -2,8 +2,8 @@
 
 use block::Nanos;
 
-use crate::Ending;
 use crate::flow::later;
+use crate::{Ending, Outbox};
 
 use super::super::controllers::Membership;
 use super::admin::KEEP_ALIVE_UNIT_MS;
@@ -63,7 +63,9 @@ impl NvmeTarget {
             return None;
         }
         let due = match self.stage {
-            Stage::Fresh | Stage::Unconnected => Some(self.alive.connect_until),
+            Stage::Fresh | Stage::Unconnected => {
+                self.held_deadline().into_iter().chain([self.alive.connect_until]).min()
+            }
             Stage::Admin => self.admin_deadline().into_iter().chain([self.alive.look_at]).min(),
             Stage::Io => Some(self.alive.look_at),
         };
@@ -80,7 +82,7 @@ impl NvmeTarget {
 
     /// Ends the controller, and with it its I/O queues on all cores.
     fn end_controller(&mut self, why: &'static str) -> Ending {
-        self.member = None;
+        self.end_membership();
         self.finished = true;
         Ending::TimedOut(why)
     }
@@ -101,16 +103,25 @@ impl NvmeTarget {
     }
 
     /// Checks the time-outs.
-    pub(super) fn look(&mut self, now: Nanos) -> Result<(), Ending> {
+    pub(super) fn look(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
         if self.finished {
             return Ok(());
         }
         match self.stage {
             Stage::Fresh | Stage::Unconnected if now >= self.alive.connect_until => {
-                Err(Ending::TimedOut("the host did not connect in time"))
+                Err(self.give_up_connecting(out))
+            }
+            Stage::Unconnected if self.held.is_some() => {
+                self.look_at_held(now);
+                self.retry_held(now, out);
+                Ok(())
             }
             Stage::Admin if self.is_given_up() => {
-                Err(self.end_controller("the controller did nothing, and its place was needed"))
+                let is_replaced = self.member.as_ref().is_some_and(Membership::is_replaced);
+                Err(self.end_controller(match is_replaced {
+                    true => "another controller of the host has reset this one",
+                    false => "the controller did nothing, and its place was needed",
+                }))
             }
             Stage::Admin if now >= self.alive.enable_until && !self.was_enabled() => {
                 Err(self.end_controller("the host did not enable its controller in time"))

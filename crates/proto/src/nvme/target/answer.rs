@@ -20,6 +20,7 @@ impl NvmeTarget {
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let slot = slot_of(done.tag);
         if self.abandoned {
+            self.left_over_came(&done);
             return done.buf.into_iter().for_each(|buf| out.give(buf));
         }
         let Some(command) = self.slots.get_mut(slot) else {
@@ -229,6 +230,9 @@ fn end_flags(last: bool, success: bool) -> u8 {
 #[cold]
 pub(super) fn status_of(fault: Fault, op: Op) -> Status {
     match fault {
+        Fault::Medium | Fault::Disconnected | Fault::Unanswered if op == Op::Flush => {
+            Status::FLUSH_FAILED
+        }
         Fault::Medium => match op {
             Op::Read => Status::UNRECOVERED_READ_ERROR,
             Op::Write => Status::WRITE_FAULT,

@@ -58,6 +58,8 @@ enum Refuse {
     /// A field of the entry or of the data, by its offset.
     Entry(usize),
     Data(usize),
+    /// Not yet: something is left of queues of this host.
+    Later(String),
 }
 
 impl NvmeTarget {
@@ -101,6 +103,9 @@ impl NvmeTarget {
         if command.sgl_len() < DATA_BYTES {
             return Err(Status::SGL_LENGTH_INVALID.into());
         }
+        if self.held.is_some() {
+            return Err(Status::SEQUENCE_ERROR.into());
+        }
         self.collect(command, BlockRange { len: DATA_BYTES, ..NOWHERE }, out)
     }
 
@@ -128,6 +133,7 @@ impl NvmeTarget {
             Refuse::Status(status) => (status, 0),
             Refuse::Entry(at) => (Status::CONNECT_INVALID_PARAMETERS, at as u64),
             Refuse::Data(at) => (Status::CONNECT_INVALID_PARAMETERS, at as u64 | 1 << 16),
+            Refuse::Later(host) => return self.hold(now, command, data, &host),
         };
         self.answer_result(command.id(), status, result, out);
     }
@@ -167,6 +173,10 @@ impl NvmeTarget {
         let controller = [data[data_field::CONTROLLER], data[data_field::CONTROLLER + 1]];
         let controller = u16::from_le_bytes(controller);
         let keep_alive_ms = command.field32(field::KEEP_ALIVE);
+        let subsystem_of_queues = subsystem.as_ref().filter(|_| queue == 0);
+        if subsystem_of_queues.is_some_and(|it| self.controllers.must_wait(it, &host)) {
+            return Err(Refuse::Later(host.nqn));
+        }
         let member = if queue == 0 {
             // With little memory, writes are solicited by R2Ts once there is a buffer.
             let short = out.is_short(usize::from(size) * block::Pool::SMALL_BYTES);
@@ -198,6 +208,7 @@ impl NvmeTarget {
         self.stage = if queue == 0 { Stage::Admin } else { Stage::Io };
         let id = member.controller().id;
         self.member = Some(member);
+        self.recall_losses();
         Ok(id)
     }
 
@@ -259,8 +270,11 @@ impl NvmeTarget {
         if command.field16(field::FORMAT) != 0 {
             return self.answer(command.id(), Status::CONNECT_INCOMPATIBLE_FORMAT, out);
         }
-        // The queue identifier is free before the host sees the completion.
-        self.member = None;
+        // The queue identifier is free before the host sees the completion, unless commands are in
+        // flight.
+        if self.slots.are_free() {
+            self.member = None;
+        }
         self.answer(command.id(), Status::SUCCESS, out);
         self.finished = true;
     }

@@ -2,11 +2,16 @@
 
 use block::Geometry;
 
+use crate::Instance;
+
+use super::super::controllers::{Controller, Membership};
 use super::super::directory::Namespace;
+use super::super::instance_bytes;
 use super::super::pdu::{Command, Status};
 use super::NvmeTarget;
 use super::admin::{EVENTS_LIMIT, KEEP_ALIVE_UNIT_MS};
 use super::property::VERSION;
+use super::reset::{QUIESCE_TIME_MS, RESETS_MAX};
 
 /// CNS values.
 //= NVMe base §Identify: CNS values.
@@ -164,7 +169,8 @@ impl NvmeTarget {
     //= NVMe base §Identify Controller data structure
     fn identify_controller(&self, discovery: bool) -> Vec<u8> {
         let subsystem = &self.subsystem;
-        let id = self.member.as_ref().map_or(0, |member| member.controller().id);
+        let controller = self.member.as_ref().map(Membership::controller);
+        let id = controller.map_or(0, |controller| controller.id);
         let mut page = Page::new();
         page.text(4, 20, &subsystem.serial, b' ').text(24, 40, &subsystem.model, b' ');
         page.text(64, 8, FIRMWARE, b' ');
@@ -187,6 +193,14 @@ impl NvmeTarget {
             page.put(261, [1 << 2]);
             return page.0;
         }
+        //= NVMe base §Identify Controller data structure: CIU is byte 135, CIRN bytes 143:136, CQT
+        // bytes 387:386, CCRL byte 1807.
+        let (ciu, cirn) = controller.map_or((0, 0), Controller::instance);
+        page.put(135, [ciu]).put64(136, cirn);
+        page.put16(386, QUIESCE_TIME_MS).put(1807, [RESETS_MAX]);
+        if let Some(instance) = self.instance() {
+            page.put(3072, instance_bytes(instance));
+        }
         //= NVMe base §CMIC: several ports, bit 0, and several controllers, bit 1.
         page.put(76, [CONTROLLERS | u8::from(subsystem.shared)]);
         page.put(258, [3]).put(260, [FIRMWARE_SLOTS]).put(261, [LOG_PAGES]);
@@ -198,6 +212,13 @@ impl NvmeTarget {
         //= NVMe-oF §Identify Controller: OFCS bit 0, Disconnect.
         page.put16(1804, 1);
         page.0
+    }
+
+    /// The instance of all namespaces together.
+    fn instance(&self) -> Option<u64> {
+        let namespaces = self.subsystem.namespaces.iter().flatten();
+        let numbers = namespaces.filter_map(|it| it.instance.as_ref()).map(Instance::number);
+        numbers.reduce(|mut all, one| block::splitmix(&mut all) ^ one)
     }
 
     /// Whether any namespace has a volatile write cache.

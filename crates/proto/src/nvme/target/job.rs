@@ -1,6 +1,6 @@
 //! Commands on an I/O queue that are neither reads nor writes, and those that wait for a buffer.
 
-use block::{Count, Done, Io, Op, Tag};
+use block::{Count, Done, Fault, Io, Op, Tag};
 
 use crate::flow::{CLEAR_BYTES_MAX, Ranges, part_tag};
 use crate::{Ending, Outbox};
@@ -53,8 +53,8 @@ impl NvmeTarget {
         //= NVMe base §Flush: with VWC bits 2:1 = 10b the broadcast identifier is not valid.
         let namespace = self.subsystem.namespace(command.namespace());
         let unit = namespace.ok_or(Status::INVALID_NAMESPACE)?.id;
-        let place = BlockRange { unit, ..NOWHERE };
-        let slot = self.begin(command, place, SlotState::Working).ok_or(Refused::Overrun)?;
+        let place = BlockRange { unit, namespace: command.namespace(), ..NOWHERE };
+        let slot = self.begin(command, place, SlotState::Flushing).ok_or(Refused::Overrun)?;
         // Without a job: databases flush after every other write.
         self.ask_for_flush(slot);
         Ok(())
@@ -62,6 +62,7 @@ impl NvmeTarget {
 
     fn ask_for_flush(&mut self, slot: u16) {
         let flush = &mut self.slots[slot];
+        flush.state = SlotState::Flushing;
         flush.data.in_flight = 1;
         let tag = Tag(u64::from(slot));
         let io = Io { tag, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
@@ -81,7 +82,7 @@ impl NvmeTarget {
             return Err(Status::WRITE_PROTECTED.into());
         }
         let op = if command.word(12) & ZEROES_DEALLOCATE == 0 { Op::WriteZeroes } else { Op::Trim };
-        let place = BlockRange { unit: namespace.id, ..NOWHERE };
+        let place = BlockRange { unit: namespace.id, namespace: command.namespace(), ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Working).ok_or(Refused::Overrun)?;
         let ranges = vec![(start << shift, count << shift)];
         self.slots[slot].job =
@@ -278,6 +279,7 @@ impl NvmeTarget {
         match self.slots[slot].state {
             SlotState::Comparing => return self.compare_read(slot, done, out),
             SlotState::ShuttingDown => return self.flushed_for_shutdown(slot, done.result),
+            SlotState::Flushing => return self.flushed(slot, done.result, out),
             _ => {}
         }
         let work = &mut self.slots[slot];
@@ -288,6 +290,26 @@ impl NvmeTarget {
         }
         done.buf.into_iter().for_each(|buf| out.give(buf));
         self.continue_work(slot, out);
+    }
+
+    /// A flush has completed.
+    fn flushed(&mut self, slot: u16, result: Result<(), Fault>, out: &mut Outbox) {
+        let flush = &mut self.slots[slot];
+        flush.data.in_flight.lower(1);
+        let namespace = self.subsystem.namespace(flush.namespace);
+        let instance = namespace.and_then(|namespace| namespace.instance.as_ref());
+        let result = match &flush.job {
+            None => self.losses.result_of_flush(flush.data.unit, instance, result),
+            // It is about the ranges before it only.
+            Some(_) => {
+                instance.into_iter().for_each(|instance| instance.note_flush(result));
+                result
+            }
+        };
+        if let Err(fault) = result {
+            flush.spoil(status_of(fault, Op::Flush));
+        }
+        self.finish(slot, out);
     }
 
     /// Handles a fabrics command on an I/O queue.

@@ -16,6 +16,7 @@ mod page {
     pub(super) const HEALTH: u8 = 0x02;
     pub(super) const FIRMWARE: u8 = 0x03;
     pub(super) const EFFECTS: u8 = 0x05;
+    pub(super) const RESETS: u8 = 0x1e;
     pub(super) const DISCOVERY: u8 = 0x70;
 }
 
@@ -53,6 +54,9 @@ impl NvmeTarget {
             (page::HEALTH, false) => health(),
             (page::FIRMWARE, false) => firmware(),
             (page::EFFECTS, false) => effects(),
+            // Every reset of another controller is complete when it is answered.
+            //= NVMe base §Cross-Controller Reset log page: NE is the number of entries.
+            (page::RESETS, false) => vec![0; 8],
             (page::DISCOVERY, true) => return self.discovery_log(command, offset, len, out),
             _ => return Err(Status::INVALID_LOG_PAGE),
         };
@@ -164,6 +168,7 @@ fn effects() -> Vec<u8> {
         admin::GET_FEATURES,
         admin::ASYNC_EVENT,
         admin::KEEP_ALIVE,
+        admin::CROSS_CONTROLLER_RESET,
     ] {
         log[usize::from(opcode) * 4] = SUPPORTED;
     }

@@ -3,13 +3,14 @@
 //! `open` handles the ICReq and `connect` the Connect command, which makes the connection an admin
 //! or an I/O queue. `command` and `data` receive I/O commands and their data, `answer` sends data
 //! and completions: the hot path. Of the other files, `admin` dispatches admin commands to
-//! `property`, `identify`, `feature` and `log`, `job` handles I/O commands other than read and
+//! `property`, `identify`, `feature`, `log` and `reset`, `arrival` lets in and out, `job` handles I/O commands other than read and
 //! write, and `end` terminates the connection. A command has a slot of `slot` with one or more
 //! I/Os.
 
 mod admin;
 mod alive;
 mod answer;
+mod arrival;
 mod command;
 mod connect;
 mod data;
@@ -19,6 +20,7 @@ mod job;
 mod log;
 mod open;
 mod property;
+mod reset;
 mod slot;
 
 use std::collections::VecDeque;
@@ -26,8 +28,9 @@ use std::sync::Arc;
 
 use block::{Done, Landing, Memories, Nanos, Pool};
 
-use crate::flow::{Backlog, DataEnd};
-use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId};
+use crate::flow::{Backlog, DataEnd, Leftovers};
+use crate::instance::KnownLosses;
+use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, UnitId};
 
 use super::controllers::{Controllers, Membership};
 use super::directory::{Portal, Subsystem, Subsystems};
@@ -37,6 +40,7 @@ use super::wire::Wire;
 
 use admin::Admin;
 use alive::Alive;
+use arrival::Held;
 use slot::Commands;
 
 /// Settings of the connections of a portal.
@@ -116,6 +120,17 @@ pub struct NvmeTarget {
     /// Memory volumes with received data.
     memories: Memories,
     alive: Alive,
+    notices: Vec<Notice>,
+    /// Remembers hosts that have left.
+    peers: Arc<Peers>,
+    /// A Connect command that waits for its answer.
+    held: Option<Box<Held>>,
+    /// Failed flushes that the host knows of.
+    losses: KnownLosses,
+    /// I/Os that are with volumes, of a connection that is lost.
+    leftovers: Leftovers,
+    /// A line for the log.
+    remark: Option<String>,
     /// The connection ends once no command is in flight.
     leaving: bool,
     finished: bool,
@@ -189,6 +204,12 @@ impl NvmeTarget {
             backlog: Backlog::default(),
             memories: Memories::new(),
             alive: Alive::new(&config, now),
+            notices: Vec::new(),
+            peers: Arc::default(),
+            held: None,
+            losses: KnownLosses::default(),
+            leftovers: Leftovers::default(),
+            remark: None,
             leaving: false,
             finished: false,
             abandoned: false,
@@ -202,6 +223,11 @@ impl NvmeTarget {
     /// controllers.
     pub fn from_peer(self, address: u128) -> NvmeTarget {
         NvmeTarget { peer: Some(address), ..self }
+    }
+
+    /// The same beside the other connections of a server.
+    pub fn among(self, peers: Arc<Peers>) -> NvmeTarget {
+        NvmeTarget { peers, ..self }
     }
 
     /// NQN of the host, once known.
@@ -369,7 +395,7 @@ impl Endpoint for NvmeTarget {
     fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
         self.alive.ticked(now);
         self.retry_starving(out);
-        self.look(now)
+        self.look(now, out)
     }
 }
 
@@ -384,7 +410,11 @@ impl Target for NvmeTarget {
         self.retry_starving(out);
     }
 
-    fn drained(&mut self, out: &mut Outbox) {
+    fn drained(&mut self, now: Nanos, out: &mut Outbox) {
+        if self.held.is_some() {
+            self.retry_held(now, out);
+        }
+        self.settle(out);
         self.retry_starving(out);
     }
 
@@ -393,7 +423,25 @@ impl Target for NvmeTarget {
     }
 
     fn starves(&self) -> bool {
-        !self.backlog.starving.is_empty()
+        let settles = self.admin.as_ref().is_some_and(|admin| admin.settling.is_under_way());
+        !self.backlog.starving.is_empty() || self.held.is_some() || settles
+    }
+
+    fn take_remark(&mut self) -> Option<String> {
+        self.remark.take()
+    }
+
+    fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn notice(&mut self, notice: &Notice, _out: &mut Outbox) {
+        match notice {
+            Notice::ControllerEnded if self.stage == Stage::Io => {
+                self.is_member();
+            }
+            Notice::ControllerEnded | Notice::UnitReset(_) | Notice::SessionBegan { .. } => {}
+        }
     }
 
     fn half_open(&self) -> bool {
@@ -411,12 +459,15 @@ impl Target for NvmeTarget {
     }
 
     fn abandon(&mut self, pool: &Pool) {
+        if self.abandoned {
+            return;
+        }
         self.finished = true;
         self.abandoned = true;
+        // The queue ends; if it is the admin queue, the controller does, too.
+        self.depart();
         self.backlog.abandon(pool);
         self.slots.clear(pool);
         self.admin = None;
-        // The queue ends; if it is the admin queue, the controller does, too.
-        self.member = None;
     }
 }

@@ -2,6 +2,8 @@
 
 use block::{Count, Fault, Io, Op, Tag};
 
+use crate::Outbox;
+
 use super::super::pdu::{Command, Status};
 use super::NvmeTarget;
 use super::command::BlockRange;
@@ -55,7 +57,8 @@ impl NvmeTarget {
     /// Whether the controller is ready.
     pub(super) fn is_ready(&self) -> bool {
         let status = self.admin.as_ref().map_or(0, |admin| admin.status);
-        status & (csts::READY | csts::SHUTDOWN) == csts::READY
+        let resets = self.admin.as_ref().is_some_and(|admin| admin.settling.resets);
+        status & (csts::READY | csts::SHUTDOWN) == csts::READY && !resets
     }
 
     //= NVMe base §CAP: MQES, CQR bit 16, TO bits 31:24, NVM command set bit 37; pages of 4 KiB.
@@ -65,7 +68,12 @@ impl NvmeTarget {
 
     /// Property Get.
     //= NVMe-oF §Property Get command: ATTRIB tells the size, OFST which.
-    pub(super) fn get_property(&self, command: Command<'_>) -> Result<u64, Status> {
+    pub(super) fn get_property(
+        &mut self,
+        command: Command<'_>,
+        out: &mut Outbox,
+    ) -> Result<u64, Status> {
+        self.settle(out);
         let admin = self.admin.as_ref().ok_or(Status::INVALID_FIELD)?;
         let (offset, eight) = (command.field32(44), command.field8(40) & 7);
         let (value, size) = match offset {
@@ -81,7 +89,11 @@ impl NvmeTarget {
     }
 
     /// Property Set: only CC is writable.
-    pub(super) fn set_property(&mut self, command: Command<'_>) -> Result<(), Status> {
+    pub(super) fn set_property(
+        &mut self,
+        command: Command<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), Status> {
         if command.field32(44) != at::CONFIGURATION || command.field8(40) & 7 != 0 {
             return Err(Status::INVALID_FIELD);
         }
@@ -90,19 +102,22 @@ impl NvmeTarget {
         let old = std::mem::replace(&mut admin.configuration, new);
         let turned = old ^ new;
         if turned & cc::ENABLE != 0 {
-            if new & cc::ENABLE != 0 {
-                self.enable(new);
-            } else {
-                self.reset();
+            let enables = (new & cc::ENABLE != 0).then_some(new);
+            match enables {
+                // A host should have waited for the end of the reset.
+                Some(_) if admin.settling.resets => admin.settling.enables = enables,
+                Some(new) => self.enable(new),
+                None => self.reset(),
             }
         }
         if turned & cc::SHUTDOWN != 0 && new & cc::SHUTDOWN != 0 {
             self.shut_down();
         }
+        self.settle(out);
         Ok(())
     }
 
-    fn enable(&mut self, configuration: u32) {
+    pub(super) fn enable(&mut self, configuration: u32) {
         let Some(admin) = &mut self.admin else { return };
         //= NVMe base §CC: the sizes are set before there are I/O queues, so each may still be 0.
         let sizes = [cc::SUBMISSION_SIZE, cc::COMPLETION_SIZE].iter().all(|mask| {
@@ -117,26 +132,35 @@ impl NvmeTarget {
         self.member.iter().for_each(|member| member.enable(true));
     }
 
-    //= NVMe base §Controller reset: I/O queues are deleted, the admin queue stays as it is.
+    //= NVMe base §Controller reset: I/O queues are deleted, the admin queue stays as it is. RDY is 0
+    // when no command of them is executed any more.
     fn reset(&mut self) {
         let Some(admin) = &mut self.admin else { return };
-        admin.status = 0;
+        admin.status &= !(csts::SHUTDOWN | csts::FATAL);
         admin.reset();
-        self.member.iter().for_each(|member| member.enable(false));
+        (admin.settling.resets, admin.settling.shuts_down) = (true, false);
+        admin.settling.enables = None;
+        self.end_queues();
     }
 
-    /// Ends the I/O queues and flushes every volume before the shutdown is complete.
+    /// Ends the I/O queues, and flushes every volume when nothing of them is left, before the
+    /// shutdown is complete.
     //= NVMe base §3.6.2: a shutdown is complete when nothing is lost if power is.
     fn shut_down(&mut self) {
-        self.member.iter().for_each(|member| member.enable(false));
+        let Some(admin) = &mut self.admin else { return };
+        admin.status = admin.status & !csts::SHUTDOWN | csts::SHUTDOWN_UNDER_WAY;
+        admin.settling.shuts_down = true;
+        self.end_queues();
+    }
+
+    /// Flushes every volume for a shutdown.
+    pub(super) fn flush_all(&mut self) {
         let volatile: Vec<_> = self.subsystem.namespaces.iter().flatten().collect();
         let units: Vec<_> = volatile
             .iter()
             .filter(|namespace| namespace.geometry.volatile)
             .map(|namespace| namespace.id)
             .collect();
-        let Some(admin) = &mut self.admin else { return };
-        admin.status = admin.status & !csts::SHUTDOWN | csts::SHUTDOWN_UNDER_WAY;
         let slot = if units.is_empty() { None } else { self.slots.take() };
         let Some(slot) = slot else {
             return self.shutdown_complete(true);
@@ -160,6 +184,9 @@ impl NvmeTarget {
         flush.data.in_flight.lower(1);
         if result.is_err() {
             flush.spoil(Status::INTERNAL_ERROR);
+            // The answer does not say which of them it was.
+            let namespaces = self.subsystem.namespaces.iter().flatten();
+            namespaces.filter_map(|it| it.instance.as_ref()).for_each(|it| it.note_flush(result));
         }
         if flush.data.in_flight == 0 {
             let well = !flush.fails();

@@ -51,6 +51,10 @@ pub(super) enum SlotState {
     Collecting,
     /// Working on the ranges of a [`Job`].
     Working,
+    /// Flushing, by itself or behind a [`Job`].
+    Flushing,
+    /// Waiting until another controller is reset.
+    Resetting,
     /// Flushing volumes before the controller reports that it is shut down.
     ShuttingDown,
     /// Waiting for room in the outbox.
@@ -123,6 +127,11 @@ impl Commands {
         let slot = tag & ((1_u32 << self.tag_bits) - 1) as u16;
         let there = self.slots.get(slot).is_some();
         (there && self.transfer_tag(slot) == tag).then_some(slot)
+    }
+
+    /// Slots in use with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &Slot)> {
+        self.slots.iter().filter(|(_, slot)| slot.state != SlotState::Free)
     }
 
     /// Whether no command is in flight.

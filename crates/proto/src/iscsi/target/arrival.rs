@@ -1,0 +1,138 @@
+//! Coming and going. A login is answered when nothing is left of sessions before it: of the one whose
+//! place it takes, and of those of the same initiator that have ended. A connection that is lost
+//! stays known until its own changes have come back.
+//!
+//! The initiator may then write anew: nothing that it sent before is executed after that.
+
+use block::{Done, Nanos};
+
+use crate::flow::{Leftover, Leftovers, later, slot_of};
+use crate::instance::KnownLosses;
+use crate::peers::PeerName;
+use crate::{Ending, Notice, Outbox};
+
+use super::super::pdu::LoginRequest;
+use super::login::{Login, status};
+use super::{IscsiTarget, Stage};
+
+/// The last request of a login, which is not answered yet.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) login: Box<Login>,
+    pub(super) request: LoginRequest,
+    /// The text of the answer.
+    pub(super) text: Vec<u8>,
+    /// When it is looked at next.
+    look_at: Nanos,
+    was_told: bool,
+}
+
+/// A login that waits for longer is worth a line. It is looked at so often, too.
+const LONG: Nanos = Nanos::from_secs(1);
+
+impl IscsiTarget {
+    /// The last request of a login has come: answers it, now or later.
+    pub(super) fn arrive(
+        &mut self,
+        now: Nanos,
+        login: Box<Login>,
+        request: LoginRequest,
+        text: Vec<u8>,
+        out: &mut Outbox,
+    ) {
+        self.identify(&login);
+        let held =
+            Box::new(Held { login, request, text, look_at: later(now, LONG), was_told: false });
+        if held.login.is_discovery() {
+            return self.complete_login(*held, out);
+        }
+        let session = self.session_name();
+        let name = PeerName::Iscsi(session.initiator.clone(), self.target);
+        self.presence = Some(self.peers.enter(name, session.isid));
+        //= RFC 7143 §6.3.5: the session that has this one's name ends.
+        self.tell(Notice::SessionBegan { session, connection: self.connection_id });
+        self.held = Some(held);
+        self.answer_held(out);
+    }
+
+    /// Answers a login that waits, if nothing is left of sessions before it.
+    pub(super) fn answer_held(&mut self, out: &mut Outbox) {
+        let waits = self.presence.as_ref().is_some_and(|presence| presence.must_wait(true));
+        if self.held.is_none() || waits || self.finished {
+            return;
+        }
+        let gone = self.presence.as_ref().and_then(|presence| presence.recall());
+        let units = self.entry().units.iter().flatten();
+        let losses = units.filter_map(|unit| unit.instance.as_ref()).map(|it| it.losses()).max();
+        self.losses = KnownLosses::up_to(gone.map_or(losses.unwrap_or(0), |gone| gone.losses));
+        self.attentions.told = gone.map_or([0; 4], |gone| gone.told);
+        if let Some(held) = self.held.take() {
+            self.complete_login(*held, out);
+            self.announce_power_on();
+        }
+    }
+
+    /// When a login that waits is looked at.
+    pub(super) fn held_deadline(&self) -> Option<Nanos> {
+        self.held.as_ref().map(|held| held.look_at)
+    }
+
+    /// A login waits: says so when it takes long.
+    pub(super) fn look_at_held(&mut self, now: Nanos) {
+        let Some(held) = self.held.as_mut().filter(|held| now >= held.look_at) else { return };
+        held.look_at = later(now, LONG);
+        if !std::mem::replace(&mut held.was_told, true) {
+            let name = &self.initiator_name;
+            self.remark = Some(format!(
+                "the login of {name} waits for I/Os that an earlier session left behind"
+            ));
+        }
+        // Once more, in case that a mailbox was full.
+        let (session, connection) = (self.session_name(), self.connection_id);
+        self.tell(Notice::SessionBegan { session, connection });
+    }
+
+    /// A login has waited for too long.
+    pub(super) fn refuse_held(&mut self, out: &mut Outbox) -> Ending {
+        let Some(held) = self.held.take() else {
+            return Ending::TimedOut("the login took too long");
+        };
+        self.send_login_response(&held.request, false, status::NOT_OPERATIONAL, &[], out);
+        Ending::TimedOut("I/Os that an earlier session left behind did not end in time")
+    }
+
+    /// The connection is lost. Its changes that are with a volume are awaited.
+    pub(super) fn depart(&mut self) {
+        let commands = self.tasks.iter().filter(|(_, task)| !task.reads);
+        let commands = commands.map(|(slot, task)| Leftover {
+            slot,
+            unit: task.data.unit,
+            count: task.data.in_flight.into(),
+            flushes: task.flushes(),
+        });
+        self.leftovers = Leftovers::new(commands, &self.backlog.requests);
+        if let Some(presence) = self.presence.as_mut().filter(|_| self.stage == Stage::Normal) {
+            presence.remember(self.losses.before(), self.attentions.told);
+            presence.end();
+        }
+        self.held = None;
+        self.depart_if_done();
+    }
+
+    fn depart_if_done(&mut self) {
+        if self.leftovers.have_no_changes() {
+            self.presence = None;
+        }
+    }
+
+    /// An I/O of a connection that is lost has come back.
+    #[cold]
+    pub(super) fn left_over_came(&mut self, done: &Done) {
+        if let Some(unit) = self.leftovers.came(slot_of(done.tag)) {
+            let mut units = self.entry().units.iter().flatten();
+            let instance = units.find(|other| other.id == unit).and_then(|it| it.instance.as_ref());
+            instance.into_iter().for_each(|instance| instance.note_flush(done.result));
+        }
+        self.depart_if_done();
+    }
+}

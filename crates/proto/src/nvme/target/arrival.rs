@@ -1,0 +1,156 @@
+//! Coming and going. The Connect command of an admin queue is answered when nothing is left of
+//! queues of the same host that have ended. A queue whose connection is lost keeps its place, and
+//! its identifier, until its own changes have come back.
+
+use block::{Done, Nanos};
+
+use crate::flow::{Leftover, Leftovers, later, slot_of};
+use crate::instance::{Instance, KnownLosses};
+use crate::peers::PeerName;
+use crate::{Ending, Notice, Outbox, UnitId};
+
+use super::super::pdu::{Command, Entry, Status};
+use super::slot::SlotState;
+use super::{NvmeTarget, Stage};
+
+/// A Connect command that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Held {
+    entry: Entry,
+    data: Vec<u8>,
+    host: String,
+    /// When it is looked at next.
+    look_at: Nanos,
+    was_told: bool,
+}
+
+/// A Connect command that waits for longer is worth a line.
+const LONG: Nanos = Nanos::from_secs(1);
+
+impl NvmeTarget {
+    /// Holds a Connect command of this host until nothing is left of queues before it.
+    pub(super) fn hold(&mut self, now: Nanos, command: Command<'_>, data: &[u8], host: &str) {
+        let entry = *command.0;
+        let look_at = later(now, LONG);
+        let was_told = false;
+        let host = host.to_owned();
+        self.held = Some(Box::new(Held { entry, data: data.to_vec(), host, look_at, was_told }));
+    }
+
+    /// Tries a Connect command again that waits.
+    pub(super) fn retry_held(&mut self, now: Nanos, out: &mut Outbox) {
+        let Some(held) = self.held.take() else { return };
+        self.connect(now, Command(&held.entry), &held.data, out);
+        if let Some(again) = &mut self.held {
+            (again.look_at, again.was_told) = (held.look_at, held.was_told);
+        }
+    }
+
+    /// When a Connect command that waits is looked at.
+    pub(super) fn held_deadline(&self) -> Option<Nanos> {
+        self.held.as_ref().map(|held| held.look_at)
+    }
+
+    /// A Connect command waits: says so when it takes long.
+    pub(super) fn look_at_held(&mut self, now: Nanos) {
+        let Some(held) = self.held.as_mut().filter(|held| now >= held.look_at) else { return };
+        held.look_at = later(now, LONG);
+        if !std::mem::replace(&mut held.was_told, true) {
+            let host = &held.host;
+            self.remark = Some(format!(
+                "the connection of {host} waits for I/Os that an earlier controller left behind"
+            ));
+        }
+    }
+
+    /// The host did not connect in time, or was not let in.
+    pub(super) fn give_up_connecting(&mut self, out: &mut Outbox) -> Ending {
+        let Some(held) = self.held.take() else {
+            return Ending::TimedOut("the host did not connect in time");
+        };
+        self.answer(Command(&held.entry).id(), Status::CONNECT_CONTROLLER_BUSY, out);
+        Ending::TimedOut("I/Os that an earlier controller left behind did not end in time")
+    }
+
+    /// The queue has begun: what its host knows of failed flushes.
+    pub(super) fn recall_losses(&mut self) {
+        let Some((name, number)) = self.peer_name() else { return };
+        let instances = self.subsystem.namespaces.iter().flatten();
+        let losses = instances.filter_map(|it| it.instance.as_ref()).map(Instance::losses).max();
+        let gone = self.peers.recall(&name, number);
+        let losses = gone.map_or(losses.unwrap_or(0), |gone| gone.losses);
+        self.losses = KnownLosses::up_to(losses);
+    }
+
+    /// The name of the host's queue, if this is an I/O queue.
+    fn peer_name(&self) -> Option<(PeerName, [u8; 6])> {
+        let member = self.member.as_ref().filter(|_| self.stage == Stage::Io)?;
+        let [high, low] = member.queue().to_be_bytes();
+        let host = member.controller().host.nqn.clone();
+        Some((PeerName::Nvme(host, self.subsystem.nqn.clone()), [0, 0, 0, 0, high, low]))
+    }
+
+    /// The connection is lost. Its changes that are with a volume are awaited.
+    pub(super) fn depart(&mut self) {
+        if let Some((name, number)) = self.peer_name() {
+            self.peers.remember(name, number, self.losses.before(), [0; 4]);
+        }
+        let commands = self.slots.iter().filter_map(|(slot, command)| {
+            let flushes = match command.state {
+                SlotState::Writing | SlotState::Working => false,
+                SlotState::Flushing => true,
+                _ => return None,
+            };
+            let (unit, count) = (command.data.unit, command.data.in_flight.into());
+            Some(Leftover { slot, unit, count, flushes })
+        });
+        self.leftovers = Leftovers::new(commands, &self.backlog.requests);
+        self.held = None;
+        match (&self.member, self.stage) {
+            (Some(_), Stage::Admin) => self.end_membership(),
+            (Some(member), _) => {
+                member.end();
+                self.depart_if_done();
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn depart_if_done(&mut self) {
+        if self.leftovers.have_no_changes() {
+            self.member = None;
+        }
+    }
+
+    /// Ends the controller, whose I/O queues on other cores are told.
+    pub(super) fn end_membership(&mut self) {
+        let had_queues = self.member.take().is_some_and(|member| member.has_queues());
+        if had_queues {
+            self.tell(Notice::ControllerEnded);
+        }
+    }
+
+    /// Keeps what other connections have to learn.
+    pub(super) fn tell(&mut self, notice: Notice) {
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
+        }
+    }
+
+    /// An I/O of a connection that is lost has come back.
+    #[cold]
+    pub(super) fn left_over_came(&mut self, done: &Done) {
+        if let Some(unit) = self.leftovers.came(slot_of(done.tag)) {
+            let instance = self.instance_of(unit);
+            instance.into_iter().for_each(|instance| instance.note_flush(done.result));
+        }
+        self.depart_if_done();
+    }
+
+    /// The instance of a unit.
+    #[cold]
+    fn instance_of(&self, unit: UnitId) -> Option<&Instance> {
+        let mut namespaces = self.subsystem.namespaces.iter().flatten();
+        namespaces.find(|namespace| namespace.id == unit)?.instance.as_ref()
+    }
+}
