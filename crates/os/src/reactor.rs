@@ -75,6 +75,10 @@ pub trait ReactorSocket {
     /// Receives at most this many bytes at a time, where that pays.
     fn receive_at_most(&self, _bytes: usize) {}
 
+    /// Whether the peer has neither closed nor broken the connection, as far as the system knows:
+    /// there may be more to receive in any case.
+    fn is_there(&self) -> bool;
+
     /// Makes the drop reset the connection (RST) rather than close it.
     fn reset_at_end(&self) {}
 
@@ -183,6 +187,10 @@ impl ReactorSocket for Socket {
     #[inline]
     fn receive_at_most(&self, bytes: usize) {
         Socket::receive_at_most(self, bytes);
+    }
+
+    fn is_there(&self) -> bool {
+        Socket::is_there(self)
     }
 
     fn reset_at_end(&self) {

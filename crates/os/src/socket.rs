@@ -87,6 +87,18 @@ impl Socket {
         Some(Chunk { core, bytes: Bytes::Shared { address, id, len } })
     }
 
+    /// Whether the peer has neither closed nor broken the connection, as far as the kernel knows:
+    /// there may be more to receive in any case.
+    pub fn is_there(&self) -> bool {
+        let mut state = self.core.state.borrow_mut();
+        let socket = state.socket(self.index);
+        let mut asked =
+            libc::pollfd { fd: socket.fd.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+        // SAFETY: the one entry lives through the call, which does not wait; the descriptor is ours.
+        let count = unsafe { libc::poll(&mut asked, 1, 0) };
+        socket.ended.is_none() && count <= 0
+    }
+
     /// Makes the drop reset the connection (RST) rather than close it.
     pub fn reset_at_end(&self) {
         self.core.state.borrow_mut().socket(self.index).resets = true;

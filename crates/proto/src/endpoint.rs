@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use block::{Cause, Done, Geometry, Io, Nanos, Op, Pool};
 
-use crate::Outbox;
+use crate::{Arrival, Outbox};
 
 /// One end of one connection.
 pub trait Endpoint {
@@ -155,8 +155,10 @@ pub trait Target: Endpoint {
     }
 
     /// Handles an event on another connection. It may end this one: see
-    /// [`finished`](Self::finished).
-    fn notice(&mut self, _notice: &Notice, _out: &mut Outbox) {}
+    /// [`finished`](Self::finished). `is_there` tells whether the peer has not closed the
+    /// connection, even if not all was received that it sent before.
+    fn notice(&mut self, _notice: &Notice, _is_there: &mut dyn FnMut() -> bool, _out: &mut Outbox) {
+    }
 
     /// Asks the peer to log out, because the server is shutting down.
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {}
@@ -175,28 +177,11 @@ pub trait Target: Endpoint {
 pub enum Notice {
     /// An initiator has reset a logical unit.
     UnitReset(UnitId),
-    /// An initiator has logged in. Its older sessions of the same name end.
-    SessionBegan {
-        /// The name of the session.
-        session: SessionName,
-        /// The new connection of the session.
-        connection: u32,
-    },
+    /// A peer has come: older sessions of its name end, and other connections of the peer say
+    /// whether they live.
+    PeerCame(Arrival),
     /// An NVMe controller was reset, was shut down, or has ended: its I/O queues end.
     ControllerEnded,
-}
-
-/// The identity of an iSCSI session.
-//= RFC 7143 §4.4.3.2: the names of both, the initiator's number and the portal group, of which
-// there is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionName {
-    /// Name of the initiator, in lower case.
-    pub initiator: String,
-    /// ISID: the initiator's number for the session.
-    pub isid: [u8; 6],
-    /// Name of the target.
-    pub target: String,
 }
 
 /// An I/O that a target requests of a volume.

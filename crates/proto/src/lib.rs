@@ -21,10 +21,10 @@ pub mod scsi;
 
 pub use disk_id::DiskId;
 pub use endpoint::{
-    Attention, Ending, Endpoint, Fence, Initiator, Notice, Phase, Request, SessionName, Target,
-    Unanswered, UnitId, Violation,
+    Attention, Ending, Endpoint, Fence, Initiator, Notice, Phase, Request, Target, Unanswered,
+    UnitId, Violation,
 };
 pub use flow::IO_TIMEOUT;
 pub use instance::{Instance, Instances};
 pub use outbox::Outbox;
-pub use peers::Peers;
+pub use peers::{Arrival, Peers};

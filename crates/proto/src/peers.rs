@@ -5,8 +5,10 @@
 //! waits here for what is left of connections of the same peer. Shared by all connections on all
 //! cores; locked when one of them begins or ends, never for an I/O.
 //!
-//! Nobody waits for a connection that lives, unless it takes the place of that one. Each waits for
-//! older ones only, so no two wait for each other.
+//! Nobody waits for a connection that lives, unless it takes the place of that one. But a peer may
+//! have closed a connection whose core has not come to see it, with commands that are still to be
+//! read: so all others of the same peer are asked whether they live ([`Arrival`]), and each waits
+//! for their answers. Each waits for older ones only, so no two wait for each other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +32,26 @@ struct State {
     time: u64,
 }
 
+/// A connection of a peer begins: older ones of the same peer are asked whether they live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    name: PeerName,
+    number: Number,
+    came: u64,
+    instead: bool,
+}
+
+/// What an arrival means for an older connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meeting {
+    /// Nothing.
+    None,
+    /// It is to say so if it lives.
+    Asked,
+    /// It is to end: the new one has its place.
+    Replaced,
+}
+
 /// A peer, and what it uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PeerName {
@@ -49,6 +71,8 @@ pub(crate) type Number = [u8; 6];
 struct Entry {
     number: Number,
     came: u64,
+    /// It lived when that one came.
+    lived_at: u64,
     /// It is gone, but for what it left behind.
     has_ended: bool,
 }
@@ -68,9 +92,7 @@ pub(crate) struct Gone {
 #[derive(Debug)]
 pub(crate) struct Presence {
     peers: Arc<Peers>,
-    name: PeerName,
-    number: Number,
-    came: u64,
+    arrival: Arrival,
 }
 
 impl Peers {
@@ -84,15 +106,38 @@ impl Peers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection of a peer.
-    pub(crate) fn enter(self: &Arc<Self>, name: PeerName, number: Number) -> Presence {
+    /// Adds a connection of a peer, which takes the place of older ones of the same number if it
+    /// comes `instead`.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        name: PeerName,
+        number: Number,
+        instead: bool,
+    ) -> Presence {
         let mut state = self.lock();
+        let presence = self.arrive(&mut state, name, number, instead);
+        let Arrival { name, number, came, .. } = presence.arrival.clone();
+        let entry = Entry { number, came, lived_at: came, has_ended: false };
+        state.present.entry(name).or_default().push(entry);
+        presence
+    }
+
+    /// The same for a connection that never leaves anything behind, and so is in no list.
+    pub(crate) fn pass(self: &Arc<Self>, name: PeerName) -> Presence {
+        let mut state = self.lock();
+        self.arrive(&mut state, name, [u8::MAX; 6], false)
+    }
+
+    fn arrive(
+        self: &Arc<Self>,
+        state: &mut State,
+        name: PeerName,
+        number: Number,
+        instead: bool,
+    ) -> Presence {
         state.time += 1;
-        let came = state.time;
-        let entry = Entry { number, came, has_ended: false };
-        state.present.entry(name.clone()).or_default().push(entry);
-        drop(state);
-        Presence { peers: Arc::clone(self), name, number, came }
+        let arrival = Arrival { name, number, came: state.time, instead };
+        Presence { peers: Arc::clone(self), arrival }
     }
 
     /// What is remembered of a peer's last connection of that number.
@@ -117,47 +162,76 @@ impl Peers {
 }
 
 impl Presence {
-    /// Whether something is left of a connection before this one: of one that has ended, or with
-    /// `instead` also of one of the same number.
-    pub(crate) fn must_wait(&self, instead: bool) -> bool {
+    /// What others are to be told, if there are any.
+    pub(crate) fn arrival(&self) -> Option<Arrival> {
+        let state = self.peers.lock();
+        let same = state.present.get(&self.arrival.name).into_iter().flatten();
+        let alone = same.filter(|other| other.came < self.arrival.came).next().is_none();
+        (!alone).then(|| self.arrival.clone())
+    }
+
+    /// Whether something may be left of older connections of the same peer: of one that has ended,
+    /// of one that is to end, or of one that has not said that it lives.
+    pub(crate) fn must_wait(&self) -> bool {
         if planted(Plant::AnswerReinstatementEarly) {
             return false;
         }
+        let Arrival { name, number, came, instead } = &self.arrival;
         let state = self.peers.lock();
-        let others = state.present.get(&self.name).into_iter().flatten();
-        others
-            .filter(|other| other.came < self.came)
-            .any(|other| other.has_ended || instead && other.number == self.number)
+        let mut older =
+            state.present.get(name).into_iter().flatten().filter(|other| other.came < *came);
+        older.any(|other| {
+            other.has_ended || other.lived_at < *came || *instead && other.number == *number
+        })
     }
 
-    /// What is remembered of the peer's last connection of that number.
-    pub(crate) fn recall(&self) -> Option<Gone> {
-        self.peers.recall(&self.name, self.number)
+    /// What it means for this connection that another one begins.
+    pub(crate) fn meet(&self, new: &Arrival) -> Meeting {
+        if new.name != self.arrival.name || new.came <= self.arrival.came {
+            return Meeting::None;
+        }
+        let replaced = new.instead && new.number == self.arrival.number;
+        if replaced { Meeting::Replaced } else { Meeting::Asked }
+    }
+
+    /// This connection lives, so that the other one need not wait for it.
+    pub(crate) fn live(&self, new: &Arrival) {
+        self.change(|entry| entry.lived_at = entry.lived_at.max(new.came));
     }
 
     /// The connection is gone, but not what it left behind.
     pub(crate) fn end(&self) {
+        self.change(|entry| entry.has_ended = true);
+    }
+
+    fn change(&self, change: impl FnMut(&mut Entry)) {
         let mut state = self.peers.lock();
-        let entries = state.present.get_mut(&self.name);
-        let entry = entries.into_iter().flatten().find(|entry| entry.came == self.came);
-        if let Some(entry) = entry {
-            entry.has_ended = true;
-        }
+        let entries = state.present.get_mut(&self.arrival.name);
+        let came = self.arrival.came;
+        let entry = entries.into_iter().flatten().find(|entry| entry.came == came);
+        entry.into_iter().for_each(change);
+    }
+
+    /// What is remembered of the peer's last connection of that number.
+    pub(crate) fn recall(&self) -> Option<Gone> {
+        self.peers.recall(&self.arrival.name, self.arrival.number)
     }
 
     /// Remembers this of the peer for when it comes back.
     pub(crate) fn remember(&self, losses: u64, told: [u64; 4]) {
-        self.peers.remember(self.name.clone(), self.number, losses, told);
+        let Arrival { name, number, .. } = self.arrival.clone();
+        self.peers.remember(name, number, losses, told);
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
         let mut state = self.peers.lock();
-        if let Some(entries) = state.present.get_mut(&self.name) {
-            entries.retain(|entry| entry.came != self.came);
+        let Arrival { name, came, .. } = &self.arrival;
+        if let Some(entries) = state.present.get_mut(name) {
+            entries.retain(|entry| entry.came != *came);
             if entries.is_empty() {
-                state.present.remove(&self.name);
+                state.present.remove(name);
             }
         }
     }
@@ -171,49 +245,78 @@ mod test {
         PeerName::Iscsi(name.to_owned(), target)
     }
 
+    /// A session of that ISID.
+    fn session(peers: &Arc<Peers>, name: &str, target: usize, isid: u8) -> Presence {
+        peers.enter(initiator(name, target), [isid; 6], true)
+    }
+
     #[test]
     fn a_login_waits_for_what_its_peer_left_behind() {
         let peers = Arc::new(Peers::new());
-        let enter = |name: &str, target, number| peers.enter(initiator(name, target), [number; 6]);
-        let other = enter("a", 0, 2);
+        let enter = |name, target, isid| session(&peers, name, target, isid);
         let first = enter("a", 0, 1);
-        assert!(!first.must_wait(true) && !other.must_wait(true), "it lives, and is another one");
+        assert!(!first.must_wait());
         let instead = enter("a", 0, 1);
-        assert!(instead.must_wait(true) && !instead.must_wait(false));
+        assert_eq!(first.arrival(), None, "nobody is to be asked");
+        first.live(&instead.arrival);
+        assert!(instead.must_wait(), "it lives, but has its place");
         first.end();
-        assert!(enter("a", 0, 3).must_wait(true) && enter("a", 0, 3).must_wait(false));
-        assert!(!other.must_wait(true), "it came earlier");
+        assert!(enter("a", 0, 3).must_wait() && instead.must_wait());
         for stranger in [enter("b", 0, 1), enter("a", 1, 1)] {
-            assert!(!stranger.must_wait(true));
+            assert!(!stranger.must_wait());
         }
         drop(first);
-        assert!(!instead.must_wait(true));
-        drop((other, instead));
+        assert!(!instead.must_wait());
+        drop(instead);
         assert!(peers.lock().present.is_empty());
     }
 
     #[test]
-    fn two_that_come_instead_of_one_wait_for_each_other_in_one_direction() {
+    fn who_comes_waits_until_the_others_say_that_they_live() {
         let peers = Arc::new(Peers::new());
-        let enter = || peers.enter(initiator("a", 0), [1; 6]);
-        let [first, second, third] = [enter(), enter(), enter()];
-        assert_eq!([&first, &second, &third].map(|it| it.must_wait(true)), [false, true, true]);
+        let [one, other] = [1, 2].map(|isid| session(&peers, "a", 0, isid));
+        other.live(&other.arrival);
+        let new = session(&peers, "a", 0, 3);
+        assert!(new.must_wait());
+        assert_eq!([&one, &other].map(|it| it.meet(&new.arrival().unwrap())), [Meeting::Asked; 2]);
+        assert_eq!(new.meet(&one.arrival), Meeting::None, "that one came earlier");
+        one.live(&new.arrival);
+        assert!(new.must_wait());
+        // One that has closed does not say so; it ends by itself.
+        other.end();
+        assert!(new.must_wait());
+        drop(other);
+        assert!(!new.must_wait());
+        // What leaves nothing behind is in nobody's way.
+        let passing = peers.pass(initiator("a", 0));
+        assert!(passing.must_wait());
+        [&one, &new].into_iter().for_each(|it| it.live(&passing.arrival));
+        assert!(!passing.must_wait());
+        let next = session(&peers, "a", 0, 3);
+        assert_eq!(new.meet(&next.arrival), Meeting::Replaced);
+        assert_eq!(new.meet(&session(&peers, "b", 0, 3).arrival), Meeting::None);
+    }
+
+    #[test]
+    fn of_several_that_come_instead_each_waits_for_older_ones_only() {
+        let peers = Arc::new(Peers::new());
+        let all = [(); 3].map(|()| session(&peers, "a", 0, 1));
+        assert_eq!([0, 1, 2].map(|at: usize| all[at].must_wait()), [false, true, true]);
+        let [first, second, third] = all;
         drop(first);
-        assert_eq!([&second, &third].map(|it| it.must_wait(true)), [false, true]);
+        assert_eq!([&second, &third].map(Presence::must_wait), [false, true]);
     }
 
     #[test]
     fn the_longest_gone_are_forgotten() {
         let peers = Arc::new(Peers::new());
+        let enter = |number: u64| peers.enter(PeerName::Nbd(number.into(), 0), [0; 6], false);
         for number in 0..REMEMBERED_MAX as u64 + 10 {
-            let presence = peers.enter(PeerName::Nbd(number.into(), 0), [0; 6]);
+            let presence = enter(number);
             assert!(presence.recall().is_none());
             presence.remember(number, [0; 4]);
         }
-        let known = |number: u64| {
-            let presence = peers.enter(PeerName::Nbd(number.into(), 0), [0; 6]);
-            presence.recall().map(|gone| gone.losses)
-        };
+        let known = |number: u64| enter(number).recall().map(|gone| gone.losses);
         assert_eq!((known(9), known(10)), (None, Some(10)));
         assert_eq!(known(REMEMBERED_MAX as u64), Some(REMEMBERED_MAX as u64));
         assert_eq!(peers.lock().gone.len(), REMEMBERED_MAX);

@@ -64,6 +64,18 @@ impl Server {
         wire.settle();
         wire
     }
+
+    /// The same beside others of the host, which live.
+    fn connect_beside(&self, host: u128, export: &str, others: &mut [&mut Wire]) -> Wire {
+        let mut wire = self.connect(host, export);
+        for notice in wire.end.take_notices() {
+            for other in others.iter_mut() {
+                other.end.notice(&notice, &mut || true, &mut other.back);
+            }
+        }
+        wire.settle();
+        wire
+    }
 }
 
 fn said(out: &mut Outbox, chain: &mut Chain) -> Vec<u8> {
@@ -131,7 +143,9 @@ fn a_choice_waits_for_what_the_host_left_behind() {
     old.submit(Op::Write, 4096, 4096);
     old.submit(Op::Read, 0, 512);
     assert_eq!(old.client.in_doubt(), [(4096, 4096)]);
-    assert!(server.connect(HOST, "disk").is_ready(), "nobody waits for one that lives");
+    let mut beside = server.connect_beside(HOST, "disk", &mut [&mut old]);
+    assert!(beside.is_ready(), "nobody waits for one that lives");
+    beside.lose();
     old.lose();
     let mut new = server.connect(HOST, "disk");
     assert!(!new.is_ready() && new.end.starves() && new.end.half_open());
@@ -141,6 +155,7 @@ fn a_choice_waits_for_what_the_host_left_behind() {
     old.work(None);
     assert!(new.is_ready() && !new.end.starves());
     assert_eq!(new.client.fence(), Fence::After(Nanos(0)), "a server of NBD cannot say so");
+    new.lose();
     // What reads and flushes is not waited for, and what the volume has not taken neither.
     let mut old = server.connect(HOST, "disk");
     old.submit(Op::Read, 0, 512);
@@ -215,8 +230,8 @@ fn a_choice_waits_as_long_as_a_login_may_take() {
 #[test]
 fn a_failed_flush_is_told_to_everybody_who_may_have_written() {
     let server = Server::new();
-    let [mut one, mut other, mut apart] =
-        ["disk", "disk", "other"].map(|name| server.connect(HOST, name));
+    let [mut one, mut apart] = ["disk", "other"].map(|name| server.connect(HOST, name));
+    let mut other = server.connect_beside(HOST, "disk", &mut [&mut one]);
     let mut away = server.connect(HOST + 1, "disk");
     away.lose();
     let before = one.client.instance();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use block::{Done, Nanos, Plant, Tag, planted, print_size};
-use os::{Reactor, ReactorListener, ReactorStream, Token};
+use os::{Reactor, ReactorListener, ReactorSocket, ReactorStream, Token};
 use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
@@ -262,8 +262,9 @@ impl<R: Reactor> Portal<R> {
                 self.ready.push_back(token);
             }
         }
-        for notice in connection.end.take_notices() {
-            self.spread(&notice, slot, now);
+        let notices = connection.end.take_notices();
+        if !notices.is_empty() {
+            self.spread_all(notices, slot, now);
         }
         self.carry(slot, now);
         moved_bytes += self.connections.get(slot).map_or(0, |it| it.out.len_bytes());
@@ -282,8 +283,16 @@ impl<R: Reactor> Portal<R> {
             let line = format!("{}: {remark}", connection.peer);
             self.shared.log.say(now, &line);
         }
-        for notice in connection.end.take_notices() {
-            self.spread(&notice, slot, now);
+        let notices = connection.end.take_notices();
+        notices.iter().for_each(|notice| self.spread(notice, slot, now));
+    }
+
+    /// Broadcasts notices of a connection, which may go on by what others of this core do.
+    #[cold]
+    fn spread_all(&mut self, notices: Vec<Notice>, slot: usize, now: Nanos) {
+        notices.iter().for_each(|notice| self.spread(notice, slot, now));
+        if let Some(connection) = self.connections.get(slot) {
+            connection.end.drained(now, &mut connection.out);
         }
     }
 
@@ -308,7 +317,8 @@ impl<R: Reactor> Portal<R> {
             if Some(slot) == except || connection.end.finished() {
                 continue;
             }
-            connection.end.notice(notice, &mut connection.out);
+            let Connection { end, out, socket, .. } = connection;
+            end.notice(notice, &mut || socket.is_there(), out);
             if connection.end.finished()
                 && let Some(why) = connection.end.take_remark()
             {

@@ -443,6 +443,13 @@ impl ReactorSocket for SimSocket {
         state.cores[self.core.index].socket(self.token).sending = !all;
     }
 
+    fn is_there(&self) -> bool {
+        let mut state = self.core.state();
+        let socket = state.cores[self.core.index].socket(self.token);
+        let (conn, over) = (socket.conn, socket.ended.is_some());
+        !over && !state.net.is_ending(conn, Side::Server)
+    }
+
     fn lap_bytes(&self, _: &Chain) -> Option<usize> {
         None
     }

@@ -237,6 +237,12 @@ impl Net {
         (when <= self.now && (empty || end != End::Closed)).then_some(end)
     }
 
+    /// Whether the end of the stream has arrived at a side, even if data before it was not taken.
+    pub(crate) fn is_ending(&self, conn: usize, at: Side) -> bool {
+        let end = self.conns[conn].to[at as usize].end;
+        end.is_some_and(|(when, _)| when <= self.now)
+    }
+
     /// A side closes: the other sees the end after all data.
     pub(crate) fn close(&mut self, conn: usize, side: Side) {
         if std::mem::replace(&mut self.conns[conn].left[side as usize], true) {

@@ -247,10 +247,7 @@ impl Controllers {
 
     /// Whether changes are left of queues of this host and subsystem whose connection is lost or
     /// whose controller has ended.
-    pub(super) fn must_wait(&self, subsystem: &Arc<Subsystem>, host: &Host) -> bool {
-        if planted(Plant::AnswerReinstatementEarly) {
-            return false;
-        }
+    fn has_leftovers_of(&self, subsystem: &Arc<Subsystem>, host: &Host) -> bool {
         let registry = self.lock();
         let left = |seat: &&Seat| seat.is_ending && seat.controller.is_of(subsystem, host);
         registry.ending > 0 && registry.seats.values().any(|seat| left(&seat))
@@ -519,8 +516,8 @@ impl Membership {
     /// Whether changes are left of ended queues of any controller of this host and subsystem.
     pub(super) fn host_has_leftovers(&self) -> bool {
         let subsystem = self.controller.subsystem.as_ref();
-        let waits = |subsystem| self.controllers.must_wait(subsystem, &self.controller.host);
-        subsystem.is_some_and(waits) && !planted(Plant::CompleteResetEarly)
+        let left = |subsystem| self.controllers.has_leftovers_of(subsystem, &self.controller.host);
+        subsystem.is_some_and(left) && !planted(Plant::CompleteResetEarly)
     }
 
     /// Ends another controller of the same host: see [`Controllers::end_other`].
@@ -690,7 +687,8 @@ mod test {
         let join = |admin: &Membership, name: &str, queue| {
             all.join(admin.controller().id, &a, &host(name), queue, 1).unwrap()
         };
-        let waits = |subsystem: &Arc<Subsystem>, name: &str| all.must_wait(subsystem, &host(name));
+        let waits =
+            |subsystem: &Arc<Subsystem>, name: &str| all.has_leftovers_of(subsystem, &host(name));
         let [lost, living] = [1, 2].map(|queue| join(&admin, "h", queue));
         let stranger = join(&other, "i", 1);
         assert!(!waits(&a, "h"), "both of them live");

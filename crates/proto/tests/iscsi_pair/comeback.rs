@@ -2,7 +2,7 @@
 
 use block::{Fault, Nanos};
 use proto::iscsi::TargetConfig;
-use proto::iscsi::pdu::{LoginRequest, LoginResponse};
+use proto::iscsi::pdu::LoginResponse;
 use proto::scsi::{Sense, cdb};
 use proto::{Ending, Endpoint, Notice, Target};
 
@@ -26,19 +26,7 @@ impl Server {
     fn knock_as(&mut self, name: &str, isid: [u8; 6]) -> Raw {
         self.setup.connection += 1;
         let mut raw = Raw::new(&self.setup);
-        let text = text(&[("InitiatorName", name), ("TargetName", TARGET)]);
-        let request = LoginRequest {
-            transit: true,
-            stage: 1,
-            next_stage: 3,
-            data_len: text.len() as u32,
-            isid,
-            task_tag: 1,
-            connection: 3,
-            command_number: raw.number,
-            ..LoginRequest::default()
-        };
-        raw.send(&request, &text).unwrap();
+        raw.knock(&text(&[("InitiatorName", name), ("TargetName", TARGET)]), isid);
         raw
     }
 
@@ -46,13 +34,20 @@ impl Server {
         self.knock_as(INITIATOR, isid)
     }
 
-    /// A session whose unit has told its attention.
-    fn session(&mut self, isid: [u8; 6]) -> (Raw, Sense) {
+    /// A session whose unit has told its attention. `others` of the initiator live.
+    fn session_beside(&mut self, isid: [u8; 6], others: &mut [&mut Raw]) -> (Raw, Sense) {
         let mut raw = self.knock(isid);
+        for came in raw.served.end.take_notices() {
+            others.iter_mut().for_each(|other| other.notice(&came));
+        }
         assert_eq!(answer(&mut raw), Some(0));
         let tag = raw.command(1, [0; 16], Way::None, 0, &[]);
         let told = raw.end(tag).sense.expect("an attention");
         (raw, told)
+    }
+
+    fn session(&mut self, isid: [u8; 6]) -> (Raw, Sense) {
+        self.session_beside(isid, &mut [])
     }
 }
 
@@ -111,8 +106,18 @@ fn whoever_was_killed_and_started_again_waits_for_what_it_left() {
     let mut server = Server::new();
     let (mut old, _) = server.session(ISID);
     write(&mut old);
-    // Nobody waits for a session that lives.
-    assert_eq!(answer(&mut server.knock(OTHER_ISID)), Some(0));
+    // Nobody waits for a session that lives, once that is known.
+    let mut beside = server.knock(OTHER_ISID);
+    assert_eq!(answer(&mut beside), None);
+    old.notice(&began(&mut beside));
+    assert_eq!(answer(&mut beside), Some(0));
+    lose(&mut beside);
+    // One that has closed may have sent what is still to be read.
+    let mut early = server.knock(OTHER_ISID);
+    let came = began(&mut early);
+    old.notice_when_closed(&came);
+    assert_eq!(answer(&mut early), None);
+    lose(&mut early);
     lose(&mut old);
     let mut new = server.knock([0x80, 9, 9, 9, 9, 9]);
     let mut stranger = server.knock_as("iqn.2026-01.org.drumfire:stranger", ISID);
@@ -175,7 +180,7 @@ fn a_login_waits_as_long_as_a_login_may_take() {
             break ending;
         }
         // Others are told again: a mailbox may have been full.
-        assert!(matches!(began(&mut new), Notice::SessionBegan { .. }));
+        assert!(matches!(began(&mut new), Notice::PeerCame(_)));
     };
     assert!(remarks.len() == 1 && remarks[0].contains(INITIATOR), "{remarks:?}");
     assert!(matches!(ending, Ending::TimedOut(why) if why.contains("earlier session")));
@@ -216,8 +221,9 @@ const FAILED: Option<Sense> = Some(Sense::INTERNAL_TARGET_FAILURE);
 fn a_failed_flush_is_told_to_everybody_who_may_have_written() {
     let mut server = Server::new();
     let before = server.setup.instance.number();
-    let [(mut one, _), (mut other, _)] = [ISID, OTHER_ISID].map(|isid| server.session(isid));
-    let (mut away, _) = server.session([0x80, 7, 7, 7, 7, 7]);
+    let (mut one, _) = server.session(ISID);
+    let (mut other, _) = server.session_beside(OTHER_ISID, &mut [&mut one]);
+    let (mut away, _) = server.session_beside([0x80, 7, 7, 7, 7, 7], &mut [&mut one, &mut other]);
     lose(&mut away);
     assert_eq!(flush(&mut one, Some(Fault::Unsupported)), Some(Sense::INVALID_OPCODE));
     assert_eq!(flush(&mut other, None), None);
@@ -226,10 +232,12 @@ fn a_failed_flush_is_told_to_everybody_who_may_have_written() {
     assert_eq!([flush(&mut one, None), flush(&mut other, None)], [None, None]);
     assert_ne!(server.setup.instance.number(), before, "who comes back sees it");
     // Who was away when it happened, and knows nothing of instances, is told, too.
-    let (mut away, told) = server.session([0x80, 7, 7, 7, 7, 7]);
+    let (mut away, told) =
+        server.session_beside([0x80, 7, 7, 7, 7, 7], &mut [&mut one, &mut other]);
     assert_eq!(told, Sense::NEXUS_LOSS);
     assert_eq!([flush(&mut away, None), flush(&mut away, None)], [FAILED, None]);
-    let (mut fresh, _) = server.session([0x80, 8, 8, 8, 8, 8]);
+    let others = &mut [&mut one, &mut other, &mut away];
+    let (mut fresh, _) = server.session_beside([0x80, 8, 8, 8, 8, 8], others);
     assert_eq!(flush(&mut fresh, None), None);
 }
 
@@ -237,7 +245,8 @@ fn a_failed_flush_is_told_to_everybody_who_may_have_written() {
 fn a_flush_that_fails_when_its_session_is_gone_is_told_to_the_others() {
     for aborted in [false, true] {
         let mut server = Server::new();
-        let [(mut one, _), (mut other, _)] = [ISID, OTHER_ISID].map(|isid| server.session(isid));
+        let (mut one, _) = server.session(ISID);
+        let (mut other, _) = server.session_beside(OTHER_ISID, &mut [&mut one]);
         one.command(1, cdb::synchronize_cache16(), Way::None, 0, &[]);
         assert!(one.served.take_requests());
         if aborted {

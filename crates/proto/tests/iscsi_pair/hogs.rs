@@ -31,7 +31,7 @@ fn account(pool: &Pool) -> Account {
 
 /// A session that draws on a common pool.
 fn raw(setup: &Setup, pool: &Pool) -> Raw {
-    // Hogs have one name and ISID, and are to be there all at once.
+    // All have one name and ISID, and are to be there at once.
     let mut raw = Raw::new(&Setup { peers: Default::default(), ..setup.clone() });
     raw.served.out = Outbox::of(account(pool));
     let names = [("InitiatorName", "iqn.2020-01.x:hog"), ("TargetName", crate::harness::TARGET)];
@@ -83,7 +83,7 @@ fn hog(raw: &mut Raw, way: Hog) {
 
 /// A good session on the same pool.
 fn good(setup: &Setup, pool: &Pool) -> Pair {
-    let mut pair = Pair::new(setup);
+    let mut pair = Pair::new(&Setup { peers: Default::default(), ..setup.clone() });
     pair.served.out = Outbox::of(account(pool));
     pair.open();
     pair

@@ -7,10 +7,10 @@ use proto::iscsi::pdu::{
     TaskRequest, TaskResponse, opcode, opcode_of, task_tag,
 };
 use proto::scsi::{Sense, cdb, encode_lun};
-use proto::{Notice, SessionName, Target, UnitId};
+use proto::{Notice, Target, UnitId};
 
 use crate::harness::{INITIATOR, Rng, Setup, TARGET};
-use crate::raw::{NOTHING, Raw, Way, bytes, end_of};
+use crate::raw::{NOTHING, Raw, Way, bytes, end_of, text};
 
 fn raw(in_place: bool) -> Raw {
     let setup = Setup { in_place, ..Setup::default() };
@@ -227,28 +227,25 @@ fn a_reset_by_another_session_may_come_in_the_middle_of_data() {
 
 #[test]
 fn a_login_of_the_same_name_ends_the_older_session() {
-    let mut old = raw(false);
-    let began = |raw: &mut Raw| {
-        let notices = raw.served.end.take_notices();
-        let [Notice::SessionBegan { session, connection }] = &notices[..] else {
-            panic!("{notices:?}")
-        };
-        (session.clone(), *connection)
+    let setup = Setup::default();
+    let mut old = Raw::ready(&setup, &[("InitialR2T", "Yes"), ("ImmediateData", "Yes")]);
+    let came = |initiator: &str, isid| {
+        let mut new = Raw::new(&setup);
+        new.knock(&text(&[("InitiatorName", initiator), ("TargetName", TARGET)]), isid);
+        let notices = new.served.end.take_notices();
+        let [came @ Notice::PeerCame(_)] = &notices[..] else { panic!("{notices:?}") };
+        came.clone()
     };
-    let (session, connection) = began(&mut old);
-    assert_eq!(session.initiator, INITIATOR.to_ascii_lowercase());
-    assert_eq!((session.isid, &*session.target), ([0x80, 1, 2, 3, 4, 5], TARGET));
-    // Neither itself nor one of another name.
-    let other = |session| Notice::SessionBegan { session, connection: connection + 1 };
-    old.notice(&Notice::SessionBegan { session: session.clone(), connection });
-    old.notice(&other(SessionName { isid: [0x80, 1, 2, 3, 4, 6], ..session.clone() }));
-    old.notice(&other(SessionName { initiator: "iqn.other".to_owned(), ..session.clone() }));
-    old.notice(&other(SessionName { target: "iqn.other".to_owned(), ..session.clone() }));
+    let isid = [0x80, 1, 2, 3, 4, 5];
+    // Nobody was there, and one of another name is nobody's business.
+    assert!(old.served.end.take_notices().is_empty());
+    old.notice(&came(INITIATOR, [0x80, 1, 2, 3, 4, 6]));
     assert!(!old.served.end.finished());
     // What it asked for ends without a status, and nothing that comes after is done.
     let write = old.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
     let read = old.command(1, cdb::read10(0, 8), Way::Read, 4096, &[]);
-    old.notice(&other(session));
+    // Names are compared without regard to case.
+    old.notice(&came(&INITIATOR.to_uppercase(), isid));
     assert!(old.served.end.finished());
     old.command(1, cdb::read10(0, 8), Way::Read, 4096, &[]);
     assert!(!old.served.take_requests(), "it still asks for I/Os");

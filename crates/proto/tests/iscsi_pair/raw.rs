@@ -57,20 +57,25 @@ impl Raw {
         raw
     }
 
-    /// Goes to full feature phase in one step. The text of the answer, or the status.
-    pub fn login(&mut self, text: &[u8]) -> Result<Vec<u8>, u16> {
+    /// Asks for full feature phase in one step.
+    pub fn knock(&mut self, text: &[u8], isid: [u8; 6]) {
         let request = LoginRequest {
             transit: true,
             stage: 1,
             next_stage: 3,
             data_len: text.len() as u32,
-            isid: [0x80, 1, 2, 3, 4, 5],
+            isid,
             task_tag: 1,
             connection: 3,
             command_number: self.number,
             ..LoginRequest::default()
         };
         self.send(&request, text).unwrap();
+    }
+
+    /// Goes there. The text of the answer, or the status.
+    pub fn login(&mut self, text: &[u8]) -> Result<Vec<u8>, u16> {
+        self.knock(text, [0x80, 1, 2, 3, 4, 5]);
         let (header, text) = self.one();
         let response = LoginResponse::parse(&header);
         self.status = response.numbers.status.wrapping_add(1);
@@ -94,7 +99,12 @@ impl Raw {
 
     /// Another connection did something.
     pub fn notice(&mut self, notice: &Notice) {
-        self.served.end.notice(notice, &mut self.served.out);
+        self.served.end.notice(notice, &mut || true, &mut self.served.out);
+    }
+
+    /// The same, and the initiator has closed the connection.
+    pub fn notice_when_closed(&mut self, notice: &Notice) {
+        self.served.end.notice(notice, &mut || false, &mut self.served.out);
     }
 
     pub fn tag(&mut self) -> u32 {

@@ -6,7 +6,7 @@ use proto::nvme::{ControllerInstance, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue}
 use proto::{Ending, Endpoint, Fence, Initiator, Notice, Phase, Target};
 
 use crate::joined::{Joined, Wire, queue};
-use crate::raw::{Raw, capsule, connect, connect_data, property_get, property_set};
+use crate::raw::{Raw, capsule, connect, connect_data, introduce, property_get, property_set};
 use crate::server::{HOST_NQN, NQN, Peer, Server, sent};
 
 /// An association with a write that the volume has and does not execute.
@@ -153,7 +153,7 @@ fn a_reset_is_complete_when_nothing_is_left() {
     let told = admin.end.take_notices();
     assert_eq!(told, [Notice::ControllerEnded]);
     assert_eq!(status_of(&mut raw, &mut admin), 1, "RDY");
-    raw.peer.end.notice(&told[0], &mut raw.peer.out);
+    raw.peer.end.notice(&told[0], &mut || true, &mut raw.peer.out);
     assert!(raw.peer.end.finished());
     raw.peer.vanish(&mut raw.server);
     assert_eq!(status_of(&mut raw, &mut admin), 1, "its write is with the volume");
@@ -201,12 +201,12 @@ fn a_controller_resets_another_one_and_says_when_nothing_is_left() {
     assert!(old.ciu != 0 && old.cirn != 0);
     let Joined { server, admin, queue, .. } = joined;
     let (mut old_admin, mut old_queue) = (admin.peer, queue.peer);
-    let mut raw = Raw::admin(server);
+    let mut raw = Raw::admin_beside(server, &mut [&mut old_queue]);
     raw.command(reset_other(5, old), &[]);
     assert!(raw.pdus().is_empty());
     // It ends on the cores where it is, and its host's new queues need not.
     let notices = raw.peer.end.take_notices();
-    old_queue.end.notice(&notices[0], &mut old_queue.out);
+    notices.iter().for_each(|it| old_queue.end.notice(it, &mut || true, &mut old_queue.out));
     assert!(old_queue.end.finished());
     raw.server.now = raw.server.now + Nanos::from_secs(1);
     old_admin.tick(&mut raw.server);
@@ -228,9 +228,9 @@ fn a_controller_resets_another_one_and_says_when_nothing_is_left() {
 
 #[test]
 fn resets_of_others_are_limited_and_never_of_oneself() {
-    let joined = with_a_write();
+    let mut joined = with_a_write();
     let old = joined.admin.host.ready().unwrap().controller;
-    let mut raw = Raw::admin(joined.server);
+    let mut raw = Raw::admin_beside(joined.server, &mut [&mut joined.queue.peer]);
     let page = raw.ask_data(CommandBuilder::new(admin::IDENTIFY, 3, 0).word(10, 1).transport(4096));
     let own = ControllerInstance {
         id: raw.peer.end.controller_id().unwrap(),
@@ -258,6 +258,7 @@ fn our_host_replaces_a_controller() {
     let mut new = Wire::new(&mut server, host, usize::MAX);
     for _ in 0..3 {
         new.settle(&mut server);
+        introduce(&mut new.peer, server.now, &mut [&mut queue.peer]);
         server.now = server.now + Nanos::from_millis(10);
     }
     assert!(new.host.phase() == Phase::Opening && new.peer.end.starves());
@@ -334,8 +335,18 @@ fn a_failed_flush_is_told_on_every_queue_and_not_to_be_tried_again() {
         assert!(raw.ask(connect(queue, 31), &connect_data(id, NQN)).status().is_success());
         (raw, peer)
     };
-    let before =
-        crate::joined::admin(&mut raw.server, &crate::joined::config(1, false, false), usize::MAX);
+    let host = |server: &mut Server, queues: &mut [&mut Peer]| {
+        let host = NvmeAdmin::new(&crate::joined::config(1, false, false), server.now);
+        let mut wire = Wire::new(server, host, usize::MAX);
+        wire.settle(server);
+        introduce(&mut wire.peer, server.now, queues);
+        for _ in 0..3 {
+            wire.settle(server);
+            server.now = server.now + Nanos::from_millis(10);
+        }
+        wire
+    };
+    let before = host(&mut raw.server, &mut [&mut raw.peer]);
     let instance = before.host.instance().expect("a server of ours tells its instance");
     raw.server.stores[0].fault = Some(Fault::Disconnected);
     let failed = raw.ask(flush, &[]).status();
@@ -361,11 +372,10 @@ fn a_failed_flush_is_told_on_every_queue_and_not_to_be_tried_again() {
         let answer = crate::raw::parse(&second.sent(), [false; 2]).pop().unwrap();
         assert_eq!(answer.status(), expect);
     }
-    let (mut raw, _third) = another(raw, 1);
+    let (mut raw, mut third) = another(raw, 1);
     let statuses = [raw.ask(flush, &[]).status(), raw.ask(flush, &[]).status()];
     assert_eq!(statuses, [Status::FLUSH_FAILED, Status::SUCCESS]);
-    let after =
-        crate::joined::admin(&mut raw.server, &crate::joined::config(1, false, false), usize::MAX);
+    let after = host(&mut raw.server, &mut [&mut raw.peer, &mut second, &mut third]);
     assert_ne!(after.host.instance(), Some(instance));
     assert_eq!(after.host.identity(), before.host.identity());
     assert!(after.host.identity().unwrap().starts_with("nguid."));

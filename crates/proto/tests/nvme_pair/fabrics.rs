@@ -6,7 +6,9 @@ use proto::nvme::{ControllerLimits, DISCOVERY_NQN};
 use proto::{Ending, Endpoint, Target};
 
 use crate::joined::HOST_ID;
-use crate::raw::{Raw, capsule, connect, connect_data, init, property_get, property_set};
+use crate::raw::{
+    Raw, capsule, connect, connect_data, init, introduce, property_get, property_set,
+};
 use crate::server::{HOST_NQN, NQN, OTHER_NQN, Peer, Server, Store};
 
 fn get(raw: &mut Raw, offset: u32, eight: u8) -> u64 {
@@ -250,9 +252,10 @@ fn limits_are_told_as_busy() {
     assert_eq!(refusal.0, Status::CONNECT_CONTROLLER_BUSY);
     assert!(raw.ask(connect(1, 31), &connect_data(1, NQN)).status().is_success());
     // A controller with an I/O queue is not given up for another one.
-    let (mut raw, _queue) = another(raw);
-    let refusal = refused(&mut raw, connect(0, 31), &connect_data(0xffff, NQN));
-    assert_eq!(refusal.0, Status::CONNECT_CONTROLLER_BUSY);
+    let (mut raw, mut queue) = another(raw);
+    raw.command(connect(0, 31), &connect_data(0xffff, NQN));
+    introduce(&mut raw.peer, raw.server.now, &mut [&mut queue]);
+    assert_eq!(raw.pdus()[0].status(), Status::CONNECT_CONTROLLER_BUSY);
 }
 
 #[test]

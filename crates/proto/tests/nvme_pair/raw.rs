@@ -1,5 +1,7 @@
 //! A host of bytes: it sends what it likes, and sees what comes back PDU by PDU.
 
+use block::Nanos;
+use proto::Target;
 use proto::crc32c::crc32c;
 use proto::nvme::pdu::{
     Command, CommandBuilder, Completion, InitRequest, Status, fabrics, header_len, kind,
@@ -76,6 +78,16 @@ impl Raw {
         raw
     }
 
+    /// An admin queue of an enabled controller, of a host that has these queues, too.
+    pub fn admin_beside(server: Server, queues: &mut [&mut Peer]) -> Raw {
+        let mut raw = Raw::open(server);
+        raw.command(connect(0, 31), &connect_data(0xffff, NQN));
+        introduce(&mut raw.peer, raw.server.now, queues);
+        assert!(raw.pdus()[0].status().is_success());
+        raw.enable();
+        raw
+    }
+
     /// An I/O queue, and the admin queue that must stay.
     pub fn io(server: Server) -> (Raw, Peer) {
         let admin = Raw::admin(server);
@@ -132,6 +144,14 @@ impl Raw {
         assert_eq!(last.kind(), kind::C2H_TERM_REQ, "{last:?}");
         (last.u16(8), last.u32(10))
     }
+}
+
+/// Tells these queues what a new connection has to tell, which goes on then.
+pub fn introduce(new: &mut Peer, now: Nanos, queues: &mut [&mut Peer]) {
+    for notice in new.end.take_notices() {
+        queues.iter_mut().for_each(|it| it.end.notice(&notice, &mut || true, &mut it.out));
+    }
+    new.end.drained(now, &mut new.out);
 }
 
 /// Cuts a stream that is whole.

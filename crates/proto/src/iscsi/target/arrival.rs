@@ -8,8 +8,8 @@ use block::{Done, Nanos};
 
 use crate::flow::{Leftover, Leftovers, later, slot_of};
 use crate::instance::KnownLosses;
-use crate::peers::PeerName;
-use crate::{Ending, Notice, Outbox};
+use crate::peers::{Meeting, PeerName};
+use crate::{Arrival, Ending, Notice, Outbox};
 
 use super::super::pdu::LoginRequest;
 use super::login::{Login, status};
@@ -46,18 +46,18 @@ impl IscsiTarget {
         if held.login.is_discovery() {
             return self.complete_login(*held, out);
         }
-        let session = self.session_name();
-        let name = PeerName::Iscsi(session.initiator.clone(), self.target);
-        self.presence = Some(self.peers.enter(name, session.isid));
-        //= RFC 7143 §6.3.5: the session that has this one's name ends.
-        self.tell(Notice::SessionBegan { session, connection: self.connection_id });
+        //= RFC 7143 §4.2.7.1: names are compared as if they were in lower case.
+        let name = PeerName::Iscsi(self.initiator_name.to_ascii_lowercase(), self.target);
+        //= RFC 7143 §6.3.5: the session that has this one's names and ISID ends.
+        self.presence = Some(self.peers.enter(name, self.isid, true));
+        self.tell_of_arrival();
         self.held = Some(held);
         self.answer_held(out);
     }
 
     /// Answers a login that waits, if nothing is left of sessions before it.
     pub(super) fn answer_held(&mut self, out: &mut Outbox) {
-        let waits = self.presence.as_ref().is_some_and(|presence| presence.must_wait(true));
+        let waits = self.presence.as_ref().is_some_and(|presence| presence.must_wait());
         if self.held.is_none() || waits || self.finished {
             return;
         }
@@ -69,6 +69,23 @@ impl IscsiTarget {
         if let Some(held) = self.held.take() {
             self.complete_login(*held, out);
             self.announce_power_on();
+        }
+    }
+
+    /// Another connection begins: ends if that one has the place of this one, or says that this one
+    /// lives.
+    pub(super) fn meet(
+        &mut self,
+        new: &Arrival,
+        is_there: &mut dyn FnMut() -> bool,
+        out: &mut Outbox,
+    ) {
+        let Some(presence) = &self.presence else { return };
+        match presence.meet(new) {
+            Meeting::None => {}
+            Meeting::Asked if is_there() => presence.live(new),
+            Meeting::Asked => {}
+            Meeting::Replaced => self.end_session(out),
         }
     }
 
@@ -88,8 +105,13 @@ impl IscsiTarget {
             ));
         }
         // Once more, in case that a mailbox was full.
-        let (session, connection) = (self.session_name(), self.connection_id);
-        self.tell(Notice::SessionBegan { session, connection });
+        self.tell_of_arrival();
+    }
+
+    fn tell_of_arrival(&mut self) {
+        if let Some(arrival) = self.presence.as_ref().and_then(|presence| presence.arrival()) {
+            self.tell(Notice::PeerCame(arrival));
+        }
     }
 
     /// A login has waited for too long.

@@ -5,7 +5,7 @@
 
 use block::{Nanos, Pool};
 
-use crate::{Ending, Outbox, SessionName, Violation};
+use crate::{Ending, Outbox, Violation};
 
 use super::super::directory::Directory;
 use super::super::name::NAME_MAX_BYTES;
@@ -368,13 +368,6 @@ impl IscsiTarget {
         if let Some(common) = login.common {
             (self.isid, self.connection) = (common.isid, common.connection);
         }
-    }
-
-    /// The identity of the session, once it is known.
-    pub(super) fn session_name(&self) -> SessionName {
-        //= RFC 7143 §4.2.7.1: names are compared as if they were in lower case.
-        let initiator = self.initiator_name.to_ascii_lowercase();
-        SessionName { initiator, isid: self.isid, target: self.entry().name.clone() }
     }
 
     pub(super) fn send_login_response(

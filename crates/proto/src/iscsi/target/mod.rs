@@ -474,17 +474,13 @@ impl Target for IscsiTarget {
         std::mem::take(&mut self.notices)
     }
 
-    fn notice(&mut self, notice: &Notice, out: &mut Outbox) {
+    fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, out: &mut Outbox) {
         if self.finished || self.stage != Stage::Normal && self.held.is_none() {
             return;
         }
         match notice {
             Notice::UnitReset(unit) => self.unit_was_reset(*unit, out),
-            Notice::SessionBegan { session, connection } => {
-                if *connection != self.connection_id && *session == self.session_name() {
-                    self.end_session(out);
-                }
-            }
+            Notice::PeerCame(new) => self.meet(new, is_there, out),
             Notice::ControllerEnded => {}
         }
     }

@@ -6,8 +6,8 @@ use block::{Done, Nanos};
 
 use crate::flow::{Leftover, Leftovers, later};
 use crate::instance::{Instance, KnownLosses};
-use crate::peers::PeerName;
-use crate::{Ending, Outbox};
+use crate::peers::{Meeting, PeerName};
+use crate::{Arrival, Ending, Notice, Outbox};
 
 use super::super::wire::{option, reply};
 use super::command::Work;
@@ -42,13 +42,22 @@ impl NbdTarget {
         };
         let Some(export) = name.and_then(|name| self.exports.find(name)) else { return false };
         let name = PeerName::Nbd(self.peer, export);
-        let presence = self.presence.insert(self.peers.enter(name, [0; 6]));
-        if !presence.must_wait(false) {
+        let presence = self.presence.insert(self.peers.enter(name, [0; 6], false));
+        self.notices.extend(presence.arrival().map(Notice::PeerCame));
+        if !presence.must_wait() {
             return false;
         }
         let (data, late, look_at) = (data.to_vec(), Vec::new(), later(now, LONG));
         self.held = Some(Box::new(Held { kind, data, late, look_at, was_told: false }));
         true
+    }
+
+    /// A connection of the same host begins: says that this one lives.
+    pub(super) fn meet(&mut self, new: &Arrival, is_there: &mut dyn FnMut() -> bool) {
+        let Some(presence) = &self.presence else { return };
+        if presence.meet(new) != Meeting::None && is_there() {
+            presence.live(new);
+        }
     }
 
     /// Keeps what comes behind a choice that is not answered.
@@ -65,7 +74,7 @@ impl NbdTarget {
 
     /// Answers a choice that waits, if nothing is left of connections before it.
     pub(super) fn answer_held(&mut self, now: Nanos, out: &mut Outbox) {
-        let waits = self.presence.as_ref().is_some_and(|presence| presence.must_wait(false));
+        let waits = self.presence.as_ref().is_some_and(|presence| presence.must_wait());
         if waits || self.finished {
             return;
         }
@@ -97,6 +106,9 @@ impl NbdTarget {
                        host left behind";
             self.remark = Some(why.to_owned());
         }
+        // Once more, in case that a mailbox was full.
+        let arrival = self.presence.as_ref().and_then(|presence| presence.arrival());
+        self.notices.extend(arrival.map(Notice::PeerCame));
     }
 
     /// The client has chosen no export in time, or was not let in.

@@ -13,7 +13,7 @@ use block::{Buf, Done, Nanos, Pool};
 use crate::flow::{Backlog, Collector, Leftovers, Slots, later};
 use crate::instance::KnownLosses;
 use crate::peers::Presence;
-use crate::{Ending, Endpoint, Outbox, Peers, Request, Target, Violation};
+use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, Violation};
 
 use super::export::{NbdExport, NbdExports};
 use super::wire::{Asked, GREETING_BYTES, MAGIC, OPTION_MAGIC, REQUEST_BYTES, hello};
@@ -59,6 +59,7 @@ pub struct NbdTarget {
     peers: Arc<Peers>,
     presence: Option<Presence>,
     peer: u128,
+    notices: Vec<Notice>,
     /// A choice that waits for its answer.
     held: Option<Box<Held>>,
     /// Failed flushes that the client knows of.
@@ -110,6 +111,7 @@ impl NbdTarget {
             peers: Arc::default(),
             presence: None,
             peer: 0,
+            notices: Vec::new(),
             held: None,
             losses: KnownLosses::default(),
             leftovers: Leftovers::default(),
@@ -231,6 +233,16 @@ impl Target for NbdTarget {
 
     fn half_open(&self) -> bool {
         !matches!(self.stage, Stage::Serving | Stage::Leaving)
+    }
+
+    fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, _out: &mut Outbox) {
+        if let Notice::PeerCame(new) = notice {
+            self.meet(new, is_there);
+        }
     }
 
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {

@@ -6,8 +6,8 @@ use block::{Done, Nanos};
 
 use crate::flow::{Leftover, Leftovers, later, slot_of};
 use crate::instance::{Instance, KnownLosses};
-use crate::peers::PeerName;
-use crate::{Ending, Notice, Outbox, UnitId};
+use crate::peers::{Meeting, PeerName};
+use crate::{Arrival, Ending, Notice, Outbox, UnitId};
 
 use super::super::pdu::{Command, Entry, Status};
 use super::slot::SlotState;
@@ -28,6 +28,24 @@ pub(super) struct Held {
 const LONG: Nanos = Nanos::from_secs(1);
 
 impl NvmeTarget {
+    /// Whether the Connect command of an admin queue must wait.
+    pub(super) fn must_hold(&mut self, host: &str, subsystem: &str) -> bool {
+        if self.presence.is_none() {
+            let name = PeerName::Nvme(host.to_owned(), subsystem.to_owned());
+            self.presence = Some(self.peers.pass(name));
+            self.tell_of_arrival();
+        }
+        self.presence.as_ref().is_some_and(|presence| presence.must_wait())
+    }
+
+    /// An admin queue of the same host begins: says that this I/O queue lives.
+    pub(super) fn meet(&mut self, new: &Arrival, is_there: &mut dyn FnMut() -> bool) {
+        let Some(presence) = &self.presence else { return };
+        if presence.meet(new) != Meeting::None && self.is_member() && is_there() {
+            self.presence.iter().for_each(|presence| presence.live(new));
+        }
+    }
+
     /// Holds a Connect command of this host until nothing is left of queues before it.
     pub(super) fn hold(&mut self, now: Nanos, command: Command<'_>, data: &[u8], host: &str) {
         let entry = *command.0;
@@ -61,6 +79,14 @@ impl NvmeTarget {
                 "the connection of {host} waits for I/Os that an earlier controller left behind"
             ));
         }
+        // Once more, in case that a mailbox was full.
+        self.tell_of_arrival();
+    }
+
+    fn tell_of_arrival(&mut self) {
+        if let Some(arrival) = self.presence.as_ref().and_then(|presence| presence.arrival()) {
+            self.tell(Notice::PeerCame(arrival));
+        }
     }
 
     /// The host did not connect in time, or was not let in.
@@ -72,9 +98,11 @@ impl NvmeTarget {
         Ending::TimedOut("I/Os that an earlier controller left behind did not end in time")
     }
 
-    /// The queue has begun: what its host knows of failed flushes.
-    pub(super) fn recall_losses(&mut self) {
+    /// The queue has begun. What its host knows of failed flushes, if it carries I/Os.
+    pub(super) fn take_place(&mut self) {
+        self.presence = None;
         let Some((name, number)) = self.peer_name() else { return };
+        self.presence = Some(self.peers.enter(name.clone(), number, false));
         let instances = self.subsystem.namespaces.iter().flatten();
         let losses = instances.filter_map(|it| it.instance.as_ref()).map(Instance::losses).max();
         let gone = self.peers.recall(&name, number);
@@ -108,17 +136,16 @@ impl NvmeTarget {
         self.held = None;
         match (&self.member, self.stage) {
             (Some(_), Stage::Admin) => self.end_membership(),
-            (Some(member), _) => {
-                member.end();
-                self.depart_if_done();
-            }
+            (Some(member), _) => member.end(),
             (None, _) => {}
         }
+        self.presence.iter().for_each(|presence| presence.end());
+        self.depart_if_done();
     }
 
     fn depart_if_done(&mut self) {
         if self.leftovers.have_no_changes() {
-            self.member = None;
+            (self.member, self.presence) = (None, None);
         }
     }
 

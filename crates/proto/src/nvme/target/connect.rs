@@ -173,8 +173,8 @@ impl NvmeTarget {
         let controller = [data[data_field::CONTROLLER], data[data_field::CONTROLLER + 1]];
         let controller = u16::from_le_bytes(controller);
         let keep_alive_ms = command.field32(field::KEEP_ALIVE);
-        let subsystem_of_queues = subsystem.as_ref().filter(|_| queue == 0);
-        if subsystem_of_queues.is_some_and(|it| self.controllers.must_wait(it, &host)) {
+        let with_queues = subsystem.as_ref().filter(|_| queue == 0).map(|it| it.nqn.clone());
+        if with_queues.is_some_and(|subsystem| self.must_hold(&host.nqn, &subsystem)) {
             return Err(Refuse::Later(host.nqn));
         }
         let member = if queue == 0 {
@@ -208,7 +208,7 @@ impl NvmeTarget {
         self.stage = if queue == 0 { Stage::Admin } else { Stage::Io };
         let id = member.controller().id;
         self.member = Some(member);
-        self.recall_losses();
+        self.take_place();
         Ok(id)
     }
 

@@ -30,6 +30,7 @@ use block::{Done, Landing, Memories, Nanos, Pool};
 
 use crate::flow::{Backlog, DataEnd, Leftovers};
 use crate::instance::KnownLosses;
+use crate::peers::Presence;
 use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, UnitId};
 
 use super::controllers::{Controllers, Membership};
@@ -121,8 +122,9 @@ pub struct NvmeTarget {
     memories: Memories,
     alive: Alive,
     notices: Vec<Notice>,
-    /// Remembers hosts that have left.
+    /// The hosts of the server, of which this is one once it is connected.
     peers: Arc<Peers>,
+    presence: Option<Presence>,
     /// A Connect command that waits for its answer.
     held: Option<Box<Held>>,
     /// Failed flushes that the host knows of.
@@ -206,6 +208,7 @@ impl NvmeTarget {
             alive: Alive::new(&config, now),
             notices: Vec::new(),
             peers: Arc::default(),
+            presence: None,
             held: None,
             losses: KnownLosses::default(),
             leftovers: Leftovers::default(),
@@ -435,12 +438,13 @@ impl Target for NvmeTarget {
         std::mem::take(&mut self.notices)
     }
 
-    fn notice(&mut self, notice: &Notice, _out: &mut Outbox) {
+    fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, _out: &mut Outbox) {
         match notice {
             Notice::ControllerEnded if self.stage == Stage::Io => {
                 self.is_member();
             }
-            Notice::ControllerEnded | Notice::UnitReset(_) | Notice::SessionBegan { .. } => {}
+            Notice::PeerCame(new) if self.stage == Stage::Io => self.meet(new, is_there),
+            Notice::ControllerEnded | Notice::UnitReset(_) | Notice::PeerCame(_) => {}
         }
     }
 
