@@ -10,7 +10,7 @@
 //! read: so all others of the same peer are asked whether they live ([`Arrival`]), and each waits
 //! for their answers. Each waits for older ones only, so no two wait for each other.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Plant, planted};
@@ -25,9 +25,9 @@ pub struct Peers(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    present: HashMap<PeerName, Vec<Entry>>,
+    present: BTreeMap<PeerName, Vec<Entry>>,
     /// Those that have left, by name and number.
-    gone: HashMap<(PeerName, Number), Gone>,
+    gone: BTreeMap<(PeerName, Number), Gone>,
     /// Counts who came and who went.
     time: u64,
 }
@@ -53,7 +53,7 @@ pub(crate) enum Meeting {
 }
 
 /// A peer, and what it uses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PeerName {
     /// Name of an initiator, in lower case, and index of a target.
     Iscsi(String, usize),

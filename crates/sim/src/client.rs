@@ -1,9 +1,12 @@
 //! Clients, both good and hostile ones that speak the protocol.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use block::{Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
-use proto::iscsi::{InitiatorConfig, IscsiInitiator};
-use proto::nvme::{NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
-use proto::{Initiator, Phase};
+use proto::iscsi::{InitiatorConfig, IscsiInitiator, new_isid};
+use proto::nvme::{ControllerInstance, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
+use proto::{Fence, Initiator, Phase};
 use serve::Protocol;
 
 use crate::disk::BLOCK;
@@ -70,12 +73,61 @@ pub(crate) struct Client {
     /// Connections lost since then.
     pub(crate) lost: u64,
     pub(crate) last_loss: String,
+    /// Its ISID, and its last controller.
+    isid: [u8; 6],
+    old: Option<ControllerInstance>,
+    /// It was killed: it knows nothing of what it had sent.
+    was_killed: bool,
+    /// The server has said what became of writes of connections that are lost.
+    is_fenced: bool,
+    flushed: Flushed,
 }
 
 enum ClientState {
     Away(Nanos),
     Iscsi(Box<Link<IscsiInitiator>>),
     Nvme(Box<Link<NvmeAdmin>>, Option<Box<Link<NvmeQueue>>>),
+}
+
+/// What a client knows of the durability of its writes.
+struct Flushed {
+    /// Failed flushes of its unit.
+    losses: Rc<Cell<u64>>,
+    /// So many had failed when the first write was acknowledged that no flush has covered.
+    since: Option<u64>,
+    /// The same of writes after the flush in flight began.
+    next: Option<u64>,
+    /// It looks at what the server says of its instance; others, as kernels do, do not.
+    looks: bool,
+    instance: Option<u64>,
+}
+
+impl Flushed {
+    /// A write was acknowledged.
+    fn wrote(&mut self) {
+        let now = self.losses.get();
+        self.since.get_or_insert(now);
+        self.next.get_or_insert(now);
+    }
+
+    /// A flush has ended that began when so many had failed. That it failed is told of all writes
+    /// that were acknowledged by then.
+    fn ended(&mut self, begun: u64, result: Result<(), Fault>) -> Result<(), String> {
+        if result.is_err() {
+            self.forget();
+            return Ok(());
+        }
+        let since = std::mem::replace(&mut self.since, self.next.take());
+        match since.filter(|since| *since < begun) {
+            None => Ok(()),
+            Some(_) => Err("it is done, though one has failed since data were written".to_owned()),
+        }
+    }
+
+    /// The client is told that what it wrote may be lost, or has forgotten what it wrote.
+    fn forget(&mut self) {
+        (self.since, self.next) = (None, None);
+    }
 }
 
 struct Pending {
@@ -85,6 +137,8 @@ struct Pending {
     /// The first value of a write.
     first: Option<u64>,
     since: Nanos,
+    /// Flushes of the unit that had failed then.
+    losses: u64,
 }
 
 /// Parameters of a client.
@@ -98,11 +152,14 @@ pub(crate) struct Shape {
     pub(crate) depth: usize,
     pub(crate) blocks: u64,
     pub(crate) digests: bool,
+    /// Failed flushes of its unit.
+    pub(crate) losses: Rc<Cell<u64>>,
 }
 
 impl Client {
     pub(crate) fn new(shape: Shape, region: Region, pool: &Pool, mut rng: Rng) -> Client {
         let begins = Nanos(rng.below(20_000_000));
+        let looks = rng.below(2) == 0;
         Client {
             index: shape.index,
             name: shape.name,
@@ -129,6 +186,17 @@ impl Client {
             longest: Nanos(0),
             lost: 0,
             last_loss: String::new(),
+            isid: new_isid(Nanos((shape.index as u64) << 8)),
+            old: None,
+            was_killed: false,
+            is_fenced: false,
+            flushed: Flushed {
+                losses: shape.losses,
+                since: None,
+                next: None,
+                looks,
+                instance: None,
+            },
         }
     }
 
@@ -220,14 +288,89 @@ impl Client {
         if let Err(why) = self.take(dialer) {
             self.last_loss = why;
             self.lost += 1;
+            if self.lose_queue(&mut dialer.machine.borrow_mut().net)? {
+                return Ok(());
+            }
             return self.leave(&mut dialer.machine.borrow_mut().net, Nanos(0));
         }
         self.settle(now)?;
         let was_ready = self.is_ready();
+        if was_ready && !self.is_fenced {
+            self.was_let_in()?;
+        }
         self.submit(now);
         self.flush(&mut dialer.machine.borrow_mut().net);
         self.is_mute |= was_ready && self.mischief == Mischief::Hoard;
         self.settle(now)
+    }
+
+    /// The server has let it in: what it had sent before is executed, or never will be.
+    fn was_let_in(&mut self) -> Result<(), String> {
+        self.is_fenced = true;
+        if self.mischief != Mischief::None {
+            return Ok(());
+        }
+        let name = &self.name;
+        let (end, fence) = match &mut self.state {
+            ClientState::Away(_) | ClientState::Nvme(_, None) => return Ok(()),
+            ClientState::Iscsi(link) => (&link.end as &dyn Initiator, link.end.fence()),
+            ClientState::Nvme(_, Some(queue)) => (&queue.end as _, queue.end.fence()),
+        };
+        // A process that was killed has nothing to ask for; its server knows that it is gone.
+        if fence != Fence::Ended && !self.was_killed {
+            return Err(format!("{name} is let in, and not told what became of its writes"));
+        }
+        if end.identity().is_none() || end.instance().is_none() {
+            return Err(format!("{name} is not told whose disk it is, and of which server"));
+        }
+        let instance = end.instance();
+        let restarted = end.power_was_lost() == Some(true) && self.protocol == Protocol::Iscsi;
+        let other = self.flushed.looks && instance != self.flushed.instance;
+        if restarted || other {
+            self.flushed.forget();
+        }
+        self.flushed.instance = instance;
+        self.was_killed = false;
+        self.region.fenced();
+        Ok(())
+    }
+
+    /// Of an association whose I/O queue is lost, sometimes only that is opened again. False if it
+    /// is not this or not now.
+    fn lose_queue(&mut self, net: &mut Net) -> Result<bool, String> {
+        let ClientState::Nvme(admin, Some(queue)) = &self.state else { return Ok(false) };
+        let lives = net.ended(admin.conn, Side::Client).is_none();
+        if !lives || net.ended(queue.conn, Side::Client).is_none() || self.rng.below(2) == 0 {
+            return Ok(false);
+        }
+        net.close(queue.conn, Side::Client);
+        self.abandon(net.now)?;
+        if let ClientState::Nvme(_, queue) = &mut self.state {
+            *queue = None;
+        }
+        self.is_fenced = false;
+        Ok(true)
+    }
+
+    /// It is killed, and started again after a while. What was sent is with the server, or on its
+    /// way. False if it has no connection.
+    pub(crate) fn kill(&mut self, net: &mut Net, away: Nanos) -> Result<bool, String> {
+        if matches!(self.state, ClientState::Away(_)) {
+            return Ok(false);
+        }
+        self.leave(net, away)?;
+        self.isid = new_isid(net.now);
+        (self.old, self.was_killed) = (None, true);
+        self.flushed.forget();
+        Ok(true)
+    }
+
+    /// The server was killed. Clients that do not look at its instance cannot know what that means
+    /// for their data.
+    pub(crate) fn server_was_killed(&mut self) {
+        if !self.flushed.looks {
+            self.flushed.forget();
+        }
     }
 
     fn begin(&mut self, dialer: &Dialer, now: Nanos) {
@@ -244,6 +387,10 @@ impl Client {
             }
             Protocol::NvmeTcp => {
                 let end = NvmeAdmin::new(&self.nvme_config(), now);
+                let end = match self.old.filter(|_| self.mischief == Mischief::None) {
+                    Some(old) => end.replacing(old),
+                    None => end,
+                };
                 ClientState::Nvme(Box::new(Link::new(end, &self.pool, conn)), None)
             }
             Protocol::Nbd => unreachable!("no client of these worlds speaks NBD"),
@@ -256,6 +403,8 @@ impl Client {
             header_digest: self.digests,
             data_digest: self.digests,
             max_outstanding: self.depth as u16 + 1,
+            isid: (self.mischief == Mischief::None).then_some(self.isid),
+            fence: self.mischief == Mischief::None,
             ..InitiatorConfig::new(&name, &format!("iqn.{}", target_name(self.unit)), 1)
         }
     }
@@ -297,6 +446,7 @@ impl Client {
                 let (Some(association), Some(config)) = (admin.end.ready(), config) else {
                     return Ok(());
                 };
+                self.old = Some(association.controller);
                 let now = dialer.machine.borrow().net.now;
                 let conn = dialer.dial(Protocol::NvmeTcp, self.host, Some(self.index));
                 let conn = conn.ok_or("nobody listens")?;
@@ -332,9 +482,19 @@ impl Client {
             if self.ios[tag].is_some() || room == 0 {
                 continue;
             }
-            let Some((at, count)) = self.region.pick(&mut self.rng, self.blocks) else { continue };
+            let draw = self.rng.below(24);
+            if draw >= 23 {
+                self.submit_flush(now, tag);
+                continue;
+            }
+            // What is in doubt is written again soon: that must stay.
+            let doubtful = match draw < 10 && self.rng.below(2) == 0 {
+                true => self.region.pick_doubtful(&mut self.rng, self.blocks),
+                false => None,
+            };
+            let place = doubtful.or_else(|| self.region.pick(&mut self.rng, self.blocks));
+            let Some((at, count)) = place else { continue };
             let (mut op, mut buf, mut first) = (Op::Read, None, None);
-            let draw = self.rng.below(20);
             if draw < 10 {
                 if let Some(mut taken) = self.pool.take(count * BLOCK as usize) {
                     first = Some(self.region.fill(count, &mut taken));
@@ -346,12 +506,28 @@ impl Client {
             let offset = (self.region.first + at as u64) * u64::from(BLOCK);
             let len = count as u32 * BLOCK;
             let io = Io { tag: Tag(tag as u64), op, fua: draw == 1, len, offset, buf };
-            self.ios[tag] = Some(Pending { op, at, count, first, since: now });
+            let losses = self.flushed.losses.get();
+            self.ios[tag] = Some(Pending { op, at, count, first, since: now, losses });
             if let Some((end, out)) = self.io_end() {
                 end.submit(now, io, out);
             }
         }
         self.next_burst = now + self.pace;
+    }
+
+    /// Submits a flush, one at a time.
+    fn submit_flush(&mut self, now: Nanos, tag: usize) {
+        if self.ios.iter().flatten().any(|pending| pending.op == Op::Flush) {
+            return;
+        }
+        self.flushed.next = None;
+        let (op, losses) = (Op::Flush, self.flushed.losses.get());
+        let pending = Pending { op, at: 0, count: 0, first: None, since: now, losses };
+        self.ios[tag] = Some(pending);
+        let io = Io { tag: Tag(tag as u64), op, fua: false, len: 0, offset: 0, buf: None };
+        if let Some((end, out)) = self.io_end() {
+            end.submit(now, io, out);
+        }
     }
 
     /// Submits writes whose data will not come, once.
@@ -373,7 +549,8 @@ impl Client {
                 offset: 0,
                 buf: Some(buf),
             };
-            self.ios[tag] = Some(Pending { op: Op::Write, at: 0, count, first: None, since: now });
+            let (op, losses) = (Op::Write, 0);
+            self.ios[tag] = Some(Pending { op, at: 0, count, first: None, since: now, losses });
             if let Some((end, out)) = self.io_end() {
                 end.submit(now, io, out);
             }
@@ -421,11 +598,14 @@ impl Client {
     fn finish(&mut self, now: Nanos, done: Done) -> Result<(), String> {
         let tag = done.tag.0 as usize;
         let pending = self.ios.get_mut(tag).and_then(Option::take);
-        let Some(Pending { op, at, count, first, since }) = pending else {
+        let Some(Pending { op, at, count, first, since, losses }) = pending else {
             return Err(format!("{}: an answer to no I/O, or the second to one", self.name));
         };
         let checked = match op {
             _ if self.mischief == Mischief::Hoard => Ok(()),
+            // One whose answer is lost tells nothing.
+            Op::Flush if done.result.is_err_and(Fault::is_lost) => Ok(()),
+            Op::Flush => self.flushed.ended(losses, done.result),
             Op::Read => {
                 let bytes = done.result.is_ok().then_some(done.buf.as_deref()).flatten();
                 self.region.read(at, count, bytes)
@@ -437,6 +617,9 @@ impl Client {
                     Err(_) => WriteEnd::Failed,
                 };
                 self.region.written(at, count, first, end);
+                if end == WriteEnd::Done {
+                    self.flushed.wrote();
+                }
                 Ok(())
             }
         };
@@ -466,17 +649,24 @@ impl Client {
         self.drop_state(net.now, away)
     }
 
-    fn drop_state(&mut self, now: Nanos, away: Nanos) -> Result<(), String> {
+    /// Its I/O connection is lost, and all I/Os in flight.
+    fn abandon(&mut self, now: Nanos) -> Result<(), String> {
         if let Some((end, _)) = self.io_end() {
             end.abandon();
         }
         self.settle(now)?;
-        if let Some(lost) = self.ios.iter().flatten().next() {
-            return Err(format!(
+        match self.ios.iter().flatten().next() {
+            Some(lost) => Err(format!(
                 "{}: {:?} was not answered when its connection went",
                 self.name, lost.op
-            ));
+            )),
+            None => Ok(()),
         }
+    }
+
+    fn drop_state(&mut self, now: Nanos, away: Nanos) -> Result<(), String> {
+        self.abandon(now)?;
+        self.is_fenced = false;
         let (least, most) = BACK_OFF;
         // A crowd that reconnects all the time would cost too much.
         let times = if self.mischief == Mischief::Crowd { 100 } else { 1 };

@@ -1,6 +1,6 @@
 //! Volumes that complete I/Os late, out of order, wrongly, or never.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +30,11 @@ pub(crate) struct Disk {
     pub(crate) stalled: Nanos,
     /// About one I/O in this many fails, until then.
     pub(crate) faulty: (u64, Nanos),
+    /// About one I/O in this many that begins until then takes so much longer, of which it is
+    /// executed at the end.
+    pub(crate) late: (u64, Nanos, Nanos),
+    /// Flushes that failed.
+    pub(crate) losses: Rc<Cell<u64>>,
     /// Time until a lane is open, and until when opening fails.
     pub(crate) opening: Nanos,
     pub(crate) refuses: Nanos,
@@ -55,6 +60,8 @@ impl Disk {
             latency: (Nanos(1000), Nanos(1000)),
             stalled: Nanos(0),
             faulty: (0, Nanos(0)),
+            late: (0, Nanos(0), Nanos(0)),
+            losses: Rc::default(),
             opening: Nanos(0),
             refuses: Nanos(0),
             broken: Nanos(0),
@@ -103,8 +110,12 @@ struct SimLane {
 
 impl SimLane {
     fn answer(&mut self, at: usize, result: Result<(), Fault>, done: &mut Vec<Done>) {
-        let Some((_, Io { tag, buf, .. })) = self.flying.remove(at) else { return };
-        self.disk.borrow_mut().in_flight -= 1;
+        let Some((_, Io { tag, op, buf, .. })) = self.flying.remove(at) else { return };
+        let mut disk = self.disk.borrow_mut();
+        disk.in_flight -= 1;
+        if op == Op::Flush && result.is_err() {
+            disk.losses.set(disk.losses.get() + 1);
+        }
         done.push(Done { tag, result, cause: Cause::NONE, buf });
     }
 }
@@ -142,7 +153,11 @@ impl Lane for SimLane {
         for io in ios.drain(..) {
             assert!(self.is_open, "an I/O for a lane that is not open");
             let (least, most) = disk.latency;
-            let span = least + Nanos(disk.rng.below(most.0 - least.0 + 1));
+            let mut span = least + Nanos(disk.rng.below(most.0 - least.0 + 1));
+            let (one_of, longer, until) = disk.late;
+            if one_of > 0 && now < until && disk.rng.below(one_of) == 0 {
+                span = span + Nanos(disk.rng.below(longer.0));
+            }
             disk.in_flight += 1;
             match io.op == Op::Write && io.len > UNASKED_BYTES && asks > Nanos(0) {
                 true => self.asked.push_back((now + asks, io)),

@@ -47,8 +47,12 @@ pub enum Fault {
     Vanish,
     /// Clients stop for a while.
     Stop,
+    /// Clients are killed, and started again.
+    Kill,
     /// Volumes complete nothing for a while.
     Stall,
+    /// A volume takes very long for some I/Os, and executes them late.
+    Late,
     /// I/Os fail.
     Medium,
     /// Lanes break.
@@ -69,11 +73,13 @@ pub enum Fault {
 
 impl Fault {
     /// All faults with their words.
-    pub const ALL: [(Fault, &str); 12] = [
+    pub const ALL: [(Fault, &str); 14] = [
         (Fault::Reset, "reset"),
         (Fault::Vanish, "vanish"),
         (Fault::Stop, "stop"),
+        (Fault::Kill, "kill"),
         (Fault::Stall, "stall"),
+        (Fault::Late, "late"),
         (Fault::Medium, "medium"),
         (Fault::Break, "break"),
         (Fault::Refuse, "refuse"),
@@ -98,7 +104,11 @@ impl Plan {
         };
         let digests = rng.below(4) == 0;
         let kinds = rng.below(5);
-        let faults = (0..kinds).map(|_| pick(&mut rng, Fault::ALL).0).collect();
+        let mut faults: Vec<Fault> = (0..kinds).map(|_| pick(&mut rng, Fault::ALL).0).collect();
+        // What is executed late matters to clients that come back.
+        if faults.contains(&Fault::Late) {
+            faults.push(pick(&mut rng, [Fault::Reset, Fault::Vanish, Fault::Kill]));
+        }
         Plan { seed, digests, faults, ..plan }.made_valid()
     }
 

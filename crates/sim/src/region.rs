@@ -16,9 +16,11 @@ pub(crate) struct Region {
 struct Block {
     /// The last acknowledged value.
     last: u64,
-    /// Later failed writes: one may be stored, until the next one succeeds.
+    /// Later writes that failed, or of lost connections: one may be stored, until the next one
+    /// succeeds.
     maybe: Vec<u64>,
-    /// Writes of a lost connection: they may be executed at any time.
+    /// Writes of a lost connection: they may be executed at any time, until the server says that
+    /// they are not.
     floating: Vec<u64>,
     busy: bool,
 }
@@ -38,6 +40,26 @@ impl Region {
             self.blocks[at..at + free].iter_mut().for_each(|block| block.busy = true);
             (at, free)
         })
+    }
+
+    /// The same of blocks of which a write is in doubt, if there are any.
+    pub(crate) fn pick_doubtful(&mut self, rng: &mut Rng, most: u64) -> Option<(usize, usize)> {
+        let doubtful = |block: &Block| !block.busy && !block.maybe.is_empty();
+        let begin = rng.below(self.blocks.len() as u64) as usize;
+        let places = (begin..self.blocks.len()).chain(0..begin);
+        let at = { places }.find(|at| doubtful(&self.blocks[*at]))?;
+        let run = self.blocks[at..].iter().take(most as usize);
+        let count = run.take_while(|block| doubtful(block)).count();
+        self.blocks[at..at + count].iter_mut().for_each(|block| block.busy = true);
+        Some((at, count))
+    }
+
+    /// The server executes nothing any more of what was sent on connections that are lost: each of
+    /// these writes was stored, or never will be.
+    pub(crate) fn fenced(&mut self) {
+        for block in &mut self.blocks {
+            block.maybe.append(&mut block.floating);
+        }
     }
 
     /// Fills a buffer with new values; returns the first.

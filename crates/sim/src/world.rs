@@ -137,6 +137,8 @@ pub struct World {
     events: Vec<Due>,
     rng: Rng,
     report: Report,
+    /// How often the server was started again.
+    started: u64,
     /// I/Os of healthy units must be fast at all times.
     strict: bool,
     /// When their ages are checked next.
@@ -150,7 +152,7 @@ impl World {
         let units = (plan.disks + plan.memories + 1).min(NAMES.len() as u64) as usize;
         let crowd = (plan.iscsi + plan.nvme).div_ceil(units as u64 - 1).max(plan.hostile).max(1);
         let bytes = crowd * REGION_BLOCKS * u64::from(BLOCK);
-        let geometry = Geometry::new(bytes, BLOCK);
+        let geometry = Geometry { volatile: true, ..Geometry::new(bytes, BLOCK) };
         let mut net = Net::new(Rng::new(plan.seed, 2), plan.cores as usize);
         net.cut_bytes = plan.cut;
         let cores = (0..plan.cores).map(|_| CoreState::new(plan.buffers as usize)).collect();
@@ -159,7 +161,7 @@ impl World {
         let disks: Vec<SharedDisk> = (0..units)
             .map(|unit| Disk::new(bytes, Rng::new(plan.seed, 100 + unit as u64)))
             .collect();
-        let shared = shared(plan, geometry, &disks, say);
+        let shared = shared(plan, geometry, &disks, plan.seed << 8, say);
         let free_at = Rc::new(RefCell::new(vec![Nanos(0); plan.cores as usize]));
         let mut world = World {
             plan: plan.clone(),
@@ -183,6 +185,7 @@ impl World {
             events: Vec::new(),
             rng: Rng::new(plan.seed, 4),
             report: Report::default(),
+            started: 0,
             strict: false,
             next_look: Nanos(0),
         };
@@ -264,9 +267,20 @@ impl World {
             let region = Region::new(first, REGION_BLOCKS, (index as u64 + 1) << 40);
             let blocks = blocks.min(256 / depth);
             let (depth, digests) = (depth as usize, plan.digests);
+            let losses = Rc::clone(&self.disks[unit].borrow().losses);
             let host = if mischief == Mischief::None { index as u8 } else { BAD_HOST };
-            let shape =
-                Shape { index, name, host, protocol, unit, mischief, depth, blocks, digests };
+            let shape = Shape {
+                index,
+                name,
+                host,
+                protocol,
+                unit,
+                mischief,
+                depth,
+                blocks,
+                digests,
+                losses,
+            };
             let rng = Rng::new(plan.seed, 1000 + index as u64);
             let mut client = Client::new(shape, region, &pool, rng);
             client.set_pace(pace, depth);
@@ -529,12 +543,18 @@ fn is_memory(plan: &Plan, unit: usize) -> bool {
 }
 
 /// Shared state of a new server's cores.
-fn shared(plan: &Plan, geometry: Geometry, disks: &[SharedDisk], say: fn(&str)) -> Arc<Shared> {
+fn shared(
+    plan: &Plan,
+    geometry: Geometry,
+    disks: &[SharedDisk],
+    instance: u64,
+    say: fn(&str),
+) -> Arc<Shared> {
     let memory = |(unit, disk): (usize, &SharedDisk)| {
         is_memory(plan, unit).then(|| disk.borrow().bytes.clone())
     };
     let memories: Vec<Option<Memory>> = disks.iter().enumerate().map(memory).collect();
-    let config = config(plan, geometry, &memories);
+    let config = ServeConfig { instance, ..config(plan, geometry, &memories) };
     let protocols = Protocols::new(&config, &config.nvme_tcp).expect("names are good");
     Arc::new(Shared::new(protocols, &config, Log::new(say)).expect("there is memory enough"))
 }

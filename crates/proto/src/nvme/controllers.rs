@@ -239,7 +239,8 @@ impl Controllers {
     //= NVMe base §Identify Controller data structure: CIU is not zero; both change with CSTS.RDY.
     fn draw(&self, registry: &mut Registry, controller: &Controller) {
         registry.instances += 1;
-        let mut random = self.drawn ^ registry.instances;
+        let mut drawn = self.drawn;
+        let mut random = block::splitmix(&mut drawn) ^ registry.instances;
         controller.random.store(block::splitmix(&mut random).max(1), Ordering::Relaxed);
         let last = controller.uniquifier.load(Ordering::Relaxed);
         controller.uniquifier.store(last % 255 + 1, Ordering::Relaxed);

@@ -9,6 +9,7 @@ impl World {
         self.check_attempts()?;
         self.dialer.listeners.clear();
         self.portals.clear();
+        self.clients.iter_mut().for_each(Client::server_was_killed);
         self.pools.clear();
         self.woken.clear();
         let left = self.shared.connection_count();
@@ -32,7 +33,9 @@ impl World {
 
     /// Starts a server with the same settings and disks.
     pub(super) fn start(&mut self) -> Result<(), String> {
-        self.shared = shared(&self.plan, self.geometry, &self.disks, self.say);
+        self.started += 1;
+        let instance = self.plan.seed << 8 | self.started;
+        self.shared = shared(&self.plan, self.geometry, &self.disks, instance, self.say);
         (0..self.plan.cores as usize).for_each(|core| self.add_core(core));
         Ok(())
     }

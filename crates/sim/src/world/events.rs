@@ -20,8 +20,10 @@ pub(super) struct Due {
 enum Event {
     Reset(usize),
     Vanish(usize),
+    Kill(usize, Nanos),
     Stop(usize, Nanos),
     Stall(Nanos),
+    Late(Nanos),
     Medium(Nanos),
     Break,
     Refuse(Nanos),
@@ -47,6 +49,8 @@ impl World {
                     Fault::Reset => Event::Reset(client),
                     Fault::Vanish => Event::Vanish(client),
                     Fault::Stop => Event::Stop(client, span(rng, 25_000)),
+                    Fault::Kill => Event::Kill(client, span(rng, 100)),
+                    Fault::Late => Event::Late(span(rng, 3000)),
                     Fault::Stall => Event::Stall(span(rng, 3000)),
                     Fault::Medium => Event::Medium(span(rng, 300)),
                     Fault::Break => Event::Break,
@@ -94,9 +98,10 @@ impl World {
     /// Whether the fault meets an I/O in flight.
     fn meets_an_io(&self, event: Event) -> bool {
         match event {
-            Event::Reset(client) | Event::Vanish(client) | Event::Stop(client, _) => {
-                self.clients[client].is_busy()
-            }
+            Event::Reset(client)
+            | Event::Vanish(client)
+            | Event::Kill(client, _)
+            | Event::Stop(client, _) => self.clients[client].is_busy(),
             Event::Stall(_) | Event::Medium(_) | Event::Break => {
                 self.plan.disks == 0 || self.disks[SICK].borrow().in_flight > 0
             }
@@ -124,9 +129,16 @@ impl World {
         match event {
             Event::Reset(client) => {
                 self.clients[client].disturbed = true;
-                let conns = self.clients[client].conns();
+                // Sometimes only the one that carries I/Os.
+                let most = 1 + self.rng.below(2) as usize;
+                let conns = self.clients[client].conns().rev().take(most);
                 let mut machine = dialer.machine.borrow_mut();
                 conns.for_each(|conn| machine.net.reset(conn));
+            }
+            Event::Kill(client, span) => {
+                self.clients[client].disturbed = true;
+                let net = &mut dialer.machine.borrow_mut().net;
+                self.clients[client].kill(net, span)?;
             }
             Event::Vanish(client) => {
                 self.clients[client].disturbed = true;
@@ -137,6 +149,8 @@ impl World {
                 self.clients[client].disturbed = true;
                 self.clients[client].stop(now + span);
             }
+            // For as long as clients may come back.
+            Event::Late(span) => sick(&|disk| disk.late = (4, span, now + span)),
             Event::Stall(span) => sick(&|disk| disk.stalled = now + span),
             Event::Medium(span) => sick(&|disk| disk.faulty = (3, now + span)),
             Event::Break => sick(&|disk| disk.broken = now),
