@@ -18,6 +18,9 @@ use crate::world::{Dialer, target_name};
 /// Least and longest time until a client reconnects.
 const BACK_OFF: (u64, u64) = (1_000_000, 300_000_000);
 
+/// Least and longest time until a client that was killed is there again.
+const RESTART: (u64, u64) = (50_000, 2_000_000);
+
 /// Misbehaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mischief {
@@ -352,17 +355,19 @@ impl Client {
         Ok(true)
     }
 
-    /// It is killed, and started again after a while. What was sent is with the server, or on its
-    /// way. False if it has no connection.
-    pub(crate) fn kill(&mut self, net: &mut Net, away: Nanos) -> Result<bool, String> {
+    /// It is killed, and started again at once or soon. What was sent is with the server, or on its
+    /// way.
+    pub(crate) fn kill(&mut self, net: &mut Net) -> Result<(), String> {
         if matches!(self.state, ClientState::Away(_)) {
-            return Ok(false);
+            return Ok(());
         }
-        self.leave(net, away)?;
+        self.leave(net, Nanos(0))?;
+        let (least, most) = RESTART;
+        self.state = ClientState::Away(net.now + Nanos(least + self.rng.below(most - least)));
         self.isid = new_isid(net.now);
         (self.old, self.was_killed) = (None, true);
         self.flushed.forget();
-        Ok(true)
+        Ok(())
     }
 
     /// The server was killed. Clients that do not look at its instance cannot know what that means

@@ -20,7 +20,7 @@ pub(super) struct Due {
 enum Event {
     Reset(usize),
     Vanish(usize),
-    Kill(usize, Nanos),
+    Kill(usize),
     Stop(usize, Nanos),
     Stall(Nanos),
     Late(Nanos),
@@ -49,7 +49,7 @@ impl World {
                     Fault::Reset => Event::Reset(client),
                     Fault::Vanish => Event::Vanish(client),
                     Fault::Stop => Event::Stop(client, span(rng, 25_000)),
-                    Fault::Kill => Event::Kill(client, span(rng, 100)),
+                    Fault::Kill => Event::Kill(client),
                     Fault::Late => Event::Late(span(rng, 3000)),
                     Fault::Stall => Event::Stall(span(rng, 3000)),
                     Fault::Medium => Event::Medium(span(rng, 300)),
@@ -100,7 +100,7 @@ impl World {
         match event {
             Event::Reset(client)
             | Event::Vanish(client)
-            | Event::Kill(client, _)
+            | Event::Kill(client)
             | Event::Stop(client, _) => self.clients[client].is_busy(),
             Event::Stall(_) | Event::Medium(_) | Event::Break => {
                 self.plan.disks == 0 || self.disks[SICK].borrow().in_flight > 0
@@ -135,10 +135,10 @@ impl World {
                 let mut machine = dialer.machine.borrow_mut();
                 conns.for_each(|conn| machine.net.reset(conn));
             }
-            Event::Kill(client, span) => {
+            Event::Kill(client) => {
                 self.clients[client].disturbed = true;
                 let net = &mut dialer.machine.borrow_mut().net;
-                self.clients[client].kill(net, span)?;
+                self.clients[client].kill(net)?;
             }
             Event::Vanish(client) => {
                 self.clients[client].disturbed = true;
