@@ -65,6 +65,8 @@ pub enum Fault {
     NoFiles,
     /// The whole host is paused for a while.
     Pause,
+    /// A core of the server does something else for a while.
+    Busy,
     /// All clients leave at once.
     Leave,
     /// The server is killed, and restarted after a while.
@@ -73,7 +75,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults with their words.
-    pub const ALL: [(Fault, &str); 14] = [
+    pub const ALL: [(Fault, &str); 15] = [
         (Fault::Reset, "reset"),
         (Fault::Vanish, "vanish"),
         (Fault::Stop, "stop"),
@@ -86,6 +88,7 @@ impl Fault {
         (Fault::SlowOpen, "slow-open"),
         (Fault::NoFiles, "no-files"),
         (Fault::Pause, "pause"),
+        (Fault::Busy, "busy"),
         (Fault::Leave, "leave"),
         (Fault::Crash, "crash"),
     ];

@@ -192,7 +192,7 @@ impl World {
         (0..plan.cores as usize).for_each(|core| world.add_core(core));
         world.add_clients(units, &mut rng);
         world.draw_events(&mut rng);
-        let general = [Fault::NoFiles, Fault::Pause, Fault::Leave, Fault::Crash];
+        let general = [Fault::NoFiles, Fault::Pause, Fault::Busy, Fault::Leave, Fault::Crash];
         world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.memory >= ROOMY;
         world
     }

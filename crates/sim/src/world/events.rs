@@ -31,6 +31,7 @@ enum Event {
     EndSlowOpen,
     NoFiles(usize, Nanos),
     Pause(Nanos),
+    Busy(usize, Nanos),
     Leave(Nanos),
     Crash(Nanos),
     Restart,
@@ -45,6 +46,7 @@ impl World {
                 let span =
                     |rng: &mut Rng, most_ms: u64| Nanos(1_000_000 + rng.below(most_ms * 1_000_000));
                 let client = rng.below(clients) as usize;
+                let core = rng.below(self.plan.cores) as usize;
                 let event = match fault {
                     Fault::Reset => Event::Reset(client),
                     Fault::Vanish => Event::Vanish(client),
@@ -60,9 +62,8 @@ impl World {
                         self.events.push(Due { at: until, event: Event::EndSlowOpen, waits: 0 });
                         Event::SlowOpen(span(rng, 5000))
                     }
-                    Fault::NoFiles => {
-                        Event::NoFiles(rng.below(self.plan.cores) as usize, span(rng, 1500))
-                    }
+                    Fault::NoFiles => Event::NoFiles(core, span(rng, 1500)),
+                    Fault::Busy => Event::Busy(core, span(rng, 50)),
                     Fault::Pause => Event::Pause(span(rng, 30_000)),
                     Fault::Leave => Event::Leave(span(rng, 3000)),
                     Fault::Crash => Event::Crash(span(rng, 3000)),
@@ -88,6 +89,31 @@ impl World {
         }
         self.agenda.is_stale = true;
         self.strike(due.event)
+    }
+
+    /// Clients of the volume that is late are cut off, in the ways of this world, and come back.
+    fn come_back_meanwhile(&mut self, span: Nanos) {
+        for fault in self.plan.faults.clone() {
+            let all = 0..self.clients.len();
+            let of_it: Vec<usize> = all.filter(|at| self.clients[*at].unit == SICK).collect();
+            if of_it.is_empty() {
+                return;
+            }
+            let client = of_it[self.rng.below(of_it.len() as u64) as usize];
+            let event = match fault {
+                Fault::Reset => Event::Reset(client),
+                Fault::Vanish => Event::Vanish(client),
+                Fault::Kill => Event::Kill(client),
+                _ => continue,
+            };
+            let at = self.now() + Nanos(1 + self.rng.below(span.0 / 2));
+            self.will_happen(Due { at, event, waits: WAIT.1 });
+            if self.plan.has(Fault::Busy) {
+                let core = self.rng.below(self.plan.cores) as usize;
+                let span = Nanos(1 + self.rng.below(10_000_000));
+                self.will_happen(Due { at, event: Event::Busy(core, span), waits: 0 });
+            }
+        }
     }
 
     fn will_happen(&mut self, due: Due) {
@@ -150,7 +176,10 @@ impl World {
                 self.clients[client].stop(now + span);
             }
             // For as long as clients may come back.
-            Event::Late(span) => sick(&|disk| disk.late = (4, span, now + span)),
+            Event::Late(span) => {
+                sick(&|disk| disk.late = (4, span, now + span));
+                self.come_back_meanwhile(span);
+            }
             Event::Stall(span) => sick(&|disk| disk.stalled = now + span),
             Event::Medium(span) => sick(&|disk| disk.faulty = (3, now + span)),
             Event::Break => sick(&|disk| disk.broken = now),
@@ -162,6 +191,7 @@ impl World {
             }
             Event::Crash(_) | Event::Restart => {}
             Event::Pause(span) => dialer.machine.borrow_mut().net.now = now + span,
+            Event::Busy(core, span) => self.free_at.borrow_mut()[core] = now + span,
             Event::Leave(span) => {
                 for client in &mut self.clients {
                     client.leave(&mut dialer.machine.borrow_mut().net, span)?;
