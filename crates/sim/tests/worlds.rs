@@ -96,6 +96,44 @@ fn a_server_that_was_killed_serves_all_again() {
 }
 
 #[test]
+fn a_write_of_a_session_that_was_cut_never_lands_on_a_later_one() {
+    finds(
+        Plant::AnswerReinstatementEarly,
+        "seed=1 cores=1 disks=1 memories=0 iscsi=2 nvme=0 hostile=0 depth=8 blocks=1 buffers=64 \
+         memory=64 cut=0 digests=0 faults=reset,late",
+    );
+}
+
+#[test]
+fn a_write_of_a_controller_that_was_reset_never_lands_on_a_later_one() {
+    finds(
+        Plant::CompleteResetEarly,
+        "seed=1 cores=1 disks=1 memories=0 iscsi=0 nvme=2 hostile=0 depth=8 blocks=1 buffers=64 \
+         memory=64 cut=0 digests=0 faults=vanish,late",
+    );
+}
+
+#[test]
+fn clients_that_were_killed_find_their_last_write() {
+    let world = |seed: u64| {
+        format!(
+            "seed={seed} cores=2 disks=1 memories=0 iscsi=2 nvme=2 hostile=0 depth=8 blocks=1 \
+             buffers=64 memory=64 cut=0 digests=0 faults=kill,late,busy"
+        )
+    };
+    (0..8).for_each(|seed| holds(&world(seed)));
+}
+
+#[test]
+fn a_flush_that_fails_is_told_to_all_who_wrote() {
+    finds(
+        Plant::ForgetFailedFlush,
+        "seed=1 cores=1 disks=1 memories=0 iscsi=2 nvme=1 hostile=0 depth=4 blocks=8 buffers=64 \
+         memory=64 cut=0 digests=0 faults=medium",
+    );
+}
+
+#[test]
 fn a_failing_world_is_made_smaller() {
     let plan: Plan = "seed=3 cores=2 disks=4 memories=2 iscsi=3 nvme=3 hostile=2 depth=4 blocks=8 \
                       buffers=8 memory=256 cut=100 digests=1 faults=reset,stall"
