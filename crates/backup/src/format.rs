@@ -1,4 +1,4 @@
-//! The format of a backup: a head, frames, and an index. Every part is aligned to [`ALIGN`]
+//! The format of a backup: a head, frames, and an [`index`]. Every part is aligned to [`ALIGN`]
 //! bytes or more, and carries the backup's identity, a checksum and its own offset: these detect
 //! remains of an older backup on the same volume and misdirected writes.
 //!
@@ -6,29 +6,29 @@
 //! | head | frame | frame | … | index |
 //! ```
 //!
-//! The head is written first as "in flight" and last as "complete". Numbers are little-endian.
+//! The head is written as "in flight" before the first frame and as "complete" last. Frames stand
+//! in the order in which they were read and compressed. Numbers are little-endian.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+pub mod index;
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 /// Least alignment of all parts, in bytes; volumes with longer blocks have theirs.
 pub const ALIGN: usize = 4096;
 /// Bytes of a head in use.
-const HEAD_BYTES: usize = 96;
+const HEAD_BYTES: usize = 64;
 /// Bytes of a frame's header.
 pub const FRAME_HEAD_BYTES: usize = 64;
 /// Longest extent of a source in a frame, in bytes.
 pub const TRANSFER_MAX_BYTES: u32 = 16 << 20;
 /// Most entries of an index: bounds memory if it is damaged.
 pub const ENTRIES_MAX: u32 = 1 << 24;
-/// Longest path, in bytes (`PATH_MAX` of Linux).
-const PATH_MAX_BYTES: usize = 4096;
+/// Longest index in bytes.
+pub const INDEX_MAX_BYTES: u64 = 1 << 30;
 const MAGIC: &[u8; 16] = b"drumfire backup\n";
 const FRAME_MAGIC: &[u8; 4] = b"DFBF";
-const VERSION: u32 = 1;
+/// Version 1 had neither fates nor gaps: whether a file was whole cannot be read from it.
+const VERSION: u32 = 2;
 
 /// CRC-32C.
 pub fn checksum(bytes: &[u8]) -> u32 {
@@ -51,10 +51,6 @@ pub struct Head {
     pub align: u32,
     /// Longest extent of a source in a frame.
     pub transfer_bytes: u32,
-    /// Frames.
-    pub frames: u64,
-    /// Bytes of the sources in them.
-    pub source_bytes: u64,
     /// Offset of the index, and end of the frames.
     pub index_at: u64,
     /// Length of the index.
@@ -73,11 +69,9 @@ impl Head {
         put64(block, 24, self.id);
         put32(block, 32, self.align);
         put32(block, 36, self.transfer_bytes);
-        put64(block, 40, self.frames);
-        put64(block, 48, self.source_bytes);
-        put64(block, 56, self.index_at);
-        put64(block, 64, self.index_bytes);
-        put32(block, 72, self.index_crc);
+        put64(block, 40, self.index_at);
+        put64(block, 48, self.index_bytes);
+        put32(block, 56, self.index_crc);
         let crc = checksum(&block[..HEAD_BYTES - 4]);
         put32(block, HEAD_BYTES - 4, crc);
     }
@@ -93,7 +87,10 @@ impl Head {
         }
         let version = get32(block, 16);
         if version != VERSION {
-            return Err(format!("the backup has version {version}: this program reads {VERSION}"));
+            return Err(format!(
+                "the backup has version {version} and this program reads {VERSION}: restore it \
+                 with the release of drumfire that wrote it, and back up again"
+            ));
         }
         if checksum(&block[..HEAD_BYTES - 4]) != get32(block, HEAD_BYTES - 4) {
             return Err("the head is damaged: checksum mismatch".to_owned());
@@ -103,17 +100,24 @@ impl Head {
             id: get64(block, 24),
             align: get32(block, 32),
             transfer_bytes: get32(block, 36),
-            frames: get64(block, 40),
-            source_bytes: get64(block, 48),
-            index_at: get64(block, 56),
-            index_bytes: get64(block, 64),
-            index_crc: get32(block, 72),
+            index_at: get64(block, 40),
+            index_bytes: get64(block, 48),
+            index_crc: get32(block, 56),
         };
         let sane = head.align.is_power_of_two()
             && (ALIGN as u32..=1 << 16).contains(&head.align)
-            && (1..=TRANSFER_MAX_BYTES).contains(&head.transfer_bytes);
+            && (1..=TRANSFER_MAX_BYTES).contains(&head.transfer_bytes)
+            && head.index_bytes <= INDEX_MAX_BYTES
+            && (!head.complete || head.index_at >= u64::from(head.align))
+            && head.index_at.is_multiple_of(u64::from(head.align));
         if sane { Ok(head) } else { Err("the head is invalid".to_owned()) }
     }
+}
+
+/// Whether this is the head of a complete backup that an older version wrote.
+pub(crate) fn is_older(block: &[u8]) -> bool {
+    let is_one = block.len() >= HEAD_BYTES && &block[..16] == MAGIC;
+    is_one && get32(block, 16) < VERSION && get32(block, 20) == 1
 }
 
 /// Header of a frame.
@@ -186,6 +190,9 @@ impl FrameHead {
         if found.source_bytes > head.transfer_bytes || found.stored_bytes > head.transfer_bytes {
             return Err("a frame longer than a transfer".to_owned());
         }
+        if found.source_bytes == 0 {
+            return Err("a frame without data".to_owned());
+        }
         Ok(found)
     }
 
@@ -193,109 +200,6 @@ impl FrameHead {
     pub fn whole_bytes(&self, align: usize) -> usize {
         padded(FRAME_HEAD_BYTES + self.stored_bytes as usize, align)
     }
-}
-
-/// Kind of an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A file.
-    File,
-    /// A folder, which may be empty.
-    Folder,
-    /// A symbolic link, and its target.
-    Link(PathBuf),
-    /// A volume, kept as a file.
-    Volume,
-    /// It was listed, then gone or unreadable: not backed up.
-    Absent,
-}
-
-/// A file, folder or link in a backup.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// Kind.
-    pub kind: Kind,
-    /// Relative to the folder of a restore.
-    pub path: PathBuf,
-    /// Permissions.
-    pub mode: u32,
-    /// Bytes backed up.
-    pub bytes: u64,
-}
-
-/// Encodes the index.
-pub fn put_index(entries: &[Kept]) -> Vec<u8> {
-    let mut out = Vec::new();
-    out.extend((entries.len() as u32).to_le_bytes());
-    for entry in entries {
-        let (kind, link) = match &entry.kind {
-            Kind::File => (0_u8, None),
-            Kind::Folder => (1, None),
-            Kind::Link(to) => (2, Some(to)),
-            Kind::Volume => (3, None),
-            Kind::Absent => (4, None),
-        };
-        out.push(kind);
-        out.extend(entry.mode.to_le_bytes());
-        out.extend(entry.bytes.to_le_bytes());
-        let link = link.map_or(&b""[..], |link| link.as_os_str().as_bytes());
-        for text in [entry.path.as_os_str().as_bytes(), link] {
-            out.extend((text.len() as u16).to_le_bytes());
-            out.extend(text);
-        }
-    }
-    out
-}
-
-/// Decodes the index.
-///
-/// # Errors
-///
-/// Why it is invalid: truncated, or a path outside the folder of a restore.
-pub fn take_index(bytes: &[u8]) -> Result<Vec<Kept>, String> {
-    let mut rest = bytes;
-    let mut next = |len: usize| -> Result<&[u8], String> {
-        let (taken, left) = rest.split_at_checked(len).ok_or("the index is truncated")?;
-        rest = left;
-        Ok(taken)
-    };
-    let count = get32(next(4)?, 0);
-    if count > ENTRIES_MAX {
-        return Err("the index is invalid".to_owned());
-    }
-    let mut entries = Vec::new();
-    for _ in 0..count {
-        let fixed = next(13)?;
-        let (kind, mode, kept) = (fixed[0], get32(fixed, 1), get64(fixed, 5));
-        let mut text = || -> Result<PathBuf, String> {
-            let len = next(2)?;
-            let len = usize::from(u16::from_le_bytes([len[0], len[1]]));
-            if len > PATH_MAX_BYTES {
-                return Err("the index has a path that is too long".to_owned());
-            }
-            Ok(PathBuf::from(OsString::from_vec(next(len)?.to_vec())))
-        };
-        let (path, link) = (text()?, text()?);
-        if !stays_below(&path) {
-            return Err(format!("the index has a path outside its folder: {}", path.display()));
-        }
-        let kind = match kind {
-            0 => Kind::File,
-            1 => Kind::Folder,
-            2 => Kind::Link(link),
-            3 => Kind::Volume,
-            4 => Kind::Absent,
-            _ => return Err("the index has an entry of an unknown kind".to_owned()),
-        };
-        entries.push(Kept { kind, path, mode, bytes: kept });
-    }
-    Ok(entries)
-}
-
-/// Whether a path has only plain components.
-fn stays_below(path: &Path) -> bool {
-    let mut parts = path.components().peekable();
-    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn put32(to: &mut [u8], at: usize, value: u32) {
@@ -324,8 +228,6 @@ mod test {
             complete: true,
             align: 4096,
             transfer_bytes: 1 << 20,
-            frames: 3,
-            source_bytes: 5,
             index_at: 8192,
             index_bytes: 17,
             index_crc: 9,
@@ -343,6 +245,15 @@ mod test {
             block[bit / 8] ^= 1 << (bit % 8);
         }
         assert!(Head::take(&[0; ALIGN]).unwrap_err().contains("no backup"));
+    }
+
+    #[test]
+    fn an_older_backup_is_refused_with_a_remedy() {
+        let mut block = vec![0; ALIGN];
+        head().put(&mut block);
+        put32(&mut block, 16, 1);
+        let why = Head::take(&block).unwrap_err();
+        assert!(why.contains("has version 1") && why.contains("restore it with"), "{why}");
     }
 
     #[test]
@@ -374,32 +285,5 @@ mod test {
         }
         assert_eq!(frame.whole_bytes(4096), 4096);
         assert_eq!(FrameHead { stored_bytes: 4096, ..frame }.whole_bytes(4096), 8192);
-    }
-
-    fn kept(path: &str, kind: Kind) -> Kept {
-        Kept { kind, path: path.into(), mode: 0o640, bytes: 12 }
-    }
-
-    #[test]
-    fn an_index_comes_back_and_a_cut_one_does_not() {
-        let all = [
-            kept("data/base/1", Kind::File),
-            kept("data/pg_notify", Kind::Folder),
-            kept("data/pg_tblspc/1", Kind::Link("/elsewhere".into())),
-            kept("volume-1", Kind::Volume),
-        ];
-        let bytes = put_index(&all);
-        assert_eq!(take_index(&bytes).unwrap(), all);
-        for cut in 0..bytes.len() {
-            assert!(take_index(&bytes[..cut]).is_err(), "{cut}");
-        }
-        assert!(take_index(&[0xff; 64]).is_err());
-    }
-
-    #[test]
-    fn no_path_leads_out_of_a_restore() {
-        for path in ["../x", "/etc/passwd", "a/../../x", ""] {
-            assert!(take_index(&put_index(&[kept(path, Kind::File)])).is_err(), "{path}");
-        }
     }
 }

@@ -3,27 +3,40 @@
 //!
 //! Files are read as they are at that moment: a running database needs its own means to make
 //! them consistent, as PostgreSQL has `pg_backup_start`.
+//!
+//! Folders of sources and restores may belong to others, who swap names meanwhile; an archive may
+//! be forged. Both are reached by the handles of folders only ([`os::Folder`]).
 #![forbid(unsafe_code)]
 
 mod engine;
+mod fate;
 pub mod format;
+mod list;
+mod places;
+mod progress;
 mod queue;
 mod restore;
 mod source;
 mod stage;
 mod target;
+#[cfg(test)]
+mod test;
 mod way;
+mod work;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use crate::engine::{Codec, Host, Options, Outcome, run};
-pub use crate::restore::{Checked, Damage, restore};
-pub use crate::source::{Entry, Fate, FileId, add_volume, list};
+pub use crate::fate::{Fate, Gap, GapKind};
+pub use crate::list::{Skip, list};
+pub use crate::progress::{Progress, Tell};
+pub use crate::restore::{Checked, Damage, Destination, Missing, restore};
+pub use crate::source::{Entry, add_volume};
 pub use crate::stage::{Limit, Stage, Times, limit};
-pub use crate::target::Target;
+pub use crate::target::{Published, Target};
 
-/// Why a backup failed.
+/// Why a backup or restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// A named source cannot be read.
@@ -34,6 +47,9 @@ pub enum BackupError {
         /// The error of the system.
         error: io::Error,
     },
+    /// A named source is the target.
+    #[error("{path} is the target, too: a backup is written beside its sources", path = .0.display())]
+    Itself(PathBuf),
     /// The target cannot be written or read.
     #[error("{name}: {why}")]
     Target {
@@ -44,7 +60,7 @@ pub enum BackupError {
     },
     /// The target is a file that exists.
     #[error(
-        "{path} exists: give --replace to overwrite it",
+        "{path} exists: give --replace to put a new backup in its place",
         path = .0.display()
     )]
     Exists(PathBuf),
@@ -60,9 +76,15 @@ pub enum BackupError {
         /// Bytes of the target.
         capacity: u64,
     },
-    /// More files than an index holds.
-    #[error("more than {max} files and folders", max = format::ENTRIES_MAX)]
+    /// More than an index holds.
+    #[error(
+        "more files and folders than a backup holds ({max}), or more bad extents: back up parts of it",
+        max = format::ENTRIES_MAX
+    )]
     TooMany,
+    /// A thread of a stage has panicked.
+    #[error("a thread of the stage {0} has failed; please report what it wrote above")]
+    Panicked(Stage),
     /// There is no complete backup.
     #[error("{name}: {why}")]
     Unusable {
@@ -71,7 +93,7 @@ pub enum BackupError {
         /// What is wrong.
         why: String,
     },
-    /// A restore would overwrite something.
+    /// A restore would overwrite something, or cannot write.
     #[error("{path}: {error}", path = path.display())]
     Place {
         /// Its path.
@@ -79,10 +101,29 @@ pub enum BackupError {
         /// The error of the system.
         error: io::Error,
     },
+    /// A restore has failed on its way.
+    #[error("{error}; what was restored until then is in {left}", left = left.display())]
+    Unfinished {
+        /// Why.
+        error: Box<BackupError>,
+        /// The folder.
+        left: PathBuf,
+    },
     /// The user has stopped it.
-    #[error("stopped: what was written is not a whole backup")]
+    #[error("stopped: what was written is not whole")]
     Stopped,
     /// The system refused memory or threads.
     #[error("cannot begin: {0}")]
     System(#[from] io::Error),
+}
+
+impl BackupError {
+    /// Whether the user has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        match self {
+            BackupError::Stopped => true,
+            BackupError::Unfinished { error, .. } => error.is_stopped(),
+            _ => false,
+        }
+    }
 }

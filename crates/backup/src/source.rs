@@ -1,18 +1,18 @@
-//! Sources: files, whole folders and volumes, and the fate of each. A running database goes on
-//! meanwhile: files vanish, grow and shrink, which is reported and stops nothing.
+//! Sources: files, folders and volumes, and what becomes of each during a backup. A running
+//! database goes on meanwhile: files vanish, grow and shrink, which is reported and stops nothing.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use os::{FileAbout, FileId, Folder};
+use rustix::io::Errno;
 use volume::Volume;
 
-use crate::BackupError;
-use crate::format::{ALIGN, ENTRIES_MAX, Kind};
+use crate::fate::{Fate, Gap, GapKind, joined};
+use crate::format::index::{Kept, Kind};
 
 /// A source.
 pub struct Entry {
@@ -20,52 +20,110 @@ pub struct Entry {
     pub kind: Kind,
     /// Relative to the folder of a restore.
     pub path: PathBuf,
-    /// Permissions.
-    pub mode: u32,
     /// Bytes when it was listed.
     pub listed_bytes: u64,
     pub(crate) from: Origin,
+    /// What was listed: device and inode number. A volume has none.
+    pub(crate) id: Option<FileId>,
+    /// It has other names, which may be among the sources.
+    pub(crate) has_names: bool,
+    /// It has holes, or may have some that the file system does not show.
+    pub(crate) is_sparse: bool,
     /// Bytes read so far.
-    pub(crate) read_bytes: AtomicU64,
-    fate: Mutex<Fate>,
+    read_bytes: AtomicU64,
+    /// Failed reads that were tried again in pieces.
+    salvages: AtomicU32,
+    state: Mutex<State>,
+}
+
+/// What is known of a source so far.
+struct State {
+    fate: Fate,
+    gaps: Vec<Gap>,
+    mode: u32,
+    uid: u32,
+    gid: u32,
 }
 
 /// Where its bytes come from.
 pub(crate) enum Origin {
-    Path(PathBuf),
+    /// A path that the user named.
+    Named(PathBuf),
+    /// What lies below a folder that the user named: the path of the entry without its first name.
+    Below(Arc<Root>),
+    /// A volume.
     Volume(Arc<dyn Volume>),
 }
 
-/// Fate of a source during the backup.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// All that was listed was read.
-    Whole,
-    /// It vanished before its turn: nothing of it was backed up.
-    Vanished,
-    /// It grew; the listed length was backed up.
-    Grew {
-        /// Its new length.
-        to: u64,
-    },
-    /// It shrank; the rest was backed up.
-    Shrank,
-    /// It cannot be read.
-    Unreadable(String),
-    /// Neither file, folder nor link: a socket, pipe or device.
-    Skipped,
+/// A folder that the user named.
+pub(crate) struct Root {
+    path: PathBuf,
+    id: FileId,
+}
+
+impl Root {
+    /// Opens the folder that was named.
+    pub(crate) fn open(path: &Path) -> io::Result<(Arc<Root>, Folder)> {
+        let folder = Folder::open(path)?;
+        let id = folder.about()?.id;
+        Ok((Arc::new(Root { path: path.to_owned(), id }), folder))
+    }
+
+    /// Opens it again.
+    ///
+    /// # Errors
+    ///
+    /// [`Fate::Changed`] if its path leads to another folder by now.
+    pub(crate) fn again(&self) -> Result<Folder, Fate> {
+        let folder = Folder::open(&self.path).map_err(|error| fate_of(&error))?;
+        match folder.about() {
+            Ok(about) if about.id == self.id => Ok(folder),
+            Ok(_) => Err(Fate::Changed(format!("{} is another folder", self.path.display()))),
+            Err(error) => Err(fate_of(&error)),
+        }
+    }
 }
 
 impl Entry {
-    fn new(kind: Kind, path: PathBuf, mode: u32, bytes: u64, from: Origin) -> Entry {
-        let fate = Mutex::new(Fate::Whole);
-        let read_bytes = AtomicU64::new(0);
-        Entry { kind, path, mode: mode & 0o7777, listed_bytes: bytes, from, read_bytes, fate }
+    pub(crate) fn new(kind: Kind, path: PathBuf, from: Origin, about: &FileAbout) -> Entry {
+        let FileAbout { mode, uid, gid, .. } = *about;
+        let has_data = kind.has_data();
+        Entry {
+            has_names: has_data && about.links > 1,
+            is_sparse: has_data && about.stored_bytes < about.bytes,
+            listed_bytes: if has_data { about.bytes } else { 0 },
+            id: Some(about.id),
+            kind,
+            path,
+            from,
+            read_bytes: AtomicU64::new(0),
+            salvages: AtomicU32::new(0),
+            state: Mutex::new(State { fate: Fate::Whole, gaps: Vec::new(), mode, uid, gid }),
+        }
+    }
+
+    /// An entry of which only the name is known.
+    pub(crate) fn lost(path: PathBuf, from: Origin, fate: Fate) -> Entry {
+        let entry = Entry { id: None, ..Entry::new(Kind::File, path, from, &nothing()) };
+        entry.note(fate);
+        entry
+    }
+
+    fn of_volume(path: PathBuf, volume: Arc<dyn Volume>) -> Entry {
+        let listed_bytes = volume.geometry().bytes();
+        let about = FileAbout { mode: 0o600, ..nothing() };
+        let entry = Entry::new(Kind::Volume, path, Origin::Volume(volume), &about);
+        // A volume does not show its holes.
+        Entry { listed_bytes, id: None, is_sparse: true, ..entry }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its fate so far.
     pub fn fate(&self) -> Fate {
-        self.fate.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state().fate.clone()
     }
 
     /// Bytes read so far.
@@ -73,326 +131,159 @@ impl Entry {
         self.read_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note(&self, fate: Fate) {
-        *self.fate.lock().unwrap_or_else(PoisonError::into_inner) = fate;
+    /// Bytes of holes that were found so far.
+    pub fn hole_bytes(&self) -> u64 {
+        let state = self.state();
+        let holes = state.gaps.iter().filter(|gap| gap.kind == GapKind::Hole);
+        holes.map(|gap| gap.range.end - gap.range.start).sum()
     }
 
-    fn note_error(&self, error: &io::Error) {
-        self.note(match error.kind() {
-            ErrorKind::NotFound => Fate::Vanished,
-            _ => Fate::Unreadable(error.to_string()),
-        });
+    /// Ranges that could not be read so far.
+    pub fn unread(&self) -> Vec<Range<u64>> {
+        let gaps = joined(self.state().gaps.clone());
+        gaps.into_iter().filter(|gap| gap.kind == GapKind::Unread).map(|gap| gap.range).collect()
+    }
+
+    /// Worsens its fate.
+    pub(crate) fn note(&self, fate: Fate) {
+        self.state().fate.worsen(fate);
+    }
+
+    /// A range that has no data in the backup.
+    pub(crate) fn note_gap(&self, kind: GapKind, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let gaps = &mut self.state().gaps;
+        match gaps.last_mut() {
+            Some(last) if last.kind == kind && last.range.end == range.start => {
+                last.range.end = range.end;
+            }
+            _ => gaps.push(Gap { kind, range }),
+        }
+    }
+
+    pub(crate) fn add_read(&self, bytes: u64) {
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether one more failed read may be tried again in pieces, of `most` in all.
+    pub(crate) fn may_salvage(&self, most: u32) -> bool {
+        self.salvages.fetch_add(1, Ordering::Relaxed) < most
+    }
+
+    /// Takes permissions and owner as they are now: what is read now is as private as that.
+    pub(crate) fn note_owner(&self, about: &FileAbout) {
+        let mut state = self.state();
+        (state.mode, state.uid, state.gid) = (about.mode, about.uid, about.gid);
+    }
+
+    /// The path below its root.
+    pub(crate) fn below(&self) -> &Path {
+        let mut names = self.path.components();
+        names.next();
+        names.as_path()
+    }
+
+    /// What the index says of it.
+    fn kept(&self) -> Kept {
+        let state = self.state();
+        let State { fate, mode, uid, gid, .. } = &*state;
+        let gaps = joined(state.gaps.clone());
+        let nothing_read = self.kind.has_data() && self.read_bytes() == 0;
+        let is_lost = nothing_read
+            && matches!(
+                fate,
+                Fate::Vanished | Fate::Skipped | Fate::Changed(_) | Fate::Unreadable(_)
+            );
+        Kept {
+            kind: if is_lost { Kind::Absent } else { self.kind.clone() },
+            path: self.path.clone(),
+            mode: *mode,
+            uid: *uid,
+            gid: *gid,
+            listed_bytes: self.listed_bytes,
+            fate: fate.clone(),
+            gaps: if is_lost { Vec::new() } else { gaps },
+        }
     }
 }
 
-/// Device and inode number of the target, which is not backed up into itself.
-pub type FileId = (u64, u64);
-
-/// Lists files and folders recursively, in the order of their names. Symbolic links are backed
-/// up as links; only those in `paths` are followed.
-///
-/// # Errors
-///
-/// A path in `paths` cannot be read; what is found below may be reported as unreadable.
-pub fn list(paths: &[PathBuf], target: Option<FileId>) -> Result<Vec<Entry>, BackupError> {
-    let (mut entries, mut names) = (Vec::new(), BTreeSet::new());
-    for path in paths {
-        let fail = |error| BackupError::Source { path: path.clone(), error };
-        let about = fs::metadata(path).map_err(fail)?;
-        if !about.is_file() && !about.is_dir() {
-            let words = "neither a file nor a folder: name a device as file:PATH";
-            return Err(fail(io::Error::new(ErrorKind::InvalidInput, words)));
+/// What the index says of all entries. A further name of a file that was not kept is not kept.
+pub(crate) fn kept(entries: &[Entry]) -> Vec<Kept> {
+    let mut all: Vec<Kept> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let mut kept = entry.kept();
+        if let Kind::Hard(to) = kept.kind
+            && all[to as usize].kind != Kind::File
+        {
+            (kept.kind, kept.fate) = (Kind::Absent, all[to as usize].fate.clone());
         }
-        let whole = fs::canonicalize(path).map_err(fail)?;
-        let name = whole.file_name().map_or_else(|| "root".into(), |name| name.to_os_string());
-        let mut below = PathBuf::from(&name);
-        for number in 2.. {
-            if names.insert(below.clone()) {
-                break;
-            }
-            let mut other = name.clone();
-            other.push(format!("-{number}"));
-            below = PathBuf::from(other);
-        }
-        walk(&whole, below, target, &mut entries)?;
+        all.push(kept);
     }
-    Ok(entries)
+    all
 }
 
 /// Adds a volume, backed up as a file of this name.
 pub fn add_volume(entries: &mut Vec<Entry>, name: &str, volume: Arc<dyn Volume>) {
-    let bytes = volume.geometry().bytes();
-    let place = Origin::Volume(volume);
-    entries.push(Entry::new(Kind::Volume, PathBuf::from(name), 0o600, bytes, place));
+    entries.push(Entry::of_volume(PathBuf::from(name), volume));
 }
 
-/// Adds `path`, and all below it.
-fn walk(
-    path: &Path,
-    below: PathBuf,
-    target: Option<FileId>,
-    entries: &mut Vec<Entry>,
-) -> Result<(), BackupError> {
-    let mut waiting = vec![(path.to_owned(), below)];
-    while let Some((path, below)) = waiting.pop() {
-        if entries.len() >= ENTRIES_MAX as usize {
-            return Err(BackupError::TooMany);
-        }
-        let place = Origin::Path(path.clone());
-        let about = match fs::symlink_metadata(&path) {
-            Ok(about) => about,
-            Err(error) => {
-                let gone = Entry::new(Kind::File, below, 0o600, 0, place);
-                gone.note_error(&error);
-                entries.push(gone);
-                continue;
-            }
-        };
-        if target == Some((about.dev(), about.ino())) {
-            continue;
-        }
-        let kind = about.file_type();
-        let mode = about.mode();
-        let entry = if kind.is_dir() {
-            let folder = Entry::new(Kind::Folder, below.clone(), mode, 0, place);
-            match children(&path) {
-                Ok(names) => {
-                    let at = |name: &std::ffi::OsString| (path.join(name), below.join(name));
-                    waiting.extend(names.iter().rev().map(at));
-                }
-                Err(error) => folder.note_error(&error),
-            }
-            folder
-        } else if kind.is_symlink() {
-            match fs::read_link(&path) {
-                Ok(to) => Entry::new(Kind::Link(to), below, mode, 0, place),
-                Err(error) => {
-                    let gone = Entry::new(Kind::File, below, mode, 0, place);
-                    gone.note_error(&error);
-                    gone
-                }
-            }
-        } else {
-            let bytes = if kind.is_file() { about.len() } else { 0 };
-            let file = Entry::new(Kind::File, below, mode, bytes, place);
-            let special = kind.is_socket() || kind.is_fifo();
-            if special || kind.is_block_device() || kind.is_char_device() {
-                file.note(Fate::Skipped);
-            }
-            file
-        };
-        entries.push(entry);
-    }
-    Ok(())
-}
-
-/// Names in a folder, sorted.
-fn children(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
-    let names = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name()));
-    let mut names = names.collect::<io::Result<Vec<_>>>()?;
-    names.sort();
-    Ok(names)
-}
-
-/// An extent of a source, read by one thread.
-pub(crate) struct Part {
-    pub(crate) entry: usize,
-    pub(crate) offset: u64,
-    pub(crate) len: usize,
-    /// The open file; `None` for a volume, which has a lane.
-    pub(crate) file: Option<Arc<File>>,
-    /// It is the last one of its source.
-    pub(crate) last: bool,
-}
-
-/// Hands out extents: each reader has its own source while there are enough, then helps with
-/// the longest.
-pub(crate) struct Work<'a> {
-    entries: &'a [Entry],
-    transfer_bytes: u64,
-    direct: bool,
-    state: Mutex<ReaderState>,
-}
-
-#[derive(Default)]
-struct ReaderState {
-    next: usize,
-    open: Vec<Open>,
-}
-
-struct Open {
-    entry: usize,
-    file: Option<Arc<File>>,
-    at: u64,
-    end: u64,
-}
-
-impl<'a> Work<'a> {
-    pub(crate) fn new(entries: &'a [Entry], transfer_bytes: u32, direct: bool) -> Work<'a> {
-        let transfer_bytes = u64::from(transfer_bytes);
-        Work { entries, transfer_bytes, direct, state: Mutex::default() }
-    }
-
-    /// The next extent for a reader, whose source is remembered in `mine`.
-    pub(crate) fn take(&self, mine: &mut Option<usize>) -> Option<Part> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.open.retain(|open| open.at < open.end);
-        let own = |open: &Open| Some(open.entry) == *mine;
-        let index = state.open.iter().position(own).or_else(|| self.open_next(&mut state));
-        let longest = |state: &ReaderState| {
-            let left = |(_, open): &(usize, &Open)| open.end - open.at;
-            state.open.iter().enumerate().max_by_key(left).map(|(index, _)| index)
-        };
-        let index = index.or_else(|| longest(&state))?;
-        let open = &mut state.open[index];
-        *mine = Some(open.entry);
-        let (offset, len) = (open.at, self.transfer_bytes.min(open.end - open.at));
-        open.at += len;
-        let last = open.at == open.end;
-        let (entry, file) = (open.entry, open.file.clone());
-        Some(Part { entry, offset, len: len as usize, file, last })
-    }
-
-    /// Hands out no more of this source.
-    pub(crate) fn cut(&self, entry: usize) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.open.retain(|open| open.entry != entry);
-    }
-
-    fn open_next(&self, state: &mut ReaderState) -> Option<usize> {
-        while let Some(entry) = self.entries.get(state.next) {
-            let number = state.next;
-            state.next += 1;
-            if entry.listed_bytes == 0 || entry.fate() != Fate::Whole {
-                continue;
-            }
-            let file = match &entry.from {
-                Origin::Volume(_) => None,
-                Origin::Path(path) => match open(path, self.direct) {
-                    Ok(file) => Some(Arc::new(file)),
-                    Err(error) => {
-                        entry.note_error(&error);
-                        continue;
-                    }
-                },
-            };
-            state.open.push(Open { entry: number, file, at: 0, end: entry.listed_bytes });
-            return Some(state.open.len() - 1);
-        }
-        None
+/// The fate of a file that is not opened for this reason.
+pub(crate) fn fate_of(error: &io::Error) -> Fate {
+    let is = |code: Errno| error.raw_os_error() == Some(code.raw_os_error());
+    if error.kind() == ErrorKind::NotFound {
+        Fate::Vanished
+    } else if is(Errno::LOOP) {
+        Fate::Changed("a symbolic link is on its path".to_owned())
+    } else if is(Errno::NOTDIR) {
+        Fate::Changed("what was a folder above it is none".to_owned())
+    } else if is(Errno::XDEV) {
+        Fate::Changed("its path leads out of its folder".to_owned())
+    } else if is(Errno::NXIO) {
+        Fate::Changed("it is a socket or device".to_owned())
+    } else {
+        Fate::Unreadable(error.to_string())
     }
 }
 
-/// Opens a file for reading, without blocking: it may have become a pipe since it was listed.
-fn open(path: &Path, direct: bool) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let with = |more: i32| OpenOptions::new().read(true).custom_flags(flags | more).open(path);
-    if direct {
-        match with(os::O_DIRECT) {
-            Err(error) if error.kind() == ErrorKind::InvalidInput => {}
-            found => return found,
-        }
+/// Properties of what is not known.
+fn nothing() -> FileAbout {
+    FileAbout {
+        id: (0, 0),
+        kind: os::FileKind::File,
+        mode: 0o600,
+        uid: 0,
+        gid: 0,
+        bytes: 0,
+        stored_bytes: 0,
+        links: 1,
     }
-    with(0)
-}
-
-/// Reads up to `len` bytes of a file into the front of `buf`; less only at the file's end.
-pub(crate) fn read_at(
-    file: &File,
-    buf: &mut [u8],
-    at: u64,
-    len: usize,
-    direct: bool,
-) -> io::Result<usize> {
-    let mut read = 0;
-    while read < len {
-        // O_DIRECT needs whole blocks; a short read is the file's end.
-        let end = if direct { len.next_multiple_of(ALIGN).min(buf.len()) } else { len };
-        match file.read_at(&mut buf[read..end], at + read as u64) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        if direct && read % ALIGN != 0 {
-            break;
-        }
-    }
-    Ok(read.min(len))
 }
 
 #[cfg(test)]
-pub(crate) mod test {
+mod test {
     use super::*;
 
-    /// A temporary folder, removed on drop.
-    pub(crate) struct Folder(pub(crate) PathBuf);
-
-    impl Folder {
-        pub(crate) fn new() -> Folder {
-            let name = format!("drumfire-backup-{:x}", os::random());
-            let path = std::env::temp_dir().join(name);
-            fs::create_dir(&path).unwrap();
-            Folder(path)
-        }
-
-        pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-            let path = self.0.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, bytes).unwrap();
-            path
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    #[test]
+    fn a_lost_file_takes_its_further_names_with_it() {
+        let named = || Origin::Named("x".into());
+        let entry = |kind| Entry::new(kind, "x".into(), named(), &nothing());
+        let entries =
+            [entry(Kind::File), entry(Kind::Hard(0)), entry(Kind::File), entry(Kind::Hard(2))];
+        entries[0].note(Fate::Vanished);
+        let found = kept(&entries);
+        let kinds: Vec<&Kind> = found.iter().map(|kept| &kept.kind).collect();
+        assert_eq!(kinds, [&Kind::Absent, &Kind::Absent, &Kind::File, &Kind::Hard(2)]);
+        assert_eq!(found[1].fate, Fate::Vanished);
     }
 
     #[test]
-    fn all_below_is_listed_but_the_target() {
-        let folder = Folder::new();
-        folder.file("data/base/2", b"two");
-        folder.file("data/base/10", b"ten");
-        fs::create_dir(folder.0.join("data/empty")).unwrap();
-        std::os::unix::fs::symlink("/elsewhere", folder.0.join("data/link")).unwrap();
-        let target = folder.file("data/to.backup", b"x");
-        let about = fs::metadata(target).unwrap();
-        let id = Some((about.dev(), about.ino()));
-        let data = folder.0.join("data");
-        let found = list(&[data.clone(), data], id).unwrap();
-        let names: Vec<&str> = found.iter().map(|one| one.path.to_str().unwrap()).collect();
-        let right = ["data", "data/base", "data/base/10", "data/base/2", "data/empty", "data/link"];
-        assert_eq!(names[..6], right);
-        assert_eq!(names[6..8], ["data-2", "data-2/base"]);
-        assert_eq!(found[5].kind, Kind::Link("/elsewhere".into()));
-        assert_eq!((found[2].listed_bytes, found[4].kind.clone()), (3, Kind::Folder));
-        assert!(list(&[folder.0.join("no-such")], None).is_err());
-    }
-
-    #[test]
-    fn readers_have_sources_of_their_own_and_then_help() {
-        let folder = Folder::new();
-        folder.file("d/a", &[0; 3000]);
-        folder.file("d/b", &[0; 5000]);
-        let gone = folder.file("d/c", &[0; 10]);
-        let entries = list(&[folder.0.join("d")], None).unwrap();
-        fs::remove_file(gone).unwrap();
-        let work = Work::new(&entries, 1000, false);
-        let (mut one, mut two) = (None, None);
-        let part = |mine: &mut Option<usize>| {
-            work.take(mine).map(|part| (part.entry, part.offset, part.len, part.last))
-        };
-        assert_eq!(part(&mut one), Some((1, 0, 1000, false)));
-        assert_eq!(part(&mut two), Some((2, 0, 1000, false)));
-        assert_eq!(part(&mut one), Some((1, 1000, 1000, false)));
-        assert_eq!(part(&mut one), Some((1, 2000, 1000, true)));
-        // It has nothing left, and c vanished: it helps with b.
-        assert_eq!(part(&mut one), Some((2, 1000, 1000, false)));
-        assert_eq!(part(&mut two), Some((2, 2000, 1000, false)));
-        work.cut(2);
-        assert_eq!(part(&mut one), None);
-        assert_eq!(entries[3].fate(), Fate::Vanished);
+    fn a_fate_is_told_apart_by_the_error_of_the_system() {
+        let of = |code: Errno| fate_of(&code.into());
+        assert_eq!(of(Errno::NOENT), Fate::Vanished);
+        assert!(matches!(of(Errno::LOOP), Fate::Changed(_)));
+        assert!(matches!(of(Errno::NOTDIR), Fate::Changed(_)));
+        assert!(matches!(of(Errno::ACCESS), Fate::Unreadable(_)));
     }
 }

@@ -1,17 +1,28 @@
 //! The target of a backup, and the source of a restore.
+//!
+//! A file is written under no name and takes its name when all of it is durable: until then an
+//! older backup of this name stays whole.
 
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use os::{FileAbout, FileKind, NewFile};
 use volume::Volume;
 
 use crate::BackupError;
 use crate::format::ALIGN;
-use crate::source::FileId;
-use crate::way::Way;
+use crate::list::{Skip, open_named};
+use crate::restore::is_whole;
+use crate::way::{Stop, Way};
+
+/// What is appended to the name of a backup that lacks data, where a whole one has its name.
+const PARTIAL: &str = ".partial";
+/// Longest name of a file in Linux, in bytes.
+pub(crate) const NAME_MAX_BYTES: usize = 255;
 
 /// A target.
 pub struct Target {
@@ -21,8 +32,18 @@ pub struct Target {
 
 enum Sink {
     Null,
+    New { file: Arc<File>, new: NewFile, replace: bool },
     File(Arc<File>),
     Volume(Arc<dyn Volume>),
+}
+
+/// Where a finished backup is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// Where it was to be.
+    There,
+    /// Beside an older backup that is whole, because this one lacks data.
+    Beside(PathBuf),
 }
 
 impl Target {
@@ -31,48 +52,47 @@ impl Target {
         Target { name: "null".to_owned(), place: Sink::Null }
     }
 
-    /// A new file; overwrites an existing one only with `replace`. `direct` uses `O_DIRECT`
-    /// where the file system supports it.
+    /// A file that is [published](Self::publish) at the end, over an existing one only with
+    /// `replace`. `direct` uses `O_DIRECT` where the file system supports it. Nothing that has this
+    /// name is touched.
     ///
     /// # Errors
     ///
-    /// Those of the system, and that the file exists.
+    /// Those of the system; that the file exists, or is no file.
     pub fn create(path: &Path, replace: bool, direct: bool) -> Result<Target, BackupError> {
-        let with = |flags: i32| {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).custom_flags(flags);
-            if replace {
-                options.create(true)
-            } else {
-                options.create_new(true)
-            };
-            options.open(path)
-        };
-        let file = match direct.then(|| with(os::O_DIRECT)) {
-            // The refused open may have created the file.
-            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
-                OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
-            }
+        let name = path.display().to_string();
+        let fail = |why: String| BackupError::Target { name: name.clone(), why };
+        let begin = |flags| NewFile::begin(path, flags);
+        let new = match direct.then(|| begin(os::O_DIRECT)) {
+            Some(Err(error)) if error.kind() == ErrorKind::InvalidInput => begin(0),
             Some(found) => found,
-            None => with(0),
+            None => begin(0),
         };
-        let fail = |error: io::Error| match error.kind() {
-            io::ErrorKind::AlreadyExists => BackupError::Exists(path.to_owned()),
-            _ => BackupError::Target { name: path.display().to_string(), why: error.to_string() },
-        };
-        let file = file.map_err(fail)?;
-        file.set_len(0).map_err(fail)?;
-        Ok(Target::of_file(path, file))
+        let new = new.map_err(|error| fail(error.to_string()))?;
+        match new.old() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(error.to_string())),
+            Ok(_) if !replace => return Err(BackupError::Exists(path.to_owned())),
+            Ok(old) if old.kind == FileKind::File => {}
+            Ok(old) => return Err(fail(not_replaced(old.kind).to_owned())),
+        }
+        let file = Arc::new(new.file().try_clone()?);
+        Ok(Target { name, place: Sink::New { file, new, replace } })
     }
 
     /// A file with a backup.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Those of the system, and that it is no file.
     pub fn open(path: &Path) -> Result<Target, BackupError> {
         let fail = |error| BackupError::Source { path: PathBuf::from(path), error };
-        Ok(Target::of_file(path, File::open(path).map_err(fail)?))
+        let file = open_named(path, 0).map_err(fail)?;
+        if FileAbout::of(&file).map_err(fail)?.kind != FileKind::File {
+            let words = "neither a file nor a volume: name a device as file:PATH";
+            return Err(fail(io::Error::new(ErrorKind::InvalidInput, words)));
+        }
+        Ok(Target::of_file(path.display().to_string(), file))
     }
 
     /// A volume, and the name its user gave it.
@@ -80,8 +100,8 @@ impl Target {
         Target { name: name.to_owned(), place: Sink::Volume(volume) }
     }
 
-    fn of_file(path: &Path, file: File) -> Target {
-        Target { name: path.display().to_string(), place: Sink::File(Arc::new(file)) }
+    fn of_file(name: String, file: File) -> Target {
+        Target { name, place: Sink::File(Arc::new(file)) }
     }
 
     /// The name its user gave it.
@@ -99,10 +119,35 @@ impl Target {
         matches!(self.place, Sink::Volume(_))
     }
 
-    /// The file's identity, so that it is not backed up into itself.
-    pub fn file_id(&self) -> Option<FileId> {
-        let Sink::File(file) = &self.place else { return None };
-        file.metadata().ok().map(|about| (about.dev(), about.ino()))
+    /// What must not be backed up: the file itself, and an older one of its name.
+    pub fn skip(&self) -> Skip {
+        let Sink::New { file, new, .. } = &self.place else { return Skip::default() };
+        let id = |about: io::Result<FileAbout>| about.map(|about| about.id).ok();
+        let folder = id(new.folder().about());
+        let name = folder.map(|folder| (folder, new.name().to_owned()));
+        Skip { files: id(FileAbout::of(file)).into_iter().collect(), name }
+    }
+
+    /// Gives a finished file its name. One that lacks data (`whole` is false) does not replace an
+    /// older one that lacks none: it is put beside it, under a name that says so.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn publish(self, whole: bool) -> Result<Published, BackupError> {
+        let Target { name, place } = self;
+        let Sink::New { new, replace, .. } = place else { return Ok(Published::There) };
+        let fail = |error: io::Error| BackupError::Target { name, why: error.to_string() };
+        let old = new.folder().file(Path::new(new.name()), 0).ok();
+        let old_is_whole = || {
+            let old = old.map(|file| Target::of_file(String::new(), file));
+            old.is_some_and(|old| is_whole(&old))
+        };
+        if whole || !old_is_whole() {
+            return new.publish(None, replace).map(|_| Published::There).map_err(fail);
+        }
+        let beside = partial_name(new.name());
+        new.publish(Some(&beside), true).map(Published::Beside).map_err(fail)
     }
 
     /// Alignment of all parts in bytes.
@@ -117,7 +162,7 @@ impl Target {
     pub(crate) fn capacity_bytes(&self) -> u64 {
         match &self.place {
             Sink::Null => u64::MAX,
-            Sink::File(_) => i64::MAX as u64,
+            Sink::New { .. } | Sink::File(_) => i64::MAX as u64,
             Sink::Volume(volume) => {
                 let bytes = volume.geometry().bytes();
                 bytes - bytes % self.align() as u64
@@ -128,7 +173,7 @@ impl Target {
     /// Readable bytes.
     pub(crate) fn held_bytes(&self) -> Result<u64, BackupError> {
         match &self.place {
-            Sink::File(file) => {
+            Sink::New { file, .. } | Sink::File(file) => {
                 file.metadata().map(|about| about.len()).map_err(|error| self.fail(error))
             }
             _ => Ok(self.capacity_bytes()),
@@ -136,15 +181,32 @@ impl Target {
     }
 
     /// A thread's access to it.
-    pub(crate) fn way(&self) -> Result<Way, BackupError> {
+    pub(crate) fn way<'a>(&self, stop: Stop<'a>) -> Result<Way<'a>, BackupError> {
         match &self.place {
             Sink::Null => Ok(Way::Null),
-            Sink::File(file) => Ok(Way::File(Arc::clone(file))),
-            Sink::Volume(volume) => Way::to(&**volume).map_err(|why| self.fail(why)),
+            Sink::New { file, .. } | Sink::File(file) => Ok(Way::File(Arc::clone(file))),
+            Sink::Volume(volume) => Way::to(&**volume, stop).map_err(|why| self.fail(why)),
         }
     }
 
     pub(crate) fn fail(&self, why: impl ToString) -> BackupError {
         BackupError::Target { name: self.name.clone(), why: why.to_string() }
+    }
+}
+
+/// The name of a backup that lacks data.
+fn partial_name(name: &OsStr) -> OsString {
+    let kept = name.len().min(NAME_MAX_BYTES - PARTIAL.len());
+    let mut beside = OsStr::from_bytes(&name.as_bytes()[..kept]).to_owned();
+    beside.push(PARTIAL);
+    beside
+}
+
+/// Why `--replace` does not replace what has the name of the target.
+fn not_replaced(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Link => "is a symbolic link, which is not replaced: name the file itself",
+        FileKind::Folder => "is a folder: name a file in it",
+        _ => "is no file, and is not replaced",
     }
 }

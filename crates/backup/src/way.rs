@@ -14,28 +14,40 @@ const PATIENCE: Nanos = Nanos::from_secs(60);
 /// Longest sleep between polls of a lane.
 const SOON: Nanos = Nanos::from_millis(100);
 /// Timeout of a graceful close.
-const CLOSING: Nanos = Nanos::from_secs(2);
+const CLOSING: Nanos = Nanos::from_secs(1);
 /// Buffers the lanes may borrow, of both sizes.
 const POOL: usize = 256;
 
+/// Whether the user wants an end.
+pub(crate) type Stop<'a> = &'a dyn Fn() -> bool;
+
 /// Access of one thread to the bytes.
-pub(crate) enum Way {
+pub(crate) enum Way<'a> {
     /// Discards all.
     Null,
     /// A file.
     File(Arc<File>),
     /// A volume.
-    Lane(Box<Waited>),
+    Lane(Box<Waited<'a>>),
 }
 
-impl Way {
+/// A read that failed.
+pub(crate) struct ReadError {
+    pub(crate) why: String,
+    /// The buffer, unless an I/O may still have it.
+    pub(crate) buf: Option<Buf>,
+    /// Nothing more can be read this way: begin another one.
+    pub(crate) lost: bool,
+}
+
+impl<'a> Way<'a> {
     /// Access to a volume.
-    pub(crate) fn to(volume: &dyn Volume) -> Result<Way, String> {
+    pub(crate) fn to(volume: &dyn Volume, stop: Stop<'a>) -> Result<Way<'a>, String> {
         let core = Core::open(Pool::new(POOL, POOL)).map_err(|error| error.to_string())?;
         let lane = volume.lane(&core).map_err(|error| error.to_string())?;
         let last = core.now();
         let (ios, in_flight) = (VecDeque::new(), 0);
-        Ok(Way::Lane(Box::new(Waited { core, lane, ios, in_flight, last })))
+        Ok(Way::Lane(Box::new(Waited { core, lane, ios, in_flight, last, stop })))
     }
 
     /// Writes the first `len` bytes of `buf`, and gives it back.
@@ -46,18 +58,24 @@ impl Way {
                 file.write_all_at(&buf[..len], at).map_err(|error| error.to_string())?;
                 Ok(buf)
             }
-            Way::Lane(lane) => lane.go(Op::Write, at, len, Some(buf)).map(|buf| buf.expect("ours")),
+            Way::Lane(lane) => {
+                let done = lane.go(Op::Write, at, len, Some(buf));
+                done.map(|buf| buf.expect("ours")).map_err(|error| error.why)
+            }
         }
     }
 
     /// Reads into the first `len` bytes of `buf`.
-    pub(crate) fn read(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, String> {
+    pub(crate) fn read(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, ReadError> {
+        let with = |why: String, buf| ReadError { why, buf: Some(buf), lost: false };
         match self {
-            Way::Null => Err("null has no data to read".to_owned()),
+            Way::Null => Err(with("null has no data to read".to_owned(), buf)),
             Way::File(file) => {
                 let mut buf = buf;
-                file.read_exact_at(&mut buf[..len], at).map_err(|error| error.to_string())?;
-                Ok(buf)
+                match file.read_exact_at(&mut buf[..len], at) {
+                    Ok(()) => Ok(buf),
+                    Err(error) => Err(with(error.to_string(), buf)),
+                }
             }
             Way::Lane(lane) => lane.go(Op::Read, at, len, Some(buf)).map(|buf| buf.expect("ours")),
         }
@@ -68,22 +86,23 @@ impl Way {
         match self {
             Way::Null => Ok(()),
             Way::File(file) => file.sync_all().map_err(|error| error.to_string()),
-            Way::Lane(lane) => lane.go(Op::Flush, 0, 0, None).map(|_| ()),
+            Way::Lane(lane) => lane.flush(),
         }
     }
 }
 
 /// A lane whose thread waits for its I/Os, one or several at once.
-pub(crate) struct Waited {
+pub(crate) struct Waited<'a> {
     core: Core,
     lane: Box<dyn Lane>,
     ios: VecDeque<Io>,
     in_flight: usize,
     /// Time of the last submission or completion.
     last: Nanos,
+    stop: Stop<'a>,
 }
 
-impl Waited {
+impl Waited<'_> {
     /// Submits an I/O at the next [`turn`](Self::turn).
     pub(crate) fn begin(&mut self, io: Io) {
         self.last = self.core.now();
@@ -107,6 +126,9 @@ impl Waited {
             self.last = now;
             return Ok(());
         }
+        if self.in_flight > 0 && (self.stop)() {
+            return Err("stopped".to_owned());
+        }
         if now.since(self.last) > PATIENCE && self.in_flight > 0 {
             return Err(self.lane.broken().unwrap_or("no completion for 60 s").to_owned());
         }
@@ -123,22 +145,38 @@ impl Waited {
         words.unwrap_or_else(|| fault.to_string())
     }
 
-    fn go(&mut self, op: Op, at: u64, len: usize, buf: Option<Buf>) -> Result<Option<Buf>, String> {
-        let len = u32::try_from(len).map_err(|_| "an I/O of more than 4 GiB")?;
+    /// Flushes all writes that were completed on this lane.
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
+        self.go(Op::Flush, 0, 0, None).map(|_| ()).map_err(|error| error.why)
+    }
+
+    fn go(
+        &mut self,
+        op: Op,
+        at: u64,
+        len: usize,
+        buf: Option<Buf>,
+    ) -> Result<Option<Buf>, ReadError> {
+        let lost = |why: String| ReadError { why, buf: None, lost: true };
+        let len = u32::try_from(len).map_err(|_| lost("an I/O of more than 4 GiB".to_owned()))?;
         self.begin(Io { tag: Tag(0), op, fua: false, len, offset: at, buf });
         let mut done = Vec::new();
         while done.is_empty() {
-            self.turn(SOON, &mut done)?;
+            self.turn(SOON, &mut done).map_err(lost)?;
         }
-        let one = done.remove(0);
-        let words = |fault| {
-            format!("{} of {len} bytes at {at}: {}", op.word(), self.words(fault, one.cause))
-        };
-        one.result.map(|()| one.buf).map_err(words)
+        let Done { result, cause, buf, .. } = done.remove(0);
+        match result {
+            Ok(()) => Ok(buf),
+            Err(fault) => {
+                let why = self.words(fault, cause);
+                let why = format!("{} of {len} bytes at {at}: {why}", op.word());
+                Err(ReadError { why, buf, lost: self.lane.broken().is_some() })
+            }
+        }
     }
 }
 
-impl Drop for Waited {
+impl Drop for Waited<'_> {
     fn drop(&mut self) {
         let (mut ios, mut done, mut ready) = (VecDeque::new(), Vec::new(), Vec::new());
         let give_up = self.core.now() + CLOSING;

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 /// The composition of a file's range, in bytes.
@@ -152,17 +153,28 @@ impl Extents {
             if at >= end {
                 return Ok(found);
             }
-            let data = seek(file, at, libc::SEEK_DATA)?.unwrap_or(end).clamp(at, end);
-            found.holes += data - at;
-            at = data;
-            if at < end {
-                let hole = seek(file, at, libc::SEEK_HOLE)?.unwrap_or(end).clamp(at, end);
-                found.written += hole - at;
-                at = hole;
-            }
+            let data = next_data(file, at..end)?;
+            found.holes += data.start - at;
+            found.written += data.end - data.start;
+            at = data.end;
         }
         Err(io::Error::other("more than a million extents"))
     }
+}
+
+/// The first range of `range` that is no hole of the file, empty at its end if there is none. A file
+/// system that shows no holes has none.
+pub fn next_data(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
+    let end = range.end;
+    let start = match seek(file, range.start, libc::SEEK_DATA) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(range),
+        found => found?.unwrap_or(end).clamp(range.start, end),
+    };
+    if start == end {
+        return Ok(end..end);
+    }
+    let hole = seek(file, start, libc::SEEK_HOLE)?.unwrap_or(end).clamp(start, end);
+    Ok(start..hole)
 }
 
 /// Bytes of extents that also belong to earlier ones.
@@ -228,6 +240,28 @@ mod test {
         at = found.add(at, 1000, 100, ENCODED, 2000);
         found.add(at, 1100, 50, ENCODED | ENCRYPTED, 2000);
         assert_eq!((found.written, found.compressed), (750, 100));
+    }
+
+    #[test]
+    fn data_between_holes_are_found_one_after_the_other() {
+        use std::os::unix::fs::FileExt;
+        let path = std::env::temp_dir().join(format!("drumfire-holes-{:x}", crate::random()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.set_len(8 << 20).unwrap();
+        file.write_all_at(&[7; 4096], 1 << 20).unwrap();
+        file.write_all_at(&[7; 4096], 4 << 20).unwrap();
+        let next = |start: u64| next_data(&file, start..8 << 20).unwrap();
+        let first = next(0);
+        // A file system that shows no holes has none.
+        let shown = first != (0..8 << 20);
+        if shown {
+            assert_eq!(first, 1 << 20..(1 << 20) + 4096);
+            assert_eq!(next(first.end), 4 << 20..(4 << 20) + 4096);
+            assert_eq!(next((4 << 20) + 4096), 8 << 20..8 << 20);
+            assert_eq!(next_data(&file, 0..4096).unwrap(), 4096..4096);
+        }
+        assert_eq!(next_data(&file, 9..9).unwrap(), 9..9);
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub use crate::connecting::Connecting;
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
 pub use crate::errno::{errno_words, files_remedy, is_full, is_protected};
-pub use crate::extents::{Extents, cached_bytes};
+pub use crate::extents::{Extents, cached_bytes, next_data};
 pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::folder::{FileAbout, FileId, FileKind, Folder};
 pub use crate::fuse::FuseChannel;

@@ -1,0 +1,140 @@
+//! What reading a backup came to: damages, and what each file lacks.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use block::Nanos;
+
+use crate::fate::{Fate, GapKind};
+use crate::format::FrameHead;
+use crate::format::index::{Kept, Kind};
+use crate::places::Places;
+
+/// Damages that are kept; further ones are counted.
+const DAMAGES_MAX: usize = 1000;
+
+/// The outcome.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// From the first read to the end.
+    pub time: Nanos,
+    /// Files and volumes.
+    pub files: u64,
+    /// Good frames.
+    pub frames: u64,
+    /// Bytes of sources in them.
+    pub source_bytes: u64,
+    /// The first damages.
+    pub damages: Vec<Damage>,
+    /// Number of all damages: frames, and files that lack data which the index promises.
+    pub damaged: u64,
+    /// What became of sources that are not whole, and what of them was never in the backup.
+    pub missing: Vec<Missing>,
+    /// Sources of which the backup lacks data that they had.
+    pub partial: u64,
+    /// Files and folders whose set-user-ID and set-group-ID bits were not restored.
+    pub left_out: u64,
+    /// The folder with what was restored.
+    pub in_folder: Option<PathBuf>,
+}
+
+/// A damage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Place: an offset in the target, or a path.
+    pub at: String,
+    /// What is wrong.
+    pub what: String,
+    /// Bytes of the file that are missing.
+    pub ranges: Vec<Range<u64>>,
+}
+
+/// A source that is not whole in the backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Its path.
+    pub path: PathBuf,
+    /// What became of it.
+    pub fate: Fate,
+    /// Bytes that the backup lacks.
+    pub ranges: Vec<Range<u64>>,
+}
+
+/// Accounts for every byte of every file.
+pub(super) struct Account {
+    checked: Checked,
+    /// By entry: frames that were found, and gaps that the index tells.
+    places: Vec<Places>,
+}
+
+impl Account {
+    /// What is to be found of these entries.
+    pub(super) fn of(entries: &[Kept]) -> Account {
+        let places = entries.iter().map(|entry| {
+            let mut places = Places::default();
+            for gap in &entry.gaps {
+                assert!(places.claim(gap.range.clone()), "an index has no gaps that overlap");
+            }
+            places
+        });
+        Account { checked: Checked::default(), places: places.collect() }
+    }
+
+    /// Accounts for a good frame, unless its place is taken or none is to be there.
+    pub(super) fn claim(&mut self, frame: &FrameHead, entries: &[Kept]) -> Result<(), String> {
+        let (entry, start) = (&entries[frame.entry as usize], frame.offset);
+        let end = start.saturating_add(u64::from(frame.source_bytes));
+        let path = entry.path.display();
+        if !entry.kind.has_data() {
+            return Err(format!("{path} has no data, but a frame"));
+        }
+        if end > entry.listed_bytes {
+            return Err(format!("{path} ends before a frame of it, at {start}"));
+        }
+        if !self.places[frame.entry as usize].claim(start..end) {
+            return Err(format!("{path} has a second frame, or a gap, at {start}"));
+        }
+        self.checked.frames += 1;
+        self.checked.source_bytes += u64::from(frame.source_bytes);
+        Ok(())
+    }
+
+    /// Counts a damage at an offset of the target.
+    pub(super) fn damage(&mut self, at: u64, what: impl ToString) {
+        self.tell(at.to_string(), what.to_string(), Vec::new());
+    }
+
+    /// What all of it came to.
+    pub(super) fn end(mut self, entries: &[Kept]) -> Checked {
+        let places = std::mem::take(&mut self.places);
+        for (entry, places) in entries.iter().zip(places) {
+            self.checked.files += u64::from(entry.kind.has_data());
+            self.checked.partial += u64::from(entry.fate.is_partial());
+            if entry.fate != Fate::Whole {
+                let (path, fate) = (entry.path.clone(), entry.fate.clone());
+                self.checked.missing.push(Missing { path, fate, ranges: lacking(entry) });
+            }
+            let ranges = places.missing(entry.listed_bytes);
+            if entry.kind.has_data() && !ranges.is_empty() {
+                let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+                let what = format!("{bytes} of {} bytes are not there", entry.listed_bytes);
+                self.tell(entry.path.display().to_string(), what, ranges);
+            }
+        }
+        self.checked
+    }
+
+    fn tell(&mut self, at: String, what: String, ranges: Vec<Range<u64>>) {
+        self.checked.damaged += 1;
+        if self.checked.damages.len() < DAMAGES_MAX {
+            self.checked.damages.push(Damage { at, what, ranges });
+        }
+    }
+}
+
+/// What of a source was never in the backup.
+fn lacking(entry: &Kept) -> Vec<Range<u64>> {
+    let gaps = entry.gaps.iter().filter(|gap| gap.kind != GapKind::Hole);
+    let all = (entry.kind == Kind::Absent && entry.listed_bytes > 0).then(|| 0..entry.listed_bytes);
+    all.into_iter().chain(gaps.map(|gap| gap.range.clone())).collect()
+}
