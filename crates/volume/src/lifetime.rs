@@ -140,6 +140,15 @@ impl DataLocation {
         Some(DataLocation::Here { file, device: Some(device) })
     }
 
+    /// Device numbers and inodes of the files it is in.
+    pub fn files(&self) -> Vec<(u64, u64)> {
+        match self {
+            DataLocation::Here { file, .. } => file.iter().copied().collect(),
+            DataLocation::There(_) => Vec::new(),
+            DataLocation::Several(parts) => parts.iter().flat_map(DataLocation::files).collect(),
+        }
+    }
+
     /// Whether a write to one of them may appear in the other.
     pub fn overlaps(&self, other: &DataLocation) -> bool {
         if let (DataLocation::Several(parts), one) | (one, DataLocation::Several(parts)) =

@@ -2,18 +2,21 @@
 //! or nowhere; and read back.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::backup::format::TRANSFER_MAX_BYTES;
-use ::backup::{Codec, Entry, Fate, Options, Target, add_volume, list, restore, run};
+use ::backup::{
+    BackupError, Checked, Codec, Destination, Entry, Options, Progress, Published, Skip, Target,
+    add_volume, list, restore, run,
+};
 use anyhow::Result;
 use block::{parse_size, print_size};
 use clap::ValueEnum;
 use load::Stop;
 use os::cpu;
-use volume::{FileUri, Purpose, Uri, Volume};
+use volume::{DataLocation, FileUri, Purpose, Uri, Volume};
 
 use crate::exit::{Exit, UsageError};
 use crate::{output, signal};
@@ -34,7 +37,12 @@ const BUFFERS_MAX_BYTES: u64 = 16 << 30;
     drumfire backup /data --to 'stripe:64k(mirror(/dev/sda,/dev/sdb),mirror(/dev/sdc,/dev/sdd))'\n\
     drumfire backup /data --to null --readers 8 --transfer 4m\n\
     drumfire backup --from /mnt/db.backup --into /tmp/again\n\
-    Files are read as they are: stop the database, or begin its own backup mode, before.")]
+    Files are read as they are: stop the database, or begin its own backup mode, before.\n\
+    A file takes its name when all of it is durable: until then an older backup of this name stays.\n\
+    A volume has room for one backup: the old one is given up when the first data of the sources\n\
+    were read, and the new one is whole when the command ends.\n\
+    Exit code 5: data differ from their checksums. 6: sources, or parts of them, could not be read;\n\
+    a backup that lacks data does not replace one that is whole, but is put beside it (.partial).")]
 pub struct Args {
     /// Folders with all that is below them, files, and volumes.
     #[arg(value_name = "PATH|URI", required_unless_present = "from", conflicts_with = "from")]
@@ -43,12 +51,15 @@ pub struct Args {
     #[arg(long, value_name = "PATH|URI", required_unless_present = "from")]
     #[arg(conflicts_with = "from")]
     to: Option<String>,
-    /// Read a backup and check all of it against its checksums.
+    /// Read a backup, check all of it against its checksums, and say what it lacks.
     #[arg(long, value_name = "PATH|URI")]
     from: Option<String>,
-    /// Restore it into this folder.
+    /// Restore it into a new folder, which is called DIR.incomplete until it is whole.
     #[arg(long, value_name = "DIR", requires = "from")]
     into: Option<PathBuf>,
+    /// Restore owners by their numbers, and set-user-ID and set-group-ID bits with them. Needs root.
+    #[arg(long, requires = "into")]
+    owners: bool,
     /// Read the backup again and check it against its checksums.
     #[arg(long)]
     verify: bool,
@@ -76,10 +87,11 @@ pub struct Args {
     /// Use O_DIRECT where the file system allows it.
     #[arg(long)]
     direct: bool,
-    /// Overwrite an existing file.
+    /// Put the new backup in the place of an existing file, once it is whole.
     #[arg(long)]
     replace: bool,
-    /// Overwrite a volume that holds data. A device needs its path or serial number, as
+    /// Overwrite a volume that holds data. An older backup in it is given up when the first data of
+    /// the sources were read. A device needs its path or serial number, as
     /// --destroy=/dev/sdx; may be given several times.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "")]
@@ -119,21 +131,55 @@ pub fn main(args: &Args) -> Result<Exit> {
 fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
     let options = options(args)?;
     let page_bytes = size("--page", &args.page, 1..=1 << 30)?;
-    let (target, emulated_target) = target(args)?;
-    if args.verify && target.is_null() {
+    let stopped = || stop.asked() > 0;
+    let to = args.to.as_deref().expect("required without --from");
+    let medium = place(to)?;
+    if args.verify && medium == Medium::Null {
         return Err(UsageError("--verify: null has no data to verify".to_owned()).into());
     }
-    let (entries, emulated) = sources(args, &target)?;
-    let progress = |percent| output::note(format_args!("{percent} percent processed."));
-    let stopped = || stop.asked() > 0;
-    let outcome = match run(&entries, &target, options, &progress, &stopped) {
-        Err(::backup::BackupError::Stopped) => return interrupted(),
+    // A file is begun beside what is there. A volume is opened when all sources were.
+    let begun = match &medium {
+        Medium::Null => Some(Target::null()),
+        Medium::Path(path) => Some(Target::create(path, args.replace, args.direct)?),
+        Medium::Volume(_) => None,
+    };
+    let skip = skip(args, &medium, begun.as_ref())?;
+    let (entries, emulated) = match sources(args, &skip, &stopped) {
+        Err(error) if is_stopped(&error) => return interrupted(),
         found => found?,
     };
-    let checked = args.verify.then(|| restore(&target, None, &stopped)).transpose()?;
+    let (target, emulated_target) = match (begun, &medium) {
+        (Some(target), _) => (target, false),
+        (None, Medium::Volume(uri)) => open_target(args, to, uri)?,
+        (None, _) => unreachable!("all but volumes are begun"),
+    };
+    let outcome = match run(&entries, &target, options, &tell, &stopped) {
+        Err(error) if error.is_stopped() => return interrupted(),
+        found => found?,
+    };
+    let checked = args.verify.then(|| restore(&target, None, &tell_late, &stopped)).transpose();
+    let is_partial = entries.iter().any(|entry| entry.fate().is_partial());
+    let is_good = |checked: &Checked| checked.damaged == 0;
+    let is_whole = !is_partial && checked.as_ref().is_ok_and(|it| it.as_ref().is_none_or(is_good));
+    // What takes hours is kept, whatever reading it again came to.
+    let published = target.publish(is_whole)?;
+    if let Published::Beside(path) = &published {
+        let path = path.display();
+        output::note(format_args!(
+            "drumfire: this backup lacks data or is damaged: {to} stays, and it is in {path}"
+        ));
+    }
+    let checked = match checked {
+        Err(error) if error.is_stopped() => {
+            output::note("drumfire: interrupted: the backup is written, and was not verified");
+            return Ok(Exit::Interrupted);
+        }
+        found => found?,
+    };
     let told = print::Told {
         entries: &entries,
-        target: target.name(),
+        target: to,
+        published: &published,
         options: &options,
         outcome: &outcome,
         checked: checked.as_ref(),
@@ -141,15 +187,18 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
         emulated: emulated || emulated_target,
     };
     output::print(&if args.json { told.json() } else { told.text() })?;
-    let unread = |entry: &Entry| matches!(entry.fate(), Fate::Unreadable(_));
     Ok(match checked {
         Some(checked) if checked.damaged > 0 => Exit::Mismatch,
-        _ if entries.iter().any(unread) => Exit::Partial,
+        _ if is_partial => Exit::Partial,
         _ => Exit::Good,
     })
 }
 
 fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
+    if args.owners && !rustix::process::geteuid().is_root() {
+        let words = "--owners: only root gives files to others: run it as root, or leave it out";
+        return Err(UsageError(words.to_owned()).into());
+    }
     let target = match place(from)? {
         Medium::Null => {
             return Err(UsageError("null has no data to read".to_owned()).into());
@@ -157,13 +206,47 @@ fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
         Medium::Path(path) => Target::open(&path)?,
         Medium::Volume(uri) => Target::volume(from, volume::open(&uri, Purpose::Read)?),
     };
-    let checked = match restore(&target, args.into.as_deref(), &|| stop.asked() > 0) {
-        Err(::backup::BackupError::Stopped) => return interrupted(),
+    let into = args.into.as_deref();
+    let into = into.map(|folder| Destination { folder, owners: args.owners });
+    let checked = match restore(&target, into, &tell_late, &|| stop.asked() > 0) {
+        Err(BackupError::Unfinished { error, left }) if error.is_stopped() => {
+            let left = left.display();
+            output::note(format_args!(
+                "drumfire: interrupted: what was restored until then is in {left}"
+            ));
+            return Ok(Exit::Interrupted);
+        }
+        Err(error) if error.is_stopped() => return interrupted(),
         found => found?,
     };
-    let into = args.into.as_deref();
-    output::print(&print::checked(&checked, target.name(), into, args.json))?;
-    Ok(if checked.damaged > 0 { Exit::Mismatch } else { Exit::Good })
+    output::print(&print::checked(&checked, target.name(), args.json))?;
+    Ok(match (checked.damaged, checked.partial) {
+        (0, 0) => Exit::Good,
+        (0, _) => Exit::Partial,
+        _ => Exit::Mismatch,
+    })
+}
+
+/// Says how far a backup is.
+fn tell(progress: Progress) {
+    match progress.is_tenth {
+        true => output::note(format_args!("{} percent processed.", progress.percent)),
+        false => tell_late(progress),
+    }
+}
+
+/// Says how far a long one is.
+fn tell_late(progress: Progress) {
+    const GIB: f64 = (1 << 30) as f64;
+    let [done, total] = [progress.done_bytes, progress.total_bytes].map(|it| it as f64 / GIB);
+    if !progress.is_tenth {
+        let percent = progress.percent;
+        output::note(format_args!("{percent} percent processed: {done:.2} of {total:.2} GiB."));
+    }
+}
+
+fn is_stopped(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<BackupError>().is_some_and(BackupError::is_stopped)
 }
 
 fn interrupted() -> Result<Exit> {
@@ -212,36 +295,45 @@ fn size(flag: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> Result<
     Err(UsageError(format!("{flag} {text}: {least} to {most}")))
 }
 
-/// Opens the target. Whether it is emulated stands beside it.
-fn target(args: &Args) -> Result<(Target, bool)> {
-    let name = args.to.as_deref().expect("required without --from");
-    Ok(match place(name)? {
-        Medium::Null => (Target::null(), false),
-        Medium::Path(path) => (Target::create(&path, args.replace, args.direct)?, false),
-        Medium::Volume(uri) => {
-            let purpose = match volume::may_destroy(&uri, &args.destroy) {
-                true => Purpose::Destroy,
-                false => Purpose::Write,
-            };
-            let of = |source: &String| match place(source) {
-                Ok(Medium::Volume(source)) => volume::DataLocation::of(&source),
-                _ => None,
-            };
-            let own = volume::DataLocation::of(&uri);
-            let same =
-                |other: &volume::DataLocation| own.as_ref().is_some_and(|own| own.overlaps(other));
-            if args.sources.iter().filter_map(of).any(|source| same(&source)) {
-                return Err(UsageError(format!("{name} is also a source")).into());
-            }
-            let volume = volume::open(&uri, purpose)?;
-            let emulated = volume.emulates().is_some();
-            (Target::volume(name, volume), emulated)
+/// What must not be read because it is the target. A source that is the target is refused.
+fn skip(args: &Args, medium: &Medium, begun: Option<&Target>) -> Result<Skip> {
+    let mut skip = begun.map(Target::skip).unwrap_or_default();
+    let own = match medium {
+        Medium::Null => None,
+        Medium::Path(path) => {
+            let path = path.clone();
+            DataLocation::of(&Uri::File(FileUri { path, ..FileUri::default() }))
         }
-    })
+        Medium::Volume(uri) => DataLocation::of(uri),
+    };
+    for source in &args.sources {
+        let Ok(Medium::Volume(uri)) = place(source) else { continue };
+        let other = DataLocation::of(&uri);
+        if own.as_ref().zip(other.as_ref()).is_some_and(|(own, other)| own.overlaps(other)) {
+            let to = args.to.as_deref().unwrap_or_default();
+            return Err(UsageError(format!("{to} is also a source")).into());
+        }
+    }
+    if let (Some(own), Medium::Volume(_)) = (own, medium) {
+        skip.files.extend(own.files());
+    }
+    Ok(skip)
 }
 
-/// Lists all sources: paths first, then volumes. Whether one is emulated stands beside them.
-fn sources(args: &Args, target: &Target) -> Result<(Vec<Entry>, bool)> {
+/// Opens a target that is a volume. Whether it is emulated stands beside it.
+fn open_target(args: &Args, name: &str, uri: &Uri) -> Result<(Target, bool)> {
+    let purpose = match volume::may_destroy(uri, &args.destroy) {
+        true => Purpose::Destroy,
+        false => Purpose::Write,
+    };
+    let volume = volume::open(uri, purpose)?;
+    let emulated = volume.emulates().is_some();
+    Ok((Target::volume(name, volume), emulated))
+}
+
+/// Opens and lists all sources: paths first, then volumes. Whether one is emulated stands beside
+/// them.
+fn sources(args: &Args, skip: &Skip, stop: &dyn Fn() -> bool) -> Result<(Vec<Entry>, bool)> {
     let places = args.sources.iter().map(|source| place(source).map(|place| (source, place)));
     let places = places.collect::<Result<Vec<_>>>()?;
     let mut paths = Vec::new();
@@ -258,14 +350,11 @@ fn sources(args: &Args, target: &Target) -> Result<(Vec<Entry>, bool)> {
             Medium::Volume(uri) => volumes.push((uri, Purpose::Read)),
         }
     }
-    let own = target.file_id().or_else(|| match args.to.as_deref().map(place)? {
-        Ok(Medium::Volume(Uri::File(file))) => {
-            fs::metadata(file.path).ok().map(|about| (about.dev(), about.ino()))
-        }
-        _ => None,
-    });
-    let mut entries = list(&paths, own)?;
     let opened: Vec<Arc<dyn Volume>> = volume::open_all(&volumes)?;
+    let mut entries = list(&paths, skip, stop).map_err(|error| match error {
+        BackupError::Itself(_) => UsageError(error.to_string()).into(),
+        error => anyhow::Error::new(error),
+    })?;
     let emulated = opened.iter().any(|volume| volume.emulates().is_some());
     for (number, volume) in (1..).zip(opened) {
         let mut name = format!("volume-{number}");
@@ -336,9 +425,18 @@ mod test {
         assert!(why("data --to null --readers 0").contains("--readers"));
         assert!(why("data --to null --buffers 0").contains("--buffers"));
         assert!(why("data --to null --buffers 4000000000").contains("--buffers"));
-        for words in ["", "data", "--to null", "data --from x", "--from x --to y", "--into x"] {
+        for words in [
+            "",
+            "data",
+            "--to null",
+            "data --from x",
+            "--from x --to y",
+            "--into x",
+            "--from x --owners",
+            "data --to x --owners",
+        ] {
             assert!(parsed(words).is_err(), "{words}");
         }
-        assert!(parsed("--from x --into y").is_ok());
+        assert!(parsed("--from x --into y --owners").is_ok());
     }
 }

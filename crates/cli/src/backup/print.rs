@@ -1,14 +1,20 @@
 //! What a backup came to, for people and for scripts.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::ops::Range;
 
-use ::backup::format::Kind;
-use ::backup::{Checked, Codec, Entry, Fate, Limit, Options, Outcome, Stage, Times};
+use ::backup::format::index::Kind;
+use ::backup::{
+    Checked, Codec, Entry, Fate, Limit, Missing, Options, Outcome, Published, Stage, Times,
+};
 use serde_json::{Value, json};
 
 /// Files that are told one by one: those with most pages.
 const FILES_MAX: usize = 60;
+/// Damages, and sources that are not whole, that are told one by one; a document has all.
+const LINES_MAX: usize = 100;
+/// Ranges of a file that are told.
+const RANGES_MAX: usize = 8;
 /// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
 
@@ -18,6 +24,8 @@ pub struct Told<'a> {
     pub entries: &'a [Entry],
     /// Where.
     pub target: &'a str,
+    /// Whether it is there or beside it.
+    pub published: &'a Published,
     /// How.
     pub options: &'a Options,
     /// What it came to.
@@ -50,13 +58,15 @@ impl Told<'_> {
             let _ = writeln!(out, "{pages:>10} pages of {others} more files");
         }
         for entry in self.entries {
-            if let Some(words) = words(&entry.fate()) {
-                let _ = writeln!(out, "{}: {words}", entry.path.display());
+            let fate = entry.fate();
+            if fate != Fate::Whole {
+                let unread = ranges(&entry.unread());
+                let _ = writeln!(out, "{}: {fate}{unread}", entry.path.display());
             }
         }
         self.summary(&mut out);
         if let Some(found) = self.checked {
-            out.push_str(&checked(found, self.target, None, false));
+            out.push_str(&checked(found, self.target, false));
         }
         out
     }
@@ -65,20 +75,27 @@ impl Told<'_> {
         let outcome = self.outcome;
         let seconds = outcome.time.as_secs_f64();
         let origin = if self.emulated { "emulated" } else { "measured" };
+        let _ = writeln!(out);
         let _ = writeln!(
             out,
-            "\n{} pages in {seconds:.3} seconds to {}, {origin}\n",
+            "{} pages in {seconds:.3} seconds to {}, {origin}",
             self.all_pages(),
             self.target
         );
+        let _ = writeln!(out);
         for (what, bytes) in [("source", outcome.source_bytes), ("stored", outcome.stored_bytes)] {
             let (mib, rate) = (bytes as f64 / MIB, bytes as f64 / MIB / seconds);
             let _ = writeln!(out, "{what:<12} {mib:>12.1} MiB {rate:>10.1} MiB/s");
         }
         let _ = writeln!(out, "{:<12} {:>12.2} to 1", "compressed", self.ratio());
+        if outcome.hole_bytes > 0 {
+            let mib = outcome.hole_bytes as f64 / MIB;
+            let _ = writeln!(out, "{:<12} {mib:>12.1} MiB, not stored", "holes");
+        }
+        let _ = writeln!(out);
         let _ = writeln!(
             out,
-            "\n{:<12} {:>7} {:>9} {:>10} {:>10} {:>7} {:>7}",
+            "{:<12} {:>7} {:>9} {:>10} {:>10} {:>7} {:>7}",
             "", "threads", "working", "starved", "blocked", "cores", "wanted"
         );
         for (stage, times) in &outcome.stages {
@@ -138,11 +155,27 @@ impl Told<'_> {
             });
             (stage.to_string(), value)
         });
-        let unread = |entry: &&Entry| matches!(entry.fate(), Fate::Unreadable(_));
+        let lacks = |entry: &&Entry| entry.fate().is_partial();
+        let file = |entry: &Entry| {
+            let fate = entry.fate();
+            json!({
+                "path": entry.path.to_string_lossy(),
+                "pages": self.pages(entry),
+                "bytes": entry.read_bytes(),
+                "listed_bytes": entry.listed_bytes,
+                "hole_bytes": entry.hole_bytes(),
+                "what": (fate != Fate::Whole).then(|| fate.to_string()),
+                "unread": ranges_json(&entry.unread()),
+            })
+        };
         let document = json!({
             "kind": "backup",
             "origin": if self.emulated { "emulated" } else { "measured" },
             "target": self.target,
+            "beside": match self.published {
+                Published::There => None,
+                Published::Beside(path) => Some(path.to_string_lossy()),
+            },
             "options": {
                 "readers": self.options.readers,
                 "compressors": self.options.compressors,
@@ -154,11 +187,12 @@ impl Told<'_> {
             },
             "totals": {
                 "seconds": seconds,
-                "errors": self.entries.iter().filter(unread).count(),
+                "errors": self.entries.iter().filter(lacks).count(),
                 "pages": self.all_pages(),
                 "page_bytes": self.page_bytes,
                 "source_bytes": outcome.source_bytes,
                 "stored_bytes": outcome.stored_bytes,
+                "hole_bytes": outcome.hole_bytes,
                 "bytes_per_second": rate(outcome.source_bytes),
                 "source_mib_per_second": rate(outcome.source_bytes) / MIB,
                 "stored_mib_per_second": rate(outcome.stored_bytes) / MIB,
@@ -175,12 +209,7 @@ impl Told<'_> {
                 "initiator_cores": outcome.host.own_cores,
             },
             "host": { "cores": outcome.host.cores },
-            "files": self.entries.iter().filter(|entry| is_file(entry)).map(|entry| json!({
-                "path": entry.path.to_string_lossy(),
-                "pages": self.pages(entry),
-                "bytes": entry.read_bytes(),
-                "what": words(&entry.fate()),
-            })).collect::<Vec<Value>>(),
+            "files": self.entries.iter().filter(|it| is_file(it)).map(file).collect::<Vec<Value>>(),
             "verified": self.checked.map(checked_json),
         });
         format!("{document:#}\n")
@@ -203,22 +232,27 @@ fn is_file(entry: &Entry) -> bool {
     matches!(entry.kind, Kind::File | Kind::Volume)
 }
 
-/// What became of a source, if it is not whole.
-fn words(fate: &Fate) -> Option<String> {
-    Some(match fate {
-        Fate::Whole => return None,
-        Fate::Vanished => "deleted before it was read".to_owned(),
-        Fate::Grew { to } => {
-            format!("grew to {to} bytes during the backup: its earlier length was kept")
-        }
-        Fate::Shrank => "was truncated during the backup: the rest was kept".to_owned(),
-        Fate::Unreadable(why) => format!("cannot be read: {why}"),
-        Fate::Skipped => "is a socket, pipe or device: skipped".to_owned(),
-    })
+/// Ranges of a file in words.
+fn ranges(ranges: &[Range<u64>]) -> String {
+    if ranges.is_empty() {
+        return String::new();
+    }
+    let one = |range: &Range<u64>| format!("{} at {}", range.end - range.start, range.start);
+    let shown: Vec<String> = ranges.iter().take(RANGES_MAX).map(one).collect();
+    let more = match ranges.len().saturating_sub(RANGES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more ranges"),
+    };
+    format!("; missing bytes: {}{more}", shown.join(", "))
+}
+
+fn ranges_json(ranges: &[Range<u64>]) -> Vec<Value> {
+    let one = |range: &Range<u64>| json!({ "at": range.start, "bytes": range.end - range.start });
+    ranges.iter().map(one).collect()
 }
 
 /// What reading a backup came to.
-pub fn checked(found: &Checked, name: &str, into: Option<&Path>, as_json: bool) -> String {
+pub fn checked(found: &Checked, name: &str, as_json: bool) -> String {
     if as_json {
         return format!("{:#}\n", checked_json(found));
     }
@@ -231,20 +265,63 @@ pub fn checked(found: &Checked, name: &str, into: Option<&Path>, as_json: bool) 
         found.frames,
         found.source_bytes as f64 / MIB
     );
-    for damage in &found.damages {
-        let _ = writeln!(out, "  {}: {}", damage.at, damage.what);
+    for damage in found.damages.iter().take(LINES_MAX) {
+        let _ = writeln!(out, "  {}: {}{}", damage.at, damage.what, ranges(&damage.ranges));
     }
-    let verdict = match (found.damaged, into) {
-        (0, None) => "all data intact".to_owned(),
-        (0, Some(into)) => format!("restored in {}", into.display()),
-        (damaged, _) => format!("damaged: {damaged} parts differ from what was written"),
-    };
-    let _ = writeln!(out, "  {verdict}");
+    // Those that lack data first.
+    let (lacking, others): (Vec<&Missing>, _) =
+        found.missing.iter().partition(|missing| missing.fate.is_partial());
+    for missing in lacking.iter().chain(&others).take(LINES_MAX) {
+        let (path, fate) = (missing.path.display(), &missing.fate);
+        let _ = writeln!(out, "  {path}: {fate}{}", ranges(&missing.ranges));
+    }
+    let lines = found.damages.len().min(LINES_MAX) + found.missing.len().min(LINES_MAX);
+    let all = found.damaged as usize + found.missing.len();
+    if all > lines {
+        let _ = writeln!(out, "  and {} more: --json has them", all - lines);
+    }
+    verdict(found, &mut out);
     out
 }
 
+/// In a line or two, whether it is what it was.
+fn verdict(found: &Checked, out: &mut String) {
+    let partial = found.partial;
+    let verdict = match (found.damaged, partial, found.missing.len()) {
+        (0, 0, 0) => "all data intact".to_owned(),
+        (0, 0, _) => "all data that were kept are intact".to_owned(),
+        (0, ..) => format!(
+            "not whole: data of {partial} sources could not be read by the backup and are missing; \
+             what was kept is intact"
+        ),
+        (damaged, ..) => format!("damaged: {damaged} parts differ from what was written"),
+    };
+    let _ = writeln!(out, "  {verdict}");
+    if found.left_out > 0 {
+        let _ = writeln!(
+            out,
+            "  set-user-ID and set-group-ID bits of {} files were not restored: --owners restores \
+             them and the owners, as root",
+            found.left_out
+        );
+    }
+    if let Some(folder) = &found.in_folder {
+        let is_whole = found.damaged == 0 && partial == 0;
+        let words = if is_whole { "restored in" } else { "what can be restored is in" };
+        let _ = writeln!(out, "  {words} {}", folder.display());
+    }
+}
+
 fn checked_json(found: &Checked) -> Value {
-    let damage = |one: &::backup::Damage| json!({ "at": one.at, "what": one.what });
+    let damage = |one: &::backup::Damage| json!({ "at": one.at, "what": one.what, "missing": ranges_json(&one.ranges) });
+    let missing = |one: &Missing| {
+        json!({
+            "path": one.path.to_string_lossy(),
+            "what": one.fate.to_string(),
+            "is_partial": one.fate.is_partial(),
+            "missing": ranges_json(&one.ranges),
+        })
+    };
     json!({
         "seconds": found.time.as_secs_f64(),
         "files": found.files,
@@ -252,5 +329,9 @@ fn checked_json(found: &Checked) -> Value {
         "source_bytes": found.source_bytes,
         "damaged": found.damaged,
         "damages": found.damages.iter().map(damage).collect::<Vec<Value>>(),
+        "partial": found.partial,
+        "not_whole": found.missing.iter().map(missing).collect::<Vec<Value>>(),
+        "set_id_left_out": found.left_out,
+        "folder": found.in_folder.as_ref().map(|folder| folder.to_string_lossy()),
     })
 }
