@@ -6,6 +6,8 @@ mod arrays;
 mod attach;
 mod backup;
 mod behind;
+mod backup_killed;
+mod backup_safe;
 mod believed;
 mod conformance;
 mod database;
