@@ -1,4 +1,5 @@
-//! Shared by the fuzz targets: both ends of each protocol, over memory, fed with bytes.
+//! Shared by the fuzz targets: both ends of each protocol, over memory, fed with bytes; and files
+//! of others.
 //!
 //! Each target checks more than "no panic": requests lie inside their volume, the send queue is
 //! bounded, and after a disconnect every buffer is back in its pool.
@@ -6,6 +7,7 @@
 
 mod array_file;
 mod cut;
+mod forged_backup;
 mod initiator;
 mod job_file;
 mod login;
@@ -18,6 +20,7 @@ mod trace;
 
 pub use array_file::{read_map, read_superblock};
 pub use cut::Cut;
+pub use forged_backup::restore_forged;
 pub use initiator::Asking;
 pub use job_file::{read_fio, read_icf};
 pub use login::{TARGET_NAME, login_request};
