@@ -11,14 +11,34 @@ use backup::{Destination, Fate, Gap, GapKind, Target, restore};
 
 /// Names of entries: plain ones, and those that lead elsewhere.
 const NAMES: [&str; 24] = [
-    "a", "b", "c", "d", "d/a", "d/b", "d/e", "d/e/a", "a/b", "link", "link/secret", "victim",
-    "../victim", "../outside/secret", "d/../../victim", "/tmp/x", ".", "..", "", "a/", "a//b",
-    "./a", "pipe", "outside/secret",
+    "a",
+    "b",
+    "c",
+    "d",
+    "d/a",
+    "d/b",
+    "d/e",
+    "d/e/a",
+    "a/b",
+    "link",
+    "link/secret",
+    "victim",
+    "../victim",
+    "../outside/secret",
+    "d/../../victim",
+    "/tmp/x",
+    ".",
+    "..",
+    "",
+    "a/",
+    "a//b",
+    "./a",
+    "pipe",
+    "outside/secret",
 ];
 /// Where links lead.
-const LINKS: [&str; 10] = [
-    "a", "..", ".", "../victim", "../outside", "../outside/secret", "../pipe", "/", "d/e", "",
-];
+const LINKS: [&str; 10] =
+    ["a", "..", ".", "../victim", "../outside", "../outside/secret", "../pipe", "/", "d/e", ""];
 /// Where the backup is restored: a new folder most of the time, or something that is there.
 const FOLDERS: [&str; 8] =
     ["new", "new", "new", "deep/new", "outside", "to-outside", "victim", "pipe"];
@@ -42,7 +62,8 @@ pub fn restore_forged(input: &[u8]) {
     assert_eq!(folder.is_dir() && is_new, is_whole, "{found:?}");
     if is_new {
         let parent = folder.parent().unwrap();
-        for made in [folder.clone(), parent.join("new.incomplete-2")] {
+        let working = if parent == place.0 { "new.incomplete-2" } else { "new.incomplete" };
+        for made in [folder.clone(), parent.join(working)] {
             if made.exists() {
                 holds_only_its_own(&made, owners);
                 fs::remove_dir_all(made).unwrap();
@@ -210,13 +231,14 @@ fn entry(input: &mut Input) -> Kept {
         6 => Fate::Unreadable("an error".to_owned()),
         _ => Fate::Whole,
     };
-    let gaps = (0..input.below(8).saturating_sub(4)).map(|_| {
+    let count = input.below(8).saturating_sub(4);
+    let gap = |_| {
         let kind = [GapKind::Hole, GapKind::Unread, GapKind::Cut][input.below(3)];
         let start = input.number();
         Gap { kind, range: start..start.saturating_add(input.number()) }
-    });
+    };
+    let gaps = (0..count).map(gap).collect();
     let mode = u32::from(u16::from_le_bytes([input.byte(), input.byte()]));
-    let gaps = gaps.collect();
     let (uid, gid) = (u32::from(input.byte()), u32::from(input.byte()));
     Kept { kind, path, mode, uid, gid, listed_bytes: input.number(), fate, gaps }
 }

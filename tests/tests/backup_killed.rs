@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drumfire_tests::{
     Chance, Drumfire, Finished, Folder, Running, in_small_file_system, require, run,
@@ -17,8 +17,6 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(120);
 /// Rounds of each kind, unless the environment says another number.
 const ROUNDS: u64 = 6;
-/// Signals come up to this long after the start: a round takes half of it.
-const KILL_WITHIN_MS: u64 = 400;
 
 fn rounds() -> u64 {
     std::env::var("DRUMFIRE_KILLS").map_or(ROUNDS, |count| count.parse().unwrap())
@@ -42,6 +40,14 @@ fn same(one: &Path, two: &Path) -> bool {
     ["version", "large", "deep/small"]
         .iter()
         .all(|name| fs::read(one.join(name)).ok() == fs::read(two.join(name)).ok())
+}
+
+/// Runs the program to its end, and returns how many milliseconds that took: a signal after a part
+/// of them comes on its way.
+fn timed(drumfire: &Drumfire, folder: &Path, args: &str) -> u64 {
+    let begin = Instant::now();
+    drumfire.run(folder, args, LIMIT).ok();
+    begin.elapsed().as_millis() as u64 + 1
 }
 
 /// Runs the program, and kills it after so many milliseconds unless it has ended.
@@ -78,13 +84,13 @@ fn a_killed_backup_leaves_the_last_whole_one() {
     let at = folder.path();
     let mut chance = Chance(41);
     write_version(at, 0, 9 << 20);
-    drumfire.run(at, "backup data --to kept --replace", LIMIT).ok();
+    let takes_ms = timed(&drumfire, at, "backup data --to kept --replace");
     let (mut is, mut killed_rounds) = (0, 0);
     for round in 1..=rounds() {
         write_version(at, round, 9 << 20);
         let verify = if chance.below(2) == 0 { " --verify" } else { "" };
         let args = format!("backup data --to kept --replace{verify}");
-        let ended = killed(&drumfire, at, &args, chance.below(KILL_WITHIN_MS));
+        let ended = killed(&drumfire, at, &args, chance.below(takes_ms));
         killed_rounds += u64::from(ended.code.is_none());
         let found = version(&drumfire, at, "kept", round);
         let found = found.unwrap_or_else(|why| panic!("round {round}: {why}"));
@@ -110,14 +116,13 @@ fn a_killed_backup_to_a_volume_is_whole_or_says_that_it_is_not() {
     let folder = Folder::new();
     let at = folder.path();
     let mut chance = Chance(42);
+    let args = "backup data --to file:volume?size=16m --destroy";
+    write_version(at, 0, 9 << 20);
+    let takes_ms = timed(&drumfire, at, args);
     let mut incomplete = 0;
     for round in 1..=rounds() {
         write_version(at, round, 9 << 20);
-        let args = "backup data --to file:volume?size=16m --destroy";
-        if round == 1 {
-            drumfire.run(at, args, LIMIT).ok();
-        }
-        killed(&drumfire, at, args, chance.below(KILL_WITHIN_MS));
+        killed(&drumfire, at, args, chance.below(takes_ms));
         match version(&drumfire, at, "file:volume", round) {
             Ok(found) => assert!(found <= round, "round {round}"),
             Err(why) => {
@@ -185,10 +190,12 @@ fn a_killed_restore_never_looks_like_a_whole_one() {
     let mut chance = Chance(44);
     write_version(at, 1, 18 << 20);
     drumfire.run(at, "backup data --to kept", LIMIT).ok();
+    let args = "backup --from kept --into back";
+    let takes_ms = timed(&drumfire, at, args);
+    fs::remove_dir_all(at.join("back")).unwrap();
     let (mut whole, mut left) = (0, 0);
     for round in 1..=rounds() {
-        let args = "backup --from kept --into back";
-        killed(&drumfire, at, args, chance.below(KILL_WITHIN_MS));
+        killed(&drumfire, at, args, chance.below(takes_ms));
         let back = at.join("back");
         if back.exists() {
             assert!(same(&at.join("data"), &back.join("data")), "round {round}");

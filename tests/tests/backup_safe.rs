@@ -119,7 +119,10 @@ fn a_backup_is_as_private_as_its_sources_may_be() {
     fs::set_permissions(&old, PermissionsExt::from_mode(0o666)).unwrap();
     rig.run("backup data --to keep --replace").ok();
     rig.run("backup data --to other").ok();
-    assert_eq!([mode(&rig.at("keep")), mode(&rig.at("other"))], [0o600; 2]);
+    rig.run("backup data --to mirror(file:left?size=1m,file:right?size=1m) --destroy").ok();
+    for name in ["keep", "other", "left", "right"] {
+        assert_eq!(mode(&rig.at(name)), 0o600, "{name}");
+    }
     // A symbolic link is neither followed nor replaced.
     symlink("other", rig.at("link")).unwrap();
     let refused = rig.run("backup data --to link --replace");

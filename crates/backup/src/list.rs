@@ -24,14 +24,14 @@ use crate::source::{Entry, Origin, Root, fate_of};
 pub struct Skip {
     /// Files by their device and inode number.
     pub files: Vec<FileId>,
-    /// The name of the target: its folder, and the name in it.
-    pub name: Option<(FileId, OsString)>,
+    /// Names of the target: its folder, and a name in it.
+    pub names: Vec<(FileId, OsString)>,
 }
 
 impl Skip {
     fn holds(&self, folder: FileId, name: &OsStr, id: FileId) -> bool {
-        let named = self.name.as_ref();
-        self.files.contains(&id) || named.is_some_and(|(of, its)| *of == folder && its == name)
+        let is_it = |(of, its): &(FileId, OsString)| *of == folder && its == name;
+        self.files.contains(&id) || self.names.iter().any(is_it)
     }
 }
 
@@ -60,7 +60,7 @@ pub fn list(
             list.walk(path, &root, &folder, below)?;
         } else if about.is_file() {
             let about = open_named(path, 0).and_then(FileAbout::of).map_err(fail)?;
-            if skip.files.contains(&about.id) || is_target(skip, &whole) {
+            if is_target(skip, &whole, about.id) {
                 return Err(BackupError::Itself(path.clone()));
             }
             list.file(below, Origin::Named(path.clone()), &about)?;
@@ -78,13 +78,11 @@ pub(crate) fn open_named(path: &Path, flags: i32) -> io::Result<fs::File> {
     fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Whether a file has the name of the target.
-fn is_target(skip: &Skip, path: &Path) -> bool {
+/// Whether a file has a name of the target.
+fn is_target(skip: &Skip, path: &Path, id: FileId) -> bool {
     let folder = path.parent().and_then(|parent| fs::metadata(parent).ok());
-    let id = folder.map(|about| (about.dev(), about.ino()));
-    skip.name
-        .as_ref()
-        .is_some_and(|(of, name)| id == Some(*of) && path.file_name() == Some(name.as_os_str()))
+    let folder = folder.map_or((0, 0), |about| (about.dev(), about.ino()));
+    path.file_name().is_some_and(|name| skip.holds(folder, name, id))
 }
 
 /// `name`, or the first of `name-2`, `name-3` … that is not taken.
@@ -267,8 +265,8 @@ mod test {
         let target = id(scratch.file("data/to.backup", b"x"));
         scratch.file("data/old.backup", b"x");
         let data = scratch.at("data");
-        let name = Some((id(data.clone()), "old.backup".into()));
-        let skip = Skip { files: vec![target], name };
+        let names = vec![(id(data.clone()), "old.backup".into())];
+        let skip = Skip { files: vec![target], names };
         let found = listed(&[data.clone(), data.clone()], &skip);
         let names: Vec<&str> = found.iter().map(|one| one.path.to_str().unwrap()).collect();
         let right = ["data", "data/base", "data/base/10", "data/base/2", "data/empty", "data/link"];

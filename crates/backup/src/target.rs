@@ -68,7 +68,7 @@ impl Target {
             Some(found) => found,
             None => begin(0),
         };
-        let new = new.map_err(|error| fail(error.to_string()))?;
+        let new = new.map_err(|error| fail(not_begun(&error)))?;
         match new.old() {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(fail(error.to_string())),
@@ -119,13 +119,15 @@ impl Target {
         matches!(self.place, Sink::Volume(_))
     }
 
-    /// What must not be backed up: the file itself, and an older one of its name.
+    /// What must not be backed up: the file itself, and older ones of its names.
     pub fn skip(&self) -> Skip {
         let Sink::New { file, new, .. } = &self.place else { return Skip::default() };
         let id = |about: io::Result<FileAbout>| about.map(|about| about.id).ok();
+        let names = [new.name().to_owned(), partial_name(new.name())];
         let folder = id(new.folder().about());
-        let name = folder.map(|folder| (folder, new.name().to_owned()));
-        Skip { files: id(FileAbout::of(file)).into_iter().collect(), name }
+        let named = |folder| names.map(|name| (folder, name)).into_iter().collect();
+        let names = folder.map_or_else(Vec::new, named);
+        Skip { files: id(FileAbout::of(file)).into_iter().collect(), names }
     }
 
     /// Gives a finished file its name. One that lacks data (`whole` is false) does not replace an
@@ -200,6 +202,18 @@ fn partial_name(name: &OsStr) -> OsString {
     let mut beside = OsStr::from_bytes(&name.as_bytes()[..kept]).to_owned();
     beside.push(PARTIAL);
     beside
+}
+
+/// Why no file can be begun in the folder of the target.
+fn not_begun(error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            ": a new backup is a new file in this folder, which must be writable"
+        }
+        ErrorKind::NotFound => ": its folder must exist",
+        _ => "",
+    };
+    format!("{error}{remedy}")
 }
 
 /// Why `--replace` does not replace what has the name of the target.

@@ -16,6 +16,8 @@ use block::{parse_size, print_size};
 use clap::ValueEnum;
 use load::Stop;
 use os::cpu;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use volume::{DataLocation, FileUri, Purpose, Uri, Volume};
 
 use crate::exit::{Exit, UsageError};
@@ -326,7 +328,11 @@ fn open_target(args: &Args, name: &str, uri: &Uri) -> Result<(Target, bool)> {
         true => Purpose::Destroy,
         false => Purpose::Write,
     };
-    let volume = volume::open(uri, purpose)?;
+    // A file that is made for it is as private as one that is named.
+    let usual = umask(Mode::from_raw_mode(0o077));
+    let volume = volume::open(uri, purpose);
+    umask(usual);
+    let volume = volume?;
     let emulated = volume.emulates().is_some();
     Ok((Target::volume(name, volume), emulated))
 }
