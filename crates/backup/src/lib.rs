@@ -48,7 +48,10 @@ pub enum BackupError {
         error: io::Error,
     },
     /// A named source is the target.
-    #[error("{path} is the target, too: a backup is written beside its sources", path = .0.display())]
+    #[error(
+        "{path} is the target, too: a backup is written beside its sources",
+        path = .0.display()
+    )]
     Itself(PathBuf),
     /// The target cannot be written or read.
     #[error("{name}: {why}")]
@@ -78,7 +81,7 @@ pub enum BackupError {
     },
     /// More than an index holds.
     #[error(
-        "more files and folders than a backup holds ({max}), or more bad extents: back up parts of it",
+        "more files and folders than a backup holds ({max}), or more bad extents: back up a part",
         max = format::ENTRIES_MAX
     )]
     TooMany,

@@ -162,8 +162,8 @@ impl Extents {
     }
 }
 
-/// The first range of `range` that is no hole of the file, empty at its end if there is none. A file
-/// system that shows no holes has none.
+/// The first part of `range` that is no hole of the file, empty at its end if there is none. A
+/// file system that shows no holes has none.
 pub fn next_data(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
     let end = range.end;
     let start = match seek(file, range.start, libc::SEEK_DATA) {

@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 /// Longest path that the kernel takes in one call, in bytes without the final zero.
 const CALL_PATH_MAX_BYTES: usize = 4095;
@@ -262,11 +262,7 @@ impl Folder {
     fn beneath(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         plain(path)?;
         let (folder, path) = self.near(path)?;
-        match rustix::fs::openat2(&folder, path, flags, mode, RULES) {
-            // Not known, or forbidden by a filter that knows it as little.
-            Err(Errno::NOSYS | Errno::PERM) => by_steps(folder.as_fd(), path, flags, mode),
-            found => Ok(found?),
-        }
+        open_whole(folder.as_fd(), path, flags, mode)
     }
 
     /// The folder so far down that the kernel takes the rest of the path in one call.
@@ -279,12 +275,7 @@ impl Folder {
             };
             let step = Path::new(OsStr::from_bytes(&rest[..cut]));
             let flags = FOLDER | OFlags::NOFOLLOW;
-            let next = match rustix::fs::openat2(&folder, step, flags, Mode::empty(), RULES) {
-                Err(Errno::NOSYS | Errno::PERM) => {
-                    by_steps(folder.as_fd(), step, flags, Mode::empty())?
-                }
-                found => found?,
-            };
+            let next = open_whole(folder.as_fd(), step, flags, Mode::empty())?;
             folder = Parent::Opened(Folder(next));
             rest = &rest[cut + 1..];
         }
@@ -331,6 +322,16 @@ fn plain(path: &Path) -> io::Result<(Option<&Path>, &OsStr)> {
     }
 }
 
+/// Opens a path that the kernel takes in one call.
+fn open_whole(from: BorrowedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    let open = || rustix::fs::openat2(from, path, flags, mode, RULES);
+    match retry_on_intr(open) {
+        // Not known, or forbidden by a filter that knows it as little.
+        Err(Errno::NOSYS | Errno::PERM) => by_steps(from, path, flags, mode),
+        found => Ok(found?),
+    }
+}
+
 /// Opens folder by folder, without following a symbolic link.
 fn by_steps(from: BorrowedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     let mut opened: Option<OwnedFd> = None;
@@ -342,7 +343,7 @@ fn by_steps(from: BorrowedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Res
             true => (flags | OFlags::NOFOLLOW, mode),
             false => (FOLDER | OFlags::NOFOLLOW, Mode::empty()),
         };
-        let next = rustix::fs::openat(at, name, flags, mode);
+        let next = retry_on_intr(|| rustix::fs::openat(at, name, flags, mode));
         // A symbolic link is no folder, says the kernel; openat2 says that it is a link.
         let next = match next {
             Err(Errno::NOTDIR) if is_link(at, name) => Err(Errno::LOOP),

@@ -35,16 +35,16 @@ const BUFFERS_MAX_BYTES: u64 = 16 << 30;
 /// `drumfire backup`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:\n\
-    drumfire backup /var/lib/postgresql/15/main --to /mnt/db.backup --verify\n\
+    drumfire backup /var/lib/postgresql/15/main --to /mnt/db.backup --verify --replace\n\
     drumfire backup /data --to 'stripe:64k(mirror(/dev/sda,/dev/sdb),mirror(/dev/sdc,/dev/sdd))'\n\
     drumfire backup /data --to null --readers 8 --transfer 4m\n\
     drumfire backup --from /mnt/db.backup --into /tmp/again\n\
     Files are read as they are: stop the database, or begin its own backup mode, before.\n\
-    A file takes its name when all of it is durable: until then an older backup of this name stays.\n\
-    A volume has room for one backup: the old one is given up when the first data of the sources\n\
-    were read, and the new one is whole when the command ends.\n\
-    Exit code 5: data differ from their checksums. 6: sources, or parts of them, could not be read;\n\
-    a backup that lacks data does not replace one that is whole, but is put beside it (.partial).")]
+    A file takes its name when all of it is durable: until then an older backup stays.\n\
+    A volume has room for one backup: the old one is given up when the first data of the\n\
+    sources were read, and the new one is whole when the command ends.\n\
+    Exit code 5: data differ from their checksums. 6: sources, or parts of them, could not be\n\
+    read; a backup that lacks data does not replace a whole one, but is put beside it (.partial).")]
 pub struct Args {
     /// Folders with all that is below them, files, and volumes.
     #[arg(value_name = "PATH|URI", required_unless_present = "from", conflicts_with = "from")]
@@ -59,7 +59,8 @@ pub struct Args {
     /// Restore it into a new folder, which is called DIR.incomplete until it is whole.
     #[arg(long, value_name = "DIR", requires = "from")]
     into: Option<PathBuf>,
-    /// Restore owners by their numbers, and set-user-ID and set-group-ID bits with them. Needs root.
+    /// Restore owners by their numbers, and set-user-ID and set-group-ID bits with them: needs
+    /// root.
     #[arg(long, requires = "into")]
     owners: bool,
     /// Read the backup again and check it against its checksums.
@@ -239,11 +240,10 @@ fn tell(progress: Progress) {
 
 /// Says how far a long one is.
 fn tell_late(progress: Progress) {
-    const GIB: f64 = (1 << 30) as f64;
-    let [done, total] = [progress.done_bytes, progress.total_bytes].map(|it| it as f64 / GIB);
+    let [done, total] = [progress.done_bytes, progress.total_bytes].map(|bytes| bytes >> 20);
     if !progress.is_tenth {
         let percent = progress.percent;
-        output::note(format_args!("{percent} percent processed: {done:.2} of {total:.2} GiB."));
+        output::note(format_args!("{percent} percent processed: {done} of {total} MiB."));
     }
 }
 

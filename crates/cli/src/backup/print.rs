@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use ::backup::format::index::Kind;
 use ::backup::{
-    Checked, Codec, Entry, Fate, Limit, Missing, Options, Outcome, Published, Stage, Times,
+    Checked, Codec, Damage, Entry, Fate, Limit, Missing, Options, Outcome, Published, Stage, Times,
 };
 use serde_json::{Value, json};
 
@@ -144,30 +144,8 @@ impl Told<'_> {
         let outcome = self.outcome;
         let seconds = outcome.time.as_secs_f64();
         let rate = |bytes: u64| bytes as f64 / seconds;
-        let stages = outcome.stages.iter().map(|(stage, times)| {
-            let value = json!({
-                "threads": times.threads,
-                "working_percent": times.working_percent(),
-                "starved_percent": times.starved_percent(),
-                "blocked_percent": times.blocked_percent(),
-                "cores": times.cpu.as_secs_f64() / seconds,
-                "waiting_for_processor": times.queued.as_secs_f64() / seconds,
-            });
-            (stage.to_string(), value)
-        });
         let lacks = |entry: &&Entry| entry.fate().is_partial();
-        let file = |entry: &Entry| {
-            let fate = entry.fate();
-            json!({
-                "path": entry.path.to_string_lossy(),
-                "pages": self.pages(entry),
-                "bytes": entry.read_bytes(),
-                "listed_bytes": entry.listed_bytes,
-                "hole_bytes": entry.hole_bytes(),
-                "what": (fate != Fate::Whole).then(|| fate.to_string()),
-                "unread": ranges_json(&entry.unread()),
-            })
-        };
+        let files = self.entries.iter().filter(|entry| is_file(entry));
         let document = json!({
             "kind": "backup",
             "origin": if self.emulated { "emulated" } else { "measured" },
@@ -198,7 +176,9 @@ impl Told<'_> {
                 "stored_mib_per_second": rate(outcome.stored_bytes) / MIB,
                 "ratio": self.ratio(),
             },
-            "stages": stages.collect::<serde_json::Map<String, Value>>(),
+            "stages": outcome.stages.iter().map(|(stage, times)| {
+                (stage.to_string(), stage_json(times, seconds))
+            }).collect::<serde_json::Map<String, Value>>(),
             "limit": match outcome.limit {
                 Limit::Stage(stage) => stage.to_string(),
                 Limit::Processors => "processors".to_owned(),
@@ -209,10 +189,23 @@ impl Told<'_> {
                 "initiator_cores": outcome.host.own_cores,
             },
             "host": { "cores": outcome.host.cores },
-            "files": self.entries.iter().filter(|it| is_file(it)).map(file).collect::<Vec<Value>>(),
+            "files": files.map(|entry| self.file_json(entry)).collect::<Vec<Value>>(),
             "verified": self.checked.map(checked_json),
         });
         format!("{document:#}\n")
+    }
+
+    fn file_json(&self, entry: &Entry) -> Value {
+        let fate = entry.fate();
+        json!({
+            "path": entry.path.to_string_lossy(),
+            "pages": self.pages(entry),
+            "bytes": entry.read_bytes(),
+            "listed_bytes": entry.listed_bytes,
+            "hole_bytes": entry.hole_bytes(),
+            "what": (fate != Fate::Whole).then(|| fate.to_string()),
+            "unread": ranges_json(&entry.unread()),
+        })
     }
 
     fn pages(&self, entry: &Entry) -> u64 {
@@ -230,6 +223,17 @@ impl Told<'_> {
 
 fn is_file(entry: &Entry) -> bool {
     matches!(entry.kind, Kind::File | Kind::Volume)
+}
+
+fn stage_json(times: &Times, seconds: f64) -> Value {
+    json!({
+        "threads": times.threads,
+        "working_percent": times.working_percent(),
+        "starved_percent": times.starved_percent(),
+        "blocked_percent": times.blocked_percent(),
+        "cores": times.cpu.as_secs_f64() / seconds,
+        "waiting_for_processor": times.queued.as_secs_f64() / seconds,
+    })
 }
 
 /// Ranges of a file in words.
@@ -291,7 +295,7 @@ fn verdict(found: &Checked, out: &mut String) {
         (0, 0, 0) => "all data intact".to_owned(),
         (0, 0, _) => "all data that were kept are intact".to_owned(),
         (0, ..) => format!(
-            "not whole: data of {partial} sources could not be read by the backup and are missing; \
+            "not whole: data of {partial} sources were not read by the backup and are missing; \
              what was kept is intact"
         ),
         (damaged, ..) => format!("damaged: {damaged} parts differ from what was written"),
@@ -313,7 +317,10 @@ fn verdict(found: &Checked, out: &mut String) {
 }
 
 fn checked_json(found: &Checked) -> Value {
-    let damage = |one: &::backup::Damage| json!({ "at": one.at, "what": one.what, "missing": ranges_json(&one.ranges) });
+    let damage = |one: &Damage| {
+        let missing = ranges_json(&one.ranges);
+        json!({ "at": one.at, "what": one.what, "missing": missing })
+    };
     let missing = |one: &Missing| {
         json!({
             "path": one.path.to_string_lossy(),
@@ -334,4 +341,62 @@ fn checked_json(found: &Checked) -> Value {
         "set_id_left_out": found.left_out,
         "folder": found.in_folder.as_ref().map(|folder| folder.to_string_lossy()),
     })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn lines(found: &Checked) -> String {
+        checked(found, "kept", false)
+    }
+
+    fn missing(fate: Fate) -> Checked {
+        let partial = u64::from(fate.is_partial());
+        let missing = Missing { path: "d/f".into(), fate, ranges: vec![10..30, 50..51] };
+        Checked { files: 2, partial, missing: vec![missing], ..Checked::default() }
+    }
+
+    #[test]
+    fn only_what_is_whole_is_called_so() {
+        assert!(lines(&Checked::default()).ends_with("  all data intact\n"));
+        let cut = lines(&missing(Fate::Shrank));
+        assert!(cut.contains("  d/f: was truncated during the backup"), "{cut}");
+        assert!(cut.ends_with("  all data that were kept are intact\n"), "{cut}");
+        let unread = lines(&missing(Fate::Unreadable("input/output error".to_owned())));
+        let line = "  d/f: cannot be read: input/output error; missing bytes: 20 at 10, 1 at 50\n";
+        assert!(unread.contains(line), "{unread}");
+        assert!(unread.contains("not whole: data of 1 sources"), "{unread}");
+        let damage =
+            Damage { at: "d/g".to_owned(), what: "is gone".to_owned(), ranges: vec![0..9] };
+        let damaged = Checked { damaged: 1, damages: vec![damage], ..Checked::default() };
+        let text = lines(&damaged);
+        assert!(text.contains("  d/g: is gone; missing bytes: 9 at 0\n"), "{text}");
+        assert!(text.ends_with("  damaged: 1 parts differ from what was written\n"), "{text}");
+        for found in [missing(Fate::Vanished), damaged] {
+            assert!(!lines(&found).contains("all data intact"));
+        }
+    }
+
+    #[test]
+    fn where_a_restore_is_says_whether_it_is_whole() {
+        let folder = |found: Checked| lines(&Checked { in_folder: Some("x".into()), ..found });
+        assert!(folder(Checked::default()).ends_with("  restored in x\n"));
+        let partial = folder(missing(Fate::Changed("a link".to_owned())));
+        assert!(partial.ends_with("  what can be restored is in x\n"), "{partial}");
+        let bits = folder(Checked { left_out: 3, ..Checked::default() });
+        assert!(bits.contains("bits of 3 files were not restored: --owners"), "{bits}");
+    }
+
+    #[test]
+    fn many_lines_and_ranges_are_counted() {
+        let many: Vec<Range<u64>> = (0..10).map(|at| 2 * at..2 * at + 1).collect();
+        assert!(ranges(&many).ends_with("1 at 14 and 2 more ranges"), "{}", ranges(&many));
+        assert_eq!(ranges(&[]), "");
+        let mut found = missing(Fate::Vanished);
+        found.missing = vec![found.missing[0].clone(); LINES_MAX + 5];
+        assert!(lines(&found).contains("  and 5 more: --json has them\n"));
+        let json: Value = serde_json::from_str(&checked(&found, "kept", true)).unwrap();
+        assert_eq!(json["not_whole"].as_array().unwrap().len(), LINES_MAX + 5);
+    }
 }
