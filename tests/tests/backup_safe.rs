@@ -360,7 +360,8 @@ fn a_restore_is_private_until_it_is_whole() {
     let args = "backup --from out --into back";
     let mut running = Running::start(&mut rig.drumfire.command(rig.folder.path(), args));
     let working = rig.at("back.incomplete");
-    running.await_that(LIMIT, |_| working.join("data/a").exists().then_some(()));
+    let begun = || working.join("data/a").exists() || rig.at("back").exists();
+    running.await_that(LIMIT, |_| begun().then_some(()));
     running.signal(Signal::STOP);
     let (shown, is_there) = (working.exists(), rig.at("back").exists());
     let private = shown.then(|| mode(&working));

@@ -7,7 +7,33 @@
 //! ```
 //!
 //! The head is written as "in flight" before the first frame and as "complete" last. Frames stand
-//! in the order in which they were read and compressed. Numbers are little-endian.
+//! in the order in which they were read and compressed. Numbers are little-endian, checksums are
+//! CRC-32C, and compressed data are one block of LZ4, without LZ4's own frame.
+//!
+//! | at | bytes | of the head |
+//! |---|---|---|
+//! | 0 | 16 | `drumfire backup` and a line feed |
+//! | 16 | 4 | version |
+//! | 20 | 4 | 1 if complete |
+//! | 24 | 8 | identity |
+//! | 32 | 4 | alignment |
+//! | 36 | 4 | longest extent of a source in a frame |
+//! | 40, 48 | 8 each | offset and length of the index |
+//! | 56 | 4 | checksum of the index |
+//! | 60 | 4 | checksum of the 60 bytes before |
+//!
+//! | at | bytes | of a frame |
+//! |---|---|---|
+//! | 0 | 4 | `DFBF` |
+//! | 4 | 4 | 1 if compressed |
+//! | 8 | 8 | identity of the backup |
+//! | 16 | 8 | offset of this frame |
+//! | 24 | 8 | offset in the source |
+//! | 32 | 4 | number of the entry in the index |
+//! | 36, 40 | 4 each | bytes of the source, and stored ones |
+//! | 44 | 4 | checksum of the source's bytes |
+//! | 60 | 4 | checksum of the 60 bytes before |
+//! | 64 | | the stored bytes, padded to the alignment |
 
 pub mod index;
 

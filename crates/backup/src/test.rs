@@ -6,6 +6,7 @@ mod round;
 mod target;
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,6 +111,10 @@ fn volume(uri: &str) -> Target {
 
 fn open_volume(uri: &str) -> Arc<dyn Volume> {
     volume::open(&uri.parse::<Uri>().unwrap(), Purpose::Destroy).unwrap()
+}
+
+fn only(range: Range<u64>) -> Vec<Range<u64>> {
+    vec![range]
 }
 
 fn same(one: &Path, two: &Path) {

@@ -135,6 +135,7 @@ impl Account {
 /// What of a source was never in the backup.
 fn lacking(entry: &Kept) -> Vec<Range<u64>> {
     let gaps = entry.gaps.iter().filter(|gap| gap.kind != GapKind::Hole);
-    let all = (entry.kind == Kind::Absent && entry.listed_bytes > 0).then(|| 0..entry.listed_bytes);
+    let is_absent = entry.kind == Kind::Absent && entry.listed_bytes > 0;
+    let all = is_absent.then_some(0..entry.listed_bytes);
     all.into_iter().chain(gaps.map(|gap| gap.range.clone())).collect()
 }

@@ -1,7 +1,6 @@
 //! A backup that lacks something knows it, and says so whenever it is read.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos};
@@ -104,7 +103,7 @@ fn ranges_of_chance_that_cannot_be_read_are_those_that_are_told() {
         let checked = restored(&target, &scratch.at("back")).unwrap();
         let back = fs::read(checked.in_folder.unwrap().join("volume-1"));
         // Of one that cannot be read at all nothing is made.
-        let is_right = if told == &[0..bytes] { back.is_err() } else { back.unwrap() == right };
+        let is_right = if *told == only(0..bytes) { back.is_err() } else { back.unwrap() == right };
         assert!(is_right, "seed {seed}");
     }
 }
@@ -138,9 +137,9 @@ fn files_that_change_meanwhile_are_told_then_and_later() {
         assert_eq!(found.fate, fate(name));
         found.ranges.clone()
     };
-    assert_eq!(told("base/1"), vec![99_999..1_000_000]);
-    assert_eq!(told("base/2"), vec![0..150_000]);
-    assert_eq!((told("base/4"), told("PG_VERSION")), (vec![], vec![0..3]));
+    assert_eq!(told("base/1"), only(99_999..1_000_000));
+    assert_eq!(told("base/2"), only(0..150_000));
+    assert_eq!((told("base/4"), told("PG_VERSION")), (vec![], only(0..3)));
     let into = checked.in_folder.unwrap();
     assert!(!into.join("data/base/2").exists());
     assert_eq!(fs::metadata(into.join("data/base/1")).unwrap().len(), 99_999);
@@ -173,7 +172,7 @@ fn each_damaged_byte_is_told_and_the_rest_is_restored() {
         assert!(found.frames + 1 >= outcome.frames, "others are found: {at}");
         if !padding {
             let range = frame.offset..frame.offset + u64::from(frame.source_bytes);
-            assert_eq!(found.damages.last().unwrap().ranges, [range]);
+            assert_eq!(found.damages.last().unwrap().ranges, only(range));
             let into = scratch.at(&format!("back-{at}"));
             let found = restored(&Target::open(&path).unwrap(), &into).unwrap();
             assert!(found.damaged > 0 && !into.exists());
@@ -246,7 +245,7 @@ fn a_reader_whose_buffers_are_kept_goes_on_with_others() {
     keep(&entries, &target, Options { readers: 1, buffers: 1, ..OPTIONS });
     let checked = verify(&target).unwrap();
     assert_eq!((checked.damaged, checked.partial, checked.files), (0, 1, 5));
-    assert_eq!(checked.missing[0].ranges, vec![0..8 << 20]);
+    assert_eq!(checked.missing[0].ranges, only(0..8 << 20));
 }
 
 #[test]

@@ -367,8 +367,9 @@ mod test {
         let line = "  d/f: cannot be read: input/output error; missing bytes: 20 at 10, 1 at 50\n";
         assert!(unread.contains(line), "{unread}");
         assert!(unread.contains("not whole: data of 1 sources"), "{unread}");
+        let range = 0..9;
         let damage =
-            Damage { at: "d/g".to_owned(), what: "is gone".to_owned(), ranges: vec![0..9] };
+            Damage { at: "d/g".to_owned(), what: "is gone".to_owned(), ranges: vec![range] };
         let damaged = Checked { damaged: 1, damages: vec![damage], ..Checked::default() };
         let text = lines(&damaged);
         assert!(text.contains("  d/g: is gone; missing bytes: 9 at 0\n"), "{text}");
