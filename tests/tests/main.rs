@@ -53,6 +53,7 @@ mod mirrors;
 mod misuse;
 mod nbd;
 mod our_initiator;
+mod owners;
 mod pages;
 mod parts;
 mod predict;

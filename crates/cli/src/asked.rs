@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use job::formats::{Note, Treatment};
 use job::presets;
 use job::spec::{Group, JobSpec, MAKER, open_trace};
+use volume::Purpose;
 
 use crate::args::Run;
 use crate::exit::UsageError;
@@ -183,7 +184,7 @@ fn smallest(volumes: &[String]) -> Result<u64> {
     let mut smallest = u64::MAX;
     for text in volumes {
         let uri: volume::Uri = text.parse()?;
-        smallest = smallest.min(volume::open(&uri, volume::Purpose::Read)?.geometry().bytes());
+        smallest = smallest.min(volume::open(&uri.unlocked(), Purpose::Read)?.geometry().bytes());
     }
     Ok(smallest)
 }

@@ -10,7 +10,7 @@ use volume::{Purpose, Uri};
 use crate::exit::Exit;
 use crate::news::News;
 use crate::output::{note, print};
-use crate::{placement, signal};
+use crate::{opened, placement, signal};
 
 /// `drumfire attach`.
 #[derive(clap::Args, Clone, Debug)]
@@ -56,7 +56,7 @@ const CORES_MOST: usize = 4;
 /// Serves the file or device until it is detached or this is asked to stop.
 pub fn attach(of: &Attach) -> Result<Exit> {
     let purpose = if of.read_only { Purpose::Read } else { Purpose::Store };
-    let volume = volume::open(&of.volume, purpose)?;
+    let volume = opened::open(&of.volume, purpose)?;
     let cores = placement::chosen(&of.cores, CORES_MOST)?;
     let cores = placement::of_lanes(cores, [(&*of.volume.to_string(), &*volume)]);
     let options = Options { allow_other: of.allow_other, read_only: of.read_only, cores };

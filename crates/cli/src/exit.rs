@@ -137,6 +137,7 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                     volume::OpenError::HoldsData(_)
                         | volume::OpenError::Precious { .. }
                         | volume::OpenError::InUse { .. }
+                        | volume::OpenError::Locked { .. }
                         | volume::OpenError::TooSmall(..)
                         | volume::OpenError::Profile(_)
                         | volume::OpenError::Schedule { .. }

@@ -172,6 +172,7 @@ fn uri_of(storage: &Storage) -> Result<Uri, String> {
                 direct: Some(*direct),
                 iopoll: *iopoll,
                 sqpoll: *sqpoll,
+                unlocked: false,
             })
         }
     })
@@ -183,8 +184,8 @@ pub fn storage_of(uri: &str) -> Option<Storage> {
         Uri::Null { bytes, block_bytes: 512, call: None } => {
             Some(Storage::Nothing { size_bytes: bytes, block_bytes: 512 })
         }
-        Uri::File(file) if file.block_bytes.is_none_or(|bytes| bytes == 1) => {
-            let FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll } = file;
+        Uri::File(file) if file.block_bytes.is_none_or(|bytes| bytes == 1) && !file.unlocked => {
+            let FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll, .. } = file;
             let (path, direct) = (path.to_str()?.to_owned(), direct?);
             Some(Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll })
         }
@@ -290,7 +291,7 @@ fn capacity(uri: &str) -> Option<u64> {
         several @ (Uri::Stripe { .. } | Uri::Mirror { .. }) => several,
         Uri::Delay { .. } | Uri::Fault { .. } | Uri::Array(_) => return None,
     };
-    volume::open(&uri, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
+    volume::open(&uri.unlocked(), Purpose::Read).ok().map(|volume| volume.geometry().bytes())
 }
 
 /// The largest block of volumes that say theirs without being opened.
@@ -298,7 +299,7 @@ fn sector_bytes(volumes: &[String]) -> u32 {
     let block = |text: &String| match text.parse() {
         Ok(Uri::Null { block_bytes, .. } | Uri::Ram { block_bytes, .. }) => block_bytes,
         Ok(Uri::File(file)) => {
-            let opened = volume::open(&Uri::File(file), Purpose::Read);
+            let opened = volume::open(&Uri::File(file).unlocked(), Purpose::Read);
             opened.map_or(512, |volume| volume.geometry().block_bytes)
         }
         _ => 512,

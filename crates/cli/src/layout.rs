@@ -16,7 +16,7 @@ use block::print_size;
 use job::spec::{Content, Group, JobSpec, LaidOut};
 use load::{FirstContent, Stop};
 use rustix::fs::statvfs;
-use volume::{FileUri, OpenError, Uri};
+use volume::{FileUri, Locks, OpenError, Purpose, Uri};
 
 use crate::exit::UsageError;
 use crate::foreign::Format;
@@ -161,8 +161,14 @@ pub fn make(
     stop: &Stop,
 ) -> Result<Option<Vec<PathBuf>>> {
     job.laid_out.iter().try_for_each(fits)?;
+    // Nobody else uses a file that gets another length, or whose name becomes another file's.
+    let mut locks = Locks::default();
+    for path in missing(job, manner).keys().filter(|path| path.exists()) {
+        locks.take(&file_uri(path), Purpose::Destroy)?;
+    }
     for (path, bytes) in longer(job) {
-        let uri = Uri::File(FileUri { path: path.clone(), ..FileUri::default() });
+        let uri = file_uri(&path);
+        locks.take(&uri, Purpose::Destroy)?;
         if fs::metadata(&path)?.blocks() > 0 && !volume::may_destroy(&uri, destroy) {
             // What would refuse the run says so before its file is another one.
             return Err(OpenError::HoldsData(path).into());
@@ -203,6 +209,10 @@ pub fn make(
         names.push(path);
     }
     Ok(Some(names))
+}
+
+fn file_uri(path: &Path) -> Uri {
+    Uri::File(FileUri { path: path.to_owned(), ..FileUri::default() })
 }
 
 /// Refuses to write more than there is room for on any of the file systems.

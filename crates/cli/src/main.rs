@@ -27,6 +27,7 @@ mod identity;
 mod layout;
 mod logs;
 mod news;
+mod opened;
 mod output;
 mod placement;
 mod plan;

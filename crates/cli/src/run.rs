@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 use job::spec::{Group, JobSpec, Pacing, Replay, RunSpec, Shift, Step, WorkerSpec, Workload};
 use load::Prepared;
 use stats::Job;
-use volume::{Purpose, Uri, Volume};
+use volume::{Locks, OpenError, Purpose, Uri, Volume};
 
 use crate::args::{Color, Run};
 use crate::asked::Asked;
 use crate::bench::{self, Allowed, Bench, CORES};
 use crate::exit::{Exit, UsageError};
-use crate::{asked, folder, foreign, layout, output, placement, recheck, show, signal};
+use crate::{asked, folder, foreign, layout, opened, output, placement, recheck, show, signal};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
@@ -71,6 +71,8 @@ pub struct Volumes {
     open: HashMap<String, Named>,
     /// Those that will be written at some time.
     written: HashSet<String>,
+    /// Of all of them: steps may use one file in several ways.
+    locks: Locks,
 }
 
 /// A volume by its name.
@@ -95,7 +97,7 @@ impl Volumes {
                 .map(|text| foreign::plain_uri(text))
                 .collect(),
         };
-        Volumes { open: HashMap::new(), written }
+        Volumes { open: HashMap::new(), written, locks: Locks::default() }
     }
 
     /// A step with its volumes open.
@@ -133,7 +135,10 @@ impl Volumes {
             };
             new.push((uri, purpose));
         }
-        for ((uri, _), volume) in new.iter().zip(volume::open_all(&new)?) {
+        let lock =
+            |(uri, purpose): &(Uri, Purpose)| Ok((self.locks.take(uri, *purpose)?, *purpose));
+        let locked = new.iter().map(lock).collect::<Result<Vec<_>, OpenError>>()?;
+        for ((uri, _), volume) in new.iter().zip(opened::open_all(&locked)?) {
             let target = uri.target().unwrap_or_default().to_owned();
             let named = Named { volume, uri: uri.to_string(), target };
             self.open.insert(uri.to_string(), named);

@@ -19,7 +19,7 @@ use crate::identity::{self, Identity};
 use crate::news::News;
 use crate::output::{note, print};
 use crate::watch::Watch;
-use crate::{placement, settings, signal};
+use crate::{opened, placement, settings, signal};
 
 /// Names of targets, and of subsystems, go on like this.
 const NAMING_AUTHORITY: &str = "2026-11.io.drumfire";
@@ -199,7 +199,7 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
             );
             return Err(UsageError(message).into());
         }
-        let volume = match volume::open(&uri, Purpose::Store) {
+        let volume = match opened::open(&uri, Purpose::Store) {
             Ok(volume) => volume,
             // The others do not suffer by legs that were lost.
             Err(error @ OpenError::Array(_)) if texts.len() > 1 => {

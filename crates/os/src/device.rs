@@ -205,6 +205,19 @@ impl Device {
         Some(PathBuf::from(path.trim_end_matches('\n')))
     }
 
+    /// The loop devices that show a file.
+    pub fn loops_of(path: &Path) -> Vec<Device> {
+        let Ok(about) = fs::metadata(path) else { return Vec::new() };
+        let is_it = |device: &Device| {
+            let shown = device.backing_file().and_then(|path| fs::metadata(path).ok());
+            shown.is_some_and(|shown| (shown.dev(), shown.ino()) == (about.dev(), about.ino()))
+        };
+        let blocks = Path::new("/sys/block");
+        let loops = entries(blocks).into_iter().filter(|name| name.starts_with("loop"));
+        let devices = loops.filter_map(|name| Device::of_link(&blocks.join(name)));
+        devices.filter(is_it).collect()
+    }
+
     /// Device number of the file system with the backing file of a loop device.
     pub(crate) fn backing_number(&self) -> Option<u64> {
         let disk = File::open(Path::new("/dev").join(&self.disk)).ok()?;

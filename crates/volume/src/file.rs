@@ -12,8 +12,9 @@ use os::{
 };
 use proto::nvme::{status_from_kernel, status_words};
 
+use crate::hold::Hold;
 use crate::uri::FileUri;
-use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard};
+use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard, hold};
 
 /// Maximum I/Os of a lane in the kernel.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -30,6 +31,8 @@ pub(crate) struct FileVolume {
     named: bool,
     /// It is a device, and nobody was promised that trimmed blocks read as zeroes.
     discards: bool,
+    /// Keeps other owners from it.
+    hold: Hold,
     /// Keeps other processes from a device that is written.
     _claim: Option<std::fs::File>,
     sync: Arc<Writeback>,
@@ -66,12 +69,15 @@ impl Writeback {
 impl FileVolume {
     pub(crate) fn open(uri: &FileUri, purpose: Purpose) -> Result<FileVolume, OpenError> {
         let fail = |error| OpenError::File { path: uri.path.clone(), error };
-        if let (Some(bytes), true) = (uri.size_bytes, purpose.writes()) {
-            OpenFile::create(&uri.path, bytes).map_err(fail)?;
-        }
+        hold::create(uri, purpose)?;
+        let hold = Hold::take(uri, purpose)?;
         // Before the device is opened for writing: that alone triggers udev.
         let claim = guard::claim(&uri.path, purpose)?;
         let found = OpenFile::open(&uri.path, purpose.writes(), uri.direct).map_err(fail)?;
+        if !hold.is_of(&found.file) {
+            let why = "another file took its name while it was opened: try again";
+            return Err(fail(std::io::Error::other(why)));
+        }
         if uri.iopoll {
             check_polls(uri, &found)?;
         }
@@ -103,6 +109,7 @@ impl FileVolume {
             opened,
             named,
             discards,
+            hold,
             _claim: claim,
             sync,
         })
@@ -155,6 +162,7 @@ impl Volume for FileVolume {
             file,
             watch: Watch::new(self),
             opened: Arc::clone(&self.opened),
+            _hold: self.hold.clone(),
             trim: match self.discards && core.features().discards {
                 true => FileOpKind::Discard,
                 false => FileOpKind::Punch,
@@ -179,6 +187,10 @@ impl Volume for FileVolume {
 
     fn kind(&self) -> &'static str {
         if self.opened.namespace.is_some() { "NVMe passthrough" } else { "file" }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.hold.remark().map(str::to_owned).into_iter().collect()
     }
 
     fn ground(&self) -> Ground {
@@ -216,6 +228,7 @@ struct FileLane {
     watch: Watch,
     /// For operations that are no I/Os.
     opened: Arc<OpenFile>,
+    _hold: Hold,
     /// How ranges are deallocated.
     trim: FileOpKind,
     /// It goes through the page cache.

@@ -10,6 +10,7 @@ mod fault;
 mod file;
 mod ground;
 mod guard;
+mod hold;
 mod lifetime;
 mod many;
 mod mirror;
@@ -34,6 +35,7 @@ pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::fault::try_schedule;
 pub use crate::ground::{FileGround, Ground, Leaf, Looked, SAMPLES, Several};
 pub use crate::guard::{is_named, may_destroy};
+pub use crate::hold::Locks;
 pub use crate::lifetime::{DataLocation, Lifetime};
 pub use crate::many::{await_open, open_all};
 pub use crate::uri::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri, UriError};
@@ -101,6 +103,12 @@ pub trait Volume: Send + Sync {
     /// emulation.
     fn emulates(&self) -> Option<&str> {
         self.below().into_iter().find_map(|volume| volume.emulates())
+    }
+
+    /// What its user should know before using it, a sentence each: a file system without locks, a
+    /// last block that is padded.
+    fn remarks(&self) -> Vec<String> {
+        self.below().into_iter().flat_map(|volume| volume.remarks()).collect()
     }
 
     /// Faults injected so far and other events of it alone, a sentence each.
@@ -294,6 +302,21 @@ pub enum OpenError {
         path: PathBuf,
         /// Its user.
         by: String,
+    },
+    /// Another owner has the file or device open.
+    #[error(
+        "{path} is in use: {by} {does} it; end that, or add ?lock=off to its name if both may use \
+         it at once",
+        path = path.display(),
+        does = if *writes { "writes" } else { "reads" }
+    )]
+    Locked {
+        /// The file or device.
+        path: PathBuf,
+        /// The owner, in words.
+        by: String,
+        /// Whether the owner writes.
+        writes: bool,
     },
     /// The profile of an emulated drive cannot be used.
     #[error(transparent)]

@@ -104,6 +104,8 @@ pub struct FileUri {
     pub iopoll: bool,
     /// `sqpoll=yes`: a kernel thread polls for submissions.
     pub sqpoll: bool,
+    /// `lock=off`: other processes may use it meanwhile.
+    pub unlocked: bool,
 }
 
 /// Names a logical unit of an iSCSI target.
@@ -224,6 +226,25 @@ impl Uri {
         }
     }
 
+    /// The same volume without locks on its files and devices, to look at its properties alone.
+    #[must_use]
+    pub fn unlocked(&self) -> Uri {
+        let mut uri = self.clone();
+        uri.unlock();
+        uri
+    }
+
+    fn unlock(&mut self) {
+        match self {
+            Uri::File(file) => file.unlocked = true,
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.unlock(),
+            Uri::Stripe { parts: legs, .. }
+            | Uri::Mirror { legs }
+            | Uri::Array(ArrayUri { legs, .. }) => legs.iter_mut().for_each(Uri::unlock),
+            _ => {}
+        }
+    }
+
     /// Host and port of a remote volume.
     pub fn address(&self) -> Option<&str> {
         self.remote().map(|(address, _)| address)
@@ -279,6 +300,7 @@ impl fmt::Display for Uri {
                 options.extend(file.direct.map(|d| format!("direct={}", u8::from(d))));
                 options.extend(file.iopoll.then(|| "iopoll=1".to_owned()));
                 options.extend(file.sqpoll.then(|| "sqpoll=1".to_owned()));
+                options.extend(file.unlocked.then(|| "lock=off".to_owned()));
             }
             Uri::Iscsi(iscsi) => {
                 write!(f, "iscsi://{}/{}/{}", iscsi.address, iscsi.target, iscsi.lun)?;
@@ -335,6 +357,8 @@ mod test {
             ("file:a b.img?size=1g&block=512", "file:a b.img?block=512&size=1g"),
             ("file:/x?sqpoll&iopoll=yes", "file:/x?iopoll=1&sqpoll=1"),
             ("file:/x?sqpoll=no", "file:/x"),
+            ("file:/x?lock=no&block=4k", "file:/x?block=4k&lock=off"),
+            ("file:/x?lock=on", "file:/x"),
             ("file:/x?direct=no&block=1", "file:/x?block=1&direct=0"),
             ("iscsi://h/iqn.2026-11.x:d/1", "iscsi://h:3260/iqn.2026-11.x:d/1"),
             (

@@ -3,7 +3,7 @@
 use block::{Plant, planted};
 
 use super::assemble::copies_of;
-use super::desk::{Desk, lock};
+use super::desk::Desk;
 use super::grow::{Growth, Put};
 use super::map::{page_slots, region_bytes};
 use super::superblock::{
@@ -58,10 +58,6 @@ pub fn create(
         return Err(wrong(format!("a name is 1 to {NAME_MAX_BYTES} of a-z, 0-9, . _ -")).into());
     }
     suit(name, &all)?;
-    let mut locks = Vec::new();
-    for leg in &all {
-        locks.extend(lock(name, leg, true)?);
-    }
     let mut desks = Vec::new();
     for leg in &all {
         desks.push(blank(leg, destroy)?);
@@ -131,7 +127,7 @@ pub fn show(uri: &ArrayUri) -> Result<Vec<String>, OpenError> {
 ///
 /// Why the change is refused; nothing was written then.
 pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<ArrayUri, OpenError> {
-    let Opened { mut desks, assembly, locks, .. } = look(uri, true)?;
+    let Opened { mut desks, assembly, .. } = look(uri, true)?;
     let mut block = assembly.newest;
     let wrong = |why: &str| ArrayError::Change { array: uri.name.clone(), why: why.to_owned() };
     let mut legs: Vec<Option<usize>> = assembly.places;
@@ -167,7 +163,6 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
         let every: Vec<Uri> = uri.legs.iter().chain([leg]).cloned().collect();
         all_differ(&every)?;
         suits(&uri.name, leg)?;
-        let _lock = lock(&uri.name, leg, true)?;
         let mut desk = blank(leg, destroy)?;
         super::assemble::fits(&uri.name, &desk.found(), &block)?;
         desk.clear()?;
@@ -195,7 +190,6 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
             write(&mut desks[*place], &block, *leg)?;
         }
     }
-    drop(locks);
     let names = here.iter().map(|(place, _)| desks[*place].name.parse());
     let legs = names.collect::<Result<Vec<Uri>, _>>().unwrap_or_default();
     Ok(ArrayUri { legs, degraded: false, ..uri.clone() })
@@ -208,7 +202,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
 ///
 /// Why it is refused; the capacity is unchanged then.
 pub fn grow(uri: &ArrayUri, bytes: Option<u64>) -> Result<u64, OpenError> {
-    let Opened { mut desks, found, assembly, maps, locks } = look(uri, true)?;
+    let Opened { mut desks, found, assembly, maps } = look(uri, true)?;
     let growth = Growth::new(&uri.name, &found, &assembly, &maps, bytes)?;
     for step in growth.steps(os::random()) {
         match &step.put {
@@ -216,7 +210,6 @@ pub fn grow(uri: &ArrayUri, bytes: Option<u64>) -> Result<u64, OpenError> {
             Put::Zeroes(len) => desks[step.leg].zero(step.offset, *len)?,
         }
     }
-    drop(locks);
     Ok(growth.bytes())
 }
 

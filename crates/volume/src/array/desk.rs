@@ -1,14 +1,12 @@
 //! Synchronous access to one leg, one I/O at a time, to open, create or change an array.
 
 use std::collections::VecDeque;
-use std::fs::TryLockError;
 use std::sync::Arc;
 
 use block::{Buf, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
 
 use super::assemble::{Found, copies_of};
-use super::error::ArrayError;
 use super::superblock::SUPERBLOCK_BYTES;
 use crate::{OpenError, Purpose, Uri, Volume, open};
 
@@ -117,26 +115,4 @@ impl Desk {
 
 fn io_error(uri: &Uri, why: &str) -> OpenError {
     OpenError::Leg { leg: uri.to_string(), why: why.to_owned() }
-}
-
-/// Locks a leg that is a file or device against other processes; `None` for any other.
-pub(super) fn lock(
-    array: &str,
-    uri: &Uri,
-    writes: bool,
-) -> Result<Option<std::fs::File>, ArrayError> {
-    let path = match uri {
-        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return lock(array, inner, writes),
-        Uri::File(file) => &file.path,
-        _ => return Ok(None),
-    };
-    // A leg that cannot be opened is reported as missing.
-    let Ok(file) = std::fs::File::open(path) else { return Ok(None) };
-    let locked = if writes { file.try_lock() } else { file.try_lock_shared() };
-    match locked {
-        Err(TryLockError::WouldBlock) => {
-            Err(ArrayError::InUse { array: array.to_owned(), leg: uri.to_string() })
-        }
-        _ => Ok(Some(file)),
-    }
 }

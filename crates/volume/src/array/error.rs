@@ -173,14 +173,6 @@ pub enum ArrayError {
         /// What it holds.
         what: String,
     },
-    /// Another process uses a leg.
-    #[error("array {array}: {leg} is in use by another process")]
-    InUse {
-        /// The array's name.
-        array: String,
-        /// The leg.
-        leg: String,
-    },
     /// The requested change is impossible.
     #[error("array {array}: {why}")]
     Change {

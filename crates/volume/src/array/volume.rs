@@ -9,7 +9,7 @@ use os::{Core, Waker};
 
 use super::admin::suits;
 use super::assemble::{Found, Maps, assemble, leave_older_images};
-use super::desk::{Desk, lock};
+use super::desk::Desk;
 use super::superblock::LegState;
 use super::{
     Array, ArrayError, Assembly, CheckOrder, CheckReport, PAGE_BYTES, Page, Ways, copies_of,
@@ -34,7 +34,6 @@ pub(crate) struct ArrayVolume {
     /// `None` for an array opened read-only.
     thread: Option<Arc<Thread>>,
     notes: Vec<String>,
-    _locks: Vec<std::fs::File>,
 }
 
 /// Legs that were read, and the array they make.
@@ -43,18 +42,18 @@ pub(super) struct Opened {
     pub(super) found: Vec<Found>,
     pub(super) assembly: Assembly,
     pub(super) maps: Maps,
-    pub(super) locks: Vec<std::fs::File>,
 }
 
 /// Opens and assembles the legs of an array without writing.
 pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     let purpose = if writes { Purpose::Store } else { Purpose::Read };
-    let (mut desks, mut lost, mut locks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut desks, mut lost) = (Vec::new(), Vec::new());
     for leg in &uri.legs {
         suits(&uri.name, leg)?;
-        locks.extend(lock(&uri.name, leg, writes)?);
         match Desk::open(leg, purpose) {
             Ok(desk) => desks.push(desk),
+            // It is not lost: somebody else has it.
+            Err(why @ (OpenError::Locked { .. } | OpenError::InUse { .. })) => return Err(why),
             Err(why) => lost.push(why.to_string()),
         }
     }
@@ -66,7 +65,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     let mut assembly = assemble(&uri.name, &found, &lost, uri.degraded)?;
     let maps = read_maps(&mut desks, &assembly);
     let maps = leave_older_images(&uri.name, &mut assembly, maps)?;
-    Ok(Opened { desks, found, assembly, maps, locks })
+    Ok(Opened { desks, found, assembly, maps })
 }
 
 /// The maps on the legs that are in.
@@ -87,7 +86,7 @@ fn read_maps(desks: &mut [Desk], assembly: &Assembly) -> Maps {
 
 impl ArrayVolume {
     pub(crate) fn open(uri: &ArrayUri, purpose: Purpose) -> Result<ArrayVolume, OpenError> {
-        let Opened { desks, found, assembly, maps, locks } = look(uri, purpose.writes())?;
+        let Opened { desks, found, assembly, maps } = look(uri, purpose.writes())?;
         let block = &assembly.newest;
         let volume = |place: Option<usize>| Some(Arc::clone(&desks[place?].volume));
         let legs: Arc<[_]> = assembly.places.iter().map(|place| volume(*place)).collect();
@@ -119,7 +118,7 @@ impl ArrayVolume {
             false => None,
         };
         let notes = assembly.notes;
-        Ok(ArrayVolume { legs, array, geometry, thread, notes, _locks: locks })
+        Ok(ArrayVolume { legs, array, geometry, thread, notes })
     }
 }
 

@@ -136,6 +136,7 @@ fn after_a_sync_that_failed_nothing_is_called_durable_until_the_file_is_opened_a
         assert_eq!(go(&core, &mut **lane, Op::Write, 0), Ok(()), "which promises nothing");
         assert_eq!(go(&core, &mut **lane, Op::Read, 0), Ok(()));
     }
+    drop((volume, lanes));
     let anew = place.open();
     assert_eq!(go(&core, &mut *anew.lane(&core).unwrap(), Op::Flush, 0), Ok(()));
 }

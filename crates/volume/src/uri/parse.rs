@@ -196,6 +196,7 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
     let direct = options.switch("direct")?;
     let iopoll = options.switch("iopoll")?.unwrap_or(false);
     let sqpoll = options.switch("sqpoll")?.unwrap_or(false);
+    let unlocked = options.switch("lock")? == Some(false);
     options.end()?;
     if iopoll && direct == Some(false) {
         return Err("iopoll needs direct I/O, not the page cache: leave out direct=0".to_owned());
@@ -204,7 +205,7 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
         return Err("block=1 goes through the page cache: it needs direct=no".to_owned());
     }
     let path = options.path.into();
-    Ok(Uri::File(FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll }))
+    Ok(Uri::File(FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll, unlocked }))
 }
 
 fn parse_iscsi(rest: &str) -> Result<Uri, String> {

@@ -1,0 +1,154 @@
+//! Who may use a file or device: one owner that writes, or several that read.
+//!
+//! [`FileVolume`](crate::file::FileVolume) takes the lock when it opens an image, and its lanes keep
+//! it. The volumes of a run are one owner: they share [`Locks`]. `?lock=off` takes none.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use os::{Device, ImageLock, LockError, OpenFile};
+
+use crate::uri::FileUri;
+use crate::{OpenError, Purpose, Uri};
+
+/// The locks of one owner, for the files and devices that its volumes use. A file that two of them
+/// name is locked once.
+#[derive(Debug, Default)]
+pub struct Locks(Vec<Arc<ImageLock>>);
+
+/// What an open file or device is locked by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hold {
+    locks: Vec<Arc<ImageLock>>,
+    remark: Option<String>,
+}
+
+impl Locks {
+    /// Locks what a file's URI names, and returns the URI to open it by; any other is returned as
+    /// it is, and locks by itself. A file is created first if the URI says its size.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Locked`] if another owner has it open.
+    pub fn take(&mut self, uri: &Uri, purpose: Purpose) -> Result<Uri, OpenError> {
+        let Uri::File(file) = uri else { return Ok(uri.clone()) };
+        if file.unlocked {
+            return Ok(uri.clone());
+        }
+        create(file, purpose)?;
+        let hold = Hold::take_beside(file, purpose, &self.0)?;
+        if hold.locks.is_empty() {
+            // Whoever opens it says why there is no lock.
+            return Ok(uri.clone());
+        }
+        self.0.extend(hold.locks);
+        Ok(Uri::File(FileUri { unlocked: true, ..file.clone() }))
+    }
+}
+
+impl Hold {
+    /// Locks a file or device, unless its URI says `lock=off`.
+    pub(crate) fn take(uri: &FileUri, purpose: Purpose) -> Result<Hold, OpenError> {
+        if uri.unlocked { Ok(Hold::default()) } else { Hold::take_beside(uri, purpose, &[]) }
+    }
+
+    /// The same where its owner may have locked it already.
+    fn take_beside(
+        uri: &FileUri,
+        purpose: Purpose,
+        own: &[Arc<ImageLock>],
+    ) -> Result<Hold, OpenError> {
+        let mut hold = Hold::default();
+        for path in images(&uri.path) {
+            match lock(&path, purpose.writes(), own) {
+                Ok(lock) => hold.locks.push(lock),
+                Err(LockError::InUse { by, writes }) => {
+                    let path = uri.path.clone();
+                    return Err(OpenError::Locked { path, by, writes });
+                }
+                Err(LockError::Open(error)) => {
+                    return Err(OpenError::File { path: uri.path.clone(), error });
+                }
+                Err(LockError::Unsupported(error)) => {
+                    hold.remark = Some(format!(
+                        "{}: its file system has no locks ({error}): nothing keeps other \
+                         processes from using it meanwhile",
+                        uri.path.display()
+                    ));
+                }
+            }
+        }
+        if purpose.writes() {
+            not_below_a_loop(&uri.path)?;
+        }
+        Ok(hold)
+    }
+
+    /// What its user should know.
+    pub(crate) fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
+    }
+
+    /// Whether it locks nothing, or this file: not one that took its name meanwhile.
+    pub(crate) fn is_of(&self, file: &File) -> bool {
+        let kind = file.metadata().map(|about| about.file_type());
+        let is_plain = kind.is_ok_and(|kind| kind.is_file());
+        let locked = self.locks.first().filter(|_| is_plain);
+        locked.is_none_or(|lock| lock.is_of(file).unwrap_or(false))
+    }
+}
+
+/// Creates a file whose size is known, if it is to be written and is missing.
+pub(crate) fn create(uri: &FileUri, purpose: Purpose) -> Result<(), OpenError> {
+    match uri.size_bytes {
+        Some(bytes) if purpose.writes() => OpenFile::create(&uri.path, bytes)
+            .map_err(|error| OpenError::File { path: uri.path.clone(), error }),
+        _ => Ok(()),
+    }
+}
+
+/// Locks one image, or raises the lock that its owner has.
+fn lock(path: &Path, writes: bool, own: &[Arc<ImageLock>]) -> Result<Arc<ImageLock>, LockError> {
+    let file = File::open(path).map_err(LockError::Open)?;
+    match own.iter().find(|lock| lock.is_of(&file).unwrap_or(false)) {
+        Some(lock) if writes => lock.raise().map(|()| Arc::clone(lock)),
+        Some(lock) => Ok(Arc::clone(lock)),
+        None => ImageLock::take(path, writes).map(Arc::new),
+    }
+}
+
+/// The files to lock for a path: itself, or the block device of an NVMe namespace; and below a loop
+/// device the file that it shows. None for what cannot be a volume, which its opening says.
+fn images(path: &Path) -> Vec<PathBuf> {
+    let Ok(about) = fs::metadata(path) else { return vec![path.to_owned()] };
+    let kind = about.file_type();
+    if kind.is_file() {
+        return vec![path.to_owned()];
+    }
+    if kind.is_char_device() {
+        return os::block_twin(path).into_iter().collect();
+    }
+    if !kind.is_block_device() {
+        return Vec::new();
+    }
+    let device = File::open(path).ok().and_then(|file| Device::under(&file));
+    // Partitions lie side by side: each may have an owner of its own.
+    let whole = device.filter(|device| device.name == device.disk);
+    let backing = whole.and_then(|device| device.backing_file());
+    let backing = backing.filter(|path| fs::metadata(path).is_ok_and(|about| about.is_file()));
+    std::iter::once(path.to_owned()).chain(backing).collect()
+}
+
+/// Refuses to write a file that a loop device shows and somebody uses: a file system that is
+/// mounted, or a device that is stacked on it.
+fn not_below_a_loop(path: &Path) -> Result<(), OpenError> {
+    let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
+    let loops = if is_file { Device::loops_of(path) } else { Vec::new() };
+    let users: Vec<String> = loops.iter().flat_map(Device::users).collect();
+    match users.is_empty() {
+        true => Ok(()),
+        false => Err(OpenError::InUse { path: path.to_owned(), by: users.join(", ") }),
+    }
+}
