@@ -63,6 +63,7 @@ mod scenario_cut;
 mod sessions;
 mod simulate;
 mod space;
+mod strangers;
 mod stripes;
 mod sweep;
 mod sweep_logs;

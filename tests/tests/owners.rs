@@ -57,6 +57,12 @@ fn await_that(mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// How a process is named that has an image open.
+fn owner(process: &Running, does: &str) -> String {
+    let name = fs::read_to_string(format!("/proc/{}/comm", process.id())).unwrap();
+    format!("process {} ({}) {does}", process.id(), name.trim_end())
+}
+
 /// Commands that would write an image.
 fn writers(image: &str) -> Vec<String> {
     vec![
@@ -93,7 +99,7 @@ fn a_served_image_is_nobody_elses() {
     let Some(rig) = Rig::new() else { return };
     rig.folder.file("kept", &[7; 4096]);
     let served = rig.serve("--volume d=file:img");
-    let owner = format!("process {} (drumfire) writes it", served.id());
+    let owner = owner(&served, "writes it");
     fs::hard_link(rig.folder.path().join("img"), rig.folder.path().join("hard")).unwrap();
     std::os::unix::fs::symlink("img", rig.folder.path().join("soft")).unwrap();
     for image in ["img", "hard", "soft"] {
@@ -119,7 +125,7 @@ fn readers_share_an_image_and_keep_writers_out() {
     let path = rig.folder.path().join("long/result.json");
     await_that(|| path.exists());
     for args in writers("img") {
-        let owner = format!("process {} (drumfire) reads it", reader.id());
+        let owner = owner(&reader, "reads it");
         refused(&rig.run(&args), &args, &owner);
     }
     for args in readers("img") {
@@ -136,7 +142,7 @@ fn the_legs_of_an_array_are_its_own() {
     rig.folder.file("kept", &[7; 4096]);
     let array = rig.mirror();
     let served = rig.serve(&format!("--volume d={array}"));
-    let owner = format!("process {} (drumfire) writes it", served.id());
+    let owner = owner(&served, "writes it");
     for leg in ["a", "b"] {
         for args in writers(leg).iter().chain(&readers(leg)) {
             refused(&rig.run(args), args, &owner);
@@ -168,7 +174,7 @@ fn a_leg_that_somebody_has_is_not_taken_for_lost() {
         format!("serve --nbd 127.0.0.1:0 --volume d={array}&degraded=1"),
         format!("volume remove {array}&degraded=1 2"),
     ] {
-        let owner = format!("process {} (drumfire) writes it", served.id());
+        let owner = owner(&served, "writes it");
         refused(&rig.run(&args), &args, &owner);
     }
 }
@@ -280,11 +286,11 @@ fn a_loop_device_and_its_file_are_one_image() {
     let path = device.path();
     let by_device = rig.serve(&format!("--volume d=file:{path}"));
     let write = "run file:img --read 0 --destroy --seconds 1 --ramp 0 --out w --replace";
-    refused(&rig.run(write), write, &format!("process {} (drumfire) writes it", by_device.id()));
+    refused(&rig.run(write), write, &owner(&by_device, "writes it"));
     drop(by_device);
     let by_file = rig.serve("--volume d=file:img");
     let args = format!("run file:{path} --seconds 1 --ramp 0 --out r");
-    refused(&rig.run(&args), &args, &format!("process {} (drumfire) writes it", by_file.id()));
+    refused(&rig.run(&args), &args, &owner(&by_file, "writes it"));
     drop(by_file);
     mounted(Path::new(path), &|folder| {
         let ended = rig.run(write);

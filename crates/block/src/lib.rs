@@ -24,6 +24,7 @@ mod plant;
 mod pool;
 mod random;
 mod size;
+mod text;
 mod time;
 mod zone;
 
@@ -46,5 +47,6 @@ pub use plant::*;
 pub use pool::Pool;
 pub use random::{Rng, splitmix};
 pub use size::{Rate, SizeError, parse_size, print_size};
+pub use text::{Text, printable, steers};
 pub use time::Nanos;
 pub use zone::{Zone, Zones};

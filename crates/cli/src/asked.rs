@@ -145,9 +145,9 @@ const AMOUNTS: [&str; 6] = ["outstanding", "rate", "arrivals", "ramp", "seed", "
 fn of_preset(run: &Run) -> Result<JobSpec> {
     let name = run.preset.as_deref().unwrap_or_default();
     let Some(preset) = presets::preset(name) else {
-        let says = |preset: &presets::Preset| format!("\n  {}: {}", preset.name, preset.says);
-        let all: String = presets::PRESETS.iter().map(says).collect();
-        return Err(UsageError(format!("unknown preset '{name}': use one of{all}")).into());
+        let says = |preset: &presets::Preset| format!("{}: {}", preset.name, preset.says);
+        output::notes(&presets::PRESETS.iter().map(says).collect());
+        return Err(UsageError(format!("unknown preset '{name}': use one of these")).into());
     };
     let drive = &run.drive;
     let shape = DECIDED.into_iter().filter(|flag| !AMOUNTS.contains(flag));
@@ -216,6 +216,6 @@ pub fn command() -> String {
         true => word,
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
-    let words = std::env::args().skip(1).map(quoted);
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
     std::iter::once("drumfire".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -9,7 +9,7 @@ use volume::{Purpose, Uri};
 
 use crate::exit::Exit;
 use crate::news::News;
-use crate::output::{note, print};
+use crate::output::{note, print_line};
 use crate::{opened, placement, signal};
 
 /// `drumfire attach`.
@@ -67,7 +67,7 @@ pub fn attach(of: &Attach) -> Result<Exit> {
         Some(file) if !of.ublk => attach_volume(served, file, &options, log)?,
         node => attach_device(served, node.as_deref(), &options, log)?,
     };
-    print(&format!("ready {}\n", attached.file().display()))?;
+    print_line(format_args!("ready {}", attached.file().display()))?;
     let stopper = attached.stopper();
     std::thread::Builder::new().name("stopper".to_owned()).spawn(move || {
         // The channel only ends with the thread that feeds it.

@@ -1,9 +1,9 @@
 //! `drumfire audit`: can this claim be true?
 
-use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use block::Text;
 use clap::Args as Flags;
 use job::formats::read_text;
 use plan::audit::{Finding, Verdict, audit, audit_all};
@@ -160,17 +160,17 @@ pub fn main(args: &Args) -> Result<Exit> {
     let claim = Claim::read(args.claim.text(), &catalogue).map_err(usage)?;
     let findings = audit(&claim, &catalogue);
     let verdict = Verdict::of(&findings);
-    let text = match args.json {
-        true => pretty(&json!({ "verdict": verdict, "findings": findings }))?,
-        false => {
-            let mut text = lines(&findings, "");
-            if findings.is_empty() {
-                text += "no rule applies: add latency and outstanding, a drive, a link, or size \
-                    and bandwidth\n";
-            }
-            format!("{text}{}\n", verdict.word())
-        }
-    };
+    if args.json {
+        output::document(&json!({ "verdict": verdict, "findings": findings }))?;
+        return Ok(exit(verdict));
+    }
+    let mut text = lines(&findings, "");
+    if findings.is_empty() {
+        text.line(
+            "no rule applies: add latency and outstanding, a drive, a link, or size and bandwidth",
+        );
+    }
+    text.line(verdict.word());
     output::print(&text)?;
     Ok(exit(verdict))
 }
@@ -180,10 +180,10 @@ fn verify(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
     use plan::audit::verify::{FALSE_MAX, FOUND_MIN, verify};
     let matrix = verify(catalogue).map_err(|error| UsageError(error.to_string()))?;
     let meets = matrix.meets();
-    let text = match args.json {
-        true => pretty(&json!({ "meets": meets, "matrix": matrix }))?,
+    match args.json {
+        true => output::document(&json!({ "meets": meets, "matrix": matrix }))?,
         false => {
-            let mut text = String::from("                      impossible  unclear  possible\n");
+            let mut text = Text::from("                      impossible  unclear  possible\n");
             for (name, counts) in [
                 ("made impossible", matrix.planted),
                 ("made possible", matrix.sound),
@@ -203,10 +203,9 @@ fn verify(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
                  so at most: {}",
                 if meets { "met" } else { "missed" }
             )?;
-            text
+            output::print(&text)?;
         }
-    };
-    output::print(&text)?;
+    }
     Ok(if meets { Exit::Good } else { Exit::Missed })
 }
 
@@ -234,14 +233,17 @@ fn documents(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
     let findings = audit_all(&documents, catalogue);
     let all: Vec<Finding> = findings.iter().flatten().flatten().cloned().collect();
     let verdict = Verdict::of(&all);
-    let text = match args.json {
-        true => pretty(&json!({
+    match args.json {
+        true => output::document(&json!({
             "verdict": verdict,
             "documents": documents.iter().zip(&findings).map(document).collect::<Vec<_>>(),
         }))?,
-        false => listing(&documents, &findings)? + verdict.word() + "\n",
-    };
-    output::print(&text)?;
+        false => {
+            let mut text = listing(&documents, &findings)?;
+            text.line(verdict.word());
+            output::print(&text)?;
+        }
+    }
     Ok(exit(verdict))
 }
 
@@ -258,8 +260,8 @@ fn document((document, findings): (&Document, &Vec<Vec<Finding>>)) -> Value {
     json!({ "title": document.title, "claims": claims.collect::<Vec<_>>() })
 }
 
-fn listing(documents: &[Document], findings: &[Vec<Vec<Finding>>]) -> Result<String> {
-    let mut text = String::new();
+fn listing(documents: &[Document], findings: &[Vec<Vec<Finding>>]) -> Result<Text> {
+    let mut text = Text::new();
     let mut counts = [0; 3];
     for (document, findings) in documents.iter().zip(findings) {
         writeln!(text, "{}", document.title)?;
@@ -269,7 +271,7 @@ fn listing(documents: &[Document], findings: &[Vec<Vec<Finding>>]) -> Result<Str
             let number = claim.text.number.unwrap_or(at as u32 + 1);
             let place = &claim.text.at;
             writeln!(text, "  {number} ({place}) {}: {}", verdict.word(), claim.text.says)?;
-            text += &lines(findings, "      ");
+            text.append(&lines(findings, "      "));
         }
     }
     let [possible, unclear, impossible] = counts;
@@ -277,13 +279,9 @@ fn listing(documents: &[Document], findings: &[Vec<Vec<Finding>>]) -> Result<Str
     Ok(text)
 }
 
-fn lines(findings: &[Finding], indent: &str) -> String {
-    let line = |f: &Finding| format!("{indent}{:<8} {:<16} {}\n", f.outcome.word(), f.rule, f.line);
+fn lines(findings: &[Finding], indent: &str) -> Text {
+    let line = |f: &Finding| format!("{indent}{:<8} {:<16} {}", f.outcome.word(), f.rule, f.line);
     findings.iter().map(line).collect()
-}
-
-fn pretty(document: &Value) -> Result<String> {
-    Ok(serde_json::to_string_pretty(document)? + "\n")
 }
 
 fn exit(verdict: Verdict) -> Exit {

@@ -1,18 +1,17 @@
 //! `drumfire calibrate`: a profile from the results of sweeps.
 
-use std::fmt::Write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use block::Rate;
+use block::{Rate, Text};
 use clap::Args as Flags;
 use plan::calibrate::{Calibrated, Point, Prior, calibrate};
 use serde_json::json;
 
 use crate::catalogue::read;
 use crate::exit::{Exit, UsageError};
-use crate::output::print;
+use crate::output;
 use crate::{folder, report as results, sweep};
 
 /// `drumfire calibrate`.
@@ -63,7 +62,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     let text = found.profile.print().map_err(anyhow::Error::msg)?;
     let out = &args.out;
     folder::write_file(out, |file| Ok(file.write_all(text.as_bytes())?))?;
-    print(&match args.json {
+    match args.json {
         true => {
             let document = json!({
                 "profile": found.profile,
@@ -73,10 +72,10 @@ pub fn main(args: &Args) -> Result<Exit> {
                 "usable": found.profile.usable().is_ok(),
                 "out": out,
             });
-            serde_json::to_string_pretty(&document)? + "\n"
+            output::document(&document)?;
         }
-        false => table(&found, out)?,
-    })?;
+        false => output::print(&table(&found, out)?)?,
+    }
     Ok(if found.profile.usable().is_ok() { Exit::Good } else { Exit::Missed })
 }
 
@@ -101,8 +100,8 @@ fn source(runs: &[PathBuf], points: &[Point]) -> String {
     format!("{points} {origin} runs, {of}")
 }
 
-fn table(found: &Calibrated, out: &Path) -> Result<String> {
-    let mut text = String::new();
+fn table(found: &Calibrated, out: &Path) -> Result<Text> {
+    let mut text = Text::new();
     for row in &found.rows {
         let point = &row.point;
         writeln!(

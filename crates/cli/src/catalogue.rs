@@ -1,6 +1,5 @@
 //! `drumfire catalogue`: what parts are known to do, and who says so.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -9,12 +8,13 @@ use ::catalogue::{
     Catalogue, Class, Figure, Part, QUANTITIES, interface_named, pretty, quantity_named,
 };
 use anyhow::Result;
+use block::Text;
 use clap::{Args as Flags, Subcommand};
 use job::formats::read_text;
 use serde_json::json;
 
 use crate::exit::{Exit, UsageError, of_file};
-use crate::output::print;
+use crate::output::{self, print, print_line};
 
 /// `drumfire catalogue`.
 #[derive(Flags, Debug)]
@@ -137,7 +137,7 @@ fn add(catalogue: &mut Catalogue, file: &Path) -> Result<()> {
 }
 
 fn pretty_json(document: &serde_json::Value) -> Result<Exit> {
-    print(&(serde_json::to_string_pretty(document)? + "\n"))?;
+    output::document(document)?;
     Ok(Exit::Good)
 }
 
@@ -147,7 +147,7 @@ fn list(mut catalogue: Catalogue, filter: &Filter, json: bool) -> Result<Exit> {
     if json {
         return pretty_json(&json!({ "parts": catalogue.parts }));
     }
-    let mut text = String::new();
+    let mut text = Text::new();
     for class in CLASSES {
         for part in catalogue.parts.values().filter(|part| part.class == class) {
             writeln!(text, "{:<9}{:<24}{:<58}{}", class.word(), part.id, part.name, brief(part))?;
@@ -187,7 +187,7 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
         let document = json!({ "part": part, "sources": sources });
         return pretty_json(&document);
     }
-    let mut text = String::new();
+    let mut text = Text::new();
     writeln!(text, "{}: {} ({})", part.id, part.name, part.class.word())?;
     if !part.aliases.is_empty() {
         writeln!(text, "also called {}", part.aliases.join(", "))?;
@@ -238,9 +238,10 @@ fn profile(catalogue: &Catalogue, part: &Part, out: Option<&Path>, json: bool) -
         }
         (false, Some(file)) => {
             let file = file.display();
-            print(&format!("{file}: the profile of {}; try: delay:{file}(ram:1g)\n", part.id))?;
+            let id = &part.id;
+            print_line(format_args!("{file}: the profile of {id}; try: delay:{file}(ram:1g)"))?;
         }
-        (false, None) => print(&text)?,
+        (false, None) => output::file(text.as_bytes())?,
     }
     Ok(Exit::Good)
 }
@@ -289,7 +290,7 @@ fn check(mut catalogue: Catalogue, file: Option<&Path>, json: bool) -> Result<Ex
         let document = json!({ "parts": parts, "figures": figures, "sources": sources });
         return pretty_json(&document);
     }
-    let mut text = String::new();
+    let mut text = Text::new();
     writeln!(text, "{parts} parts, {figures} figures, each with one of {sources} sources: good")?;
     writeln!(text, "What may be said about a part:")?;
     for quantity in QUANTITIES {

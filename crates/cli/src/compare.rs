@@ -1,6 +1,5 @@
 //! `drumfire compare`: what changed between two runs or two sweeps, and what cannot be told.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -136,24 +135,22 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
 }
 
 fn print_plain(args: &Args, pairs: &[Pair], alone: &[String], color: Color) -> Result<()> {
-    output::write(|out| match args.json {
-        true => {
-            let all: Vec<&Comparison> = pairs.iter().map(|pair| &pair.comparison).collect();
-            let document = serde_json::json!({ "comparisons": all, "on_one_side_only": alone });
-            report::json::write_value(&document, out)
-        }
-        false => print(pairs, alone, color, out),
-    })
+    if args.json {
+        let all: Vec<&Comparison> = pairs.iter().map(|pair| &pair.comparison).collect();
+        return output::document(
+            &serde_json::json!({ "comparisons": all, "on_one_side_only": alone }),
+        );
+    }
+    print(pairs, alone, color)
 }
 
-fn print(pairs: &[Pair], alone: &[String], color: Color, out: &mut impl Write) -> io::Result<()> {
+fn print(pairs: &[Pair], alone: &[String], color: Color) -> Result<()> {
     for Pair { comparison, run, again, .. } in pairs {
-        report::compare::write(comparison, run, *again, show::paint(color), out)?;
+        let paint = show::paint(color);
+        output::painted(&report::compare::painted(comparison, run, *again, paint))?;
     }
-    if let Some(words) = by_chance(pairs) {
-        writeln!(out, "{words}")?;
-    }
-    alone.iter().try_for_each(|name| writeln!(out, "on one side only: {name}"))
+    let alone = alone.iter().map(|name| format!("on one side only: {name}"));
+    output::print(&by_chance(pairs).into_iter().chain(alone).collect())
 }
 
 /// Of many figures some are called changed by chance: a reader who counts must know how many.

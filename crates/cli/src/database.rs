@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use block::Text;
 use clap::Args as Flags;
 use job::formats::read_text;
 use model::device::Profile;
@@ -65,8 +66,10 @@ pub fn main(args: &Args) -> Result<Exit> {
             .map_err(|error| UsageError(format!("{}: {error}", drive.name)))?;
         rows.push((drive, found));
     }
-    let text = if args.json { document(&database, &rows, args)? } else { table(&database, &rows) };
-    output::print(&text)?;
+    match args.json {
+        true => output::document(&document(&database, &rows, args))?,
+        false => output::print(&table(&database, &rows)?)?,
+    }
     Ok(Exit::Good)
 }
 
@@ -76,44 +79,38 @@ fn read(file: &Path) -> Result<Database> {
     Ok(Database::parse(&text).map_err(|why| UsageError(format!("{name}: {why}")))?)
 }
 
-fn document(database: &Database, rows: &[(Profile, Forecast)], args: &Args) -> Result<String> {
+fn document(database: &Database, rows: &[(Profile, Forecast)], args: &Args) -> serde_json::Value {
     let drives: Vec<_> = rows
         .iter()
         .map(|(drive, found)| {
             serde_json::json!({ "drive": drive.name, "kind": kind(drive), "forecast": found })
         })
         .collect();
-    let document = serde_json::json!({
+    serde_json::json!({
         "origin": "simulated",
         "database": database,
         "ramp_seconds": args.ramp,
         "seconds": args.seconds,
         "seed": args.seed,
         "drives": drives,
-    });
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    })
 }
 
-fn table(database: &Database, rows: &[(Profile, Forecast)]) -> String {
+fn table(database: &Database, rows: &[(Profile, Forecast)]) -> Result<Text> {
     let name = rows.iter().map(|(drive, _)| drive.name.len()).max().unwrap_or(0).max("drive".len());
-    let mut text = format!(
-        "{}: {} clients; simulated\n{:name$}  {:>9}  {:>7}  {:>9}  {:>9}  {:>9}  {:>6}  {:>9}  \
-         figures\n",
-        database.name,
-        database.clients,
-        "drive",
-        "commits/s",
-        "a flush",
-        "commit ms",
-        "p99 ms",
-        "max ms",
-        "cores",
-        "restart s",
-    );
+    let mut text = Text::new();
+    writeln!(text, "{}: {} clients; simulated", database.name, database.clients)?;
+    writeln!(
+        text,
+        "{:name$}  {:>9}  {:>7}  {:>9}  {:>9}  {:>9}  {:>6}  {:>9}  \
+         figures",
+        "drive", "commits/s", "a flush", "commit ms", "p99 ms", "max ms", "cores", "restart s",
+    )?;
     for (drive, found) in rows {
         let restart = found.recovery_s.map_or("-".to_owned(), |seconds| format!("{seconds:.1}"));
-        text += &format!(
-            "{:name$}  {:>9.0}  {:>7.1}  {:>9.2}  {:>9.2}  {:>9.1}  {:>5.0}%  {restart:>9}  {}\n",
+        writeln!(
+            text,
+            "{:name$}  {:>9.0}  {:>7.1}  {:>9.2}  {:>9.2}  {:>9.1}  {:>5.0}%  {restart:>9}  {}",
             drive.name,
             found.tps,
             found.group,
@@ -122,14 +119,14 @@ fn table(database: &Database, rows: &[(Profile, Forecast)]) -> String {
             found.transaction.max_s * 1e3,
             found.cpu_share * 100.0,
             kind(drive).word(),
-        );
+        )?;
     }
-    text += "commit ms, p99 ms: of the commit alone; max ms: the longest transaction\n";
+    text.line("commit ms, p99 ms: of the commit alone; max ms: the longest transaction");
     let guessed = rows.iter().filter(|(drive, _)| drive.scatter_is_known().is_none());
     let names: Vec<&str> = guessed.map(|(drive, _)| drive.name.as_str()).collect();
     if !names.is_empty() {
         let names = names.join(", ");
-        text += &format!("p99 and max of {names}: not calibrated, how times scatter is supposed\n");
+        writeln!(text, "p99 and max of {names}: not calibrated, how times scatter is supposed")?;
     }
-    text
+    Ok(text)
 }

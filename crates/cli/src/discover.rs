@@ -1,8 +1,7 @@
 //! `drumfire discover`: which targets a portal has.
 
-use std::io::Write;
-
 use anyhow::Result;
+use block::Text;
 
 use crate::args::Discover;
 use crate::exit::{Exit, UsageError};
@@ -41,15 +40,14 @@ pub fn main(discover: &Discover) -> Result<Exit> {
     if found.is_empty() {
         output::note(format_args!("drumfire: {portal} lists no target for this host"));
     }
-    output::write(|out| {
-        for (name, addresses) in &found {
-            for address in addresses {
-                // The group tag after the comma says which portals may share a session.
-                let address = address.split(',').next().unwrap_or_default();
-                writeln!(out, "{scheme}://{address}/{name}")?;
-            }
+    let mut text = Text::new();
+    for (name, addresses) in &found {
+        for address in addresses {
+            // The group tag after the comma says which portals may share a session.
+            let address = address.split(',').next().unwrap_or_default();
+            writeln!(text, "{scheme}://{address}/{name}")?;
         }
-        Ok(())
-    })?;
+    }
+    output::print(&text)?;
     Ok(Exit::Good)
 }

@@ -1,11 +1,12 @@
 //! `drumfire doctor`: what on this host, and on the volumes that are named, will spoil a
 //! measurement, and the commands that mend it.
 
-use std::io::{self, Write};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use block::Text;
 use os::sample::HostCpu;
 use os::{Clock, Features, FuseRing};
 use stats::verdict::{self, HostUse, Wire};
@@ -65,14 +66,14 @@ pub fn main(args: &Args) -> Result<Exit> {
     }
     let mut checks = verdict::joined(checks);
     checks.sort_by(|a, b| a.code.cmp(&b.code));
-    output::write(|out| {
-        if args.json {
-            serde_json::to_writer_pretty(&mut *out, &checks)?;
-            return writeln!(out);
-        }
-        print_host(&features, out)?;
-        checks.iter().try_for_each(|check| print(check, out))
-    })?;
+    if args.json {
+        output::document(&checks)?;
+    } else {
+        let mut text = Text::new();
+        write_host(&features, &mut text)?;
+        checks.iter().try_for_each(|check| write(check, &mut text))?;
+        output::print(&text)?;
+    }
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     Ok(match () {
         () if closed > 0 => Exit::Failed,
@@ -108,7 +109,7 @@ fn watch() -> [Check; 2] {
     ]
 }
 
-fn print_host(features: &Features, out: &mut impl Write) -> io::Result<()> {
+fn write_host(features: &Features, out: &mut Text) -> fmt::Result {
     writeln!(out, "kernel     Linux {}", os::sample::kernel_release())?;
     writeln!(out, "processor  {}, {} usable", os::cpu::model(), os::cpu::allowed().len())?;
     for (name, has, since) in [
@@ -141,7 +142,7 @@ fn print_host(features: &Features, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "clock      {clock}")
 }
 
-fn print(check: &Check, out: &mut impl Write) -> io::Result<()> {
+fn write(check: &Check, out: &mut Text) -> fmt::Result {
     let Check { code, name, verdict, evidence, mend } = check;
     let verdict = match verdict {
         Verdict::Pass => "pass",

@@ -1,9 +1,7 @@
 //! `drumfire explain`: what a job file would run, and what of it would not be as it stands.
 
-use std::io::Write as _;
-
 use anyhow::{Context, Result};
-use block::print_size;
+use block::{Text, print_size};
 use clap::Args as Flags;
 use job::formats::{Note, Reading, Treatment, fio, icf};
 use job::spec::{Figures, JobSpec, Logs, Reported};
@@ -41,7 +39,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     reading.notes.iter().for_each(output::note);
     // A file, to the last byte.
     let text = written(&job, args.format.unwrap_or(Format::Toml))?;
-    output::write(|out| out.write_all(text.as_bytes()))?;
+    output::file(text.as_bytes())?;
     Ok(Exit::Good)
 }
 
@@ -111,7 +109,7 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
     }
 }
 
-fn explained(file: &str, reading: &Reading) -> String {
+fn explained(file: &str, reading: &Reading) -> Text {
     let mut text = Vec::new();
     match &reading.job {
         Some(job) => {
@@ -139,5 +137,5 @@ fn explained(file: &str, reading: &Reading) -> String {
     let mut notes: Vec<&Note> = reading.notes.iter().collect();
     notes.sort_by_key(|note| note.treatment);
     text.extend(notes.iter().map(ToString::to_string));
-    text.join("\n") + "\n"
+    text.into_iter().collect()
 }

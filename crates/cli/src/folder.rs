@@ -178,8 +178,8 @@ pub fn write_draft(folder: &Path, result: &RunResult) -> Result<()> {
 /// Writes what is made of a result that is kept already.
 pub fn render(folder: &Path, result: &RunResult) -> Result<()> {
     write_file(&folder.join("report.txt"), |out| {
-        report::text::write(result, report::Paint::PLAIN, out)?;
-        Ok(())
+        let text = report::text::painted(result, report::Paint::PLAIN);
+        Ok(out.write_all(text.as_str().as_bytes())?)
     })?;
     write_job(folder, &result.spec)
 }

@@ -1,25 +1,78 @@
 //! What is printed. Whoever reads it may have seen enough and leave, as `head` does: that fails
 //! nothing, and it ends neither a run nor a target.
+//!
+//! Nothing from outside reaches a terminal as it is: [`print`] takes a [`Text`], [`painted`] a
+//! [`Painted`], and neither of them holds a character that steers one. [`note`] prints one line.
+//! Documents are printed so that whoever parses them gets every byte ([`document`]); files in the
+//! forms of other programs ([`file`]) keep theirs unless they go to a terminal.
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, IsTerminal, StdoutLock, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
+use block::{Text, printable, steers};
+use report::Painted;
 use rustix::io::Errno;
+use serde::Serialize;
 
-/// Prints a text to standard output, [`plain`].
-pub fn print(text: &str) -> Result<()> {
-    write(|out| out.write_all(plain(text).as_bytes()))
+/// Prints lines to standard output.
+pub fn print(text: &Text) -> Result<()> {
+    write(text.as_str().as_bytes())
 }
 
-/// Lets `fill` print to standard output.
-pub fn write(fill: impl FnOnce(&mut StdoutLock<'static>) -> io::Result<()>) -> Result<()> {
+/// Prints one line to standard output.
+pub fn print_line(line: impl Display) -> Result<()> {
+    print(&[line].into_iter().collect())
+}
+
+/// Prints a rendering of a result to standard output.
+pub fn painted(painted: &Painted) -> Result<()> {
+    write(painted.as_str().as_bytes())
+}
+
+/// Prints a JSON document to standard output, indented.
+pub fn document(document: &impl Serialize) -> Result<()> {
+    json(&(serde_json::to_string_pretty(document)? + "\n"))
+}
+
+/// Prints the text of JSON documents to standard output.
+pub fn json(text: &str) -> Result<()> {
+    write(escaped(text).as_bytes())
+}
+
+/// A JSON document whose characters that steer a terminal are escaped: they occur in strings alone,
+/// where an escape means the same.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if steers(letter) && letter != '\n' {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                escaped += &format!("\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
+/// Prints a file to standard output, to the last byte. On a terminal it is shown, without what would
+/// steer that.
+pub fn file(bytes: &[u8]) -> Result<()> {
+    if !io::stdout().is_terminal() {
+        return write(bytes);
+    }
+    let lines = String::from_utf8_lossy(bytes);
+    print(&lines.lines().collect())
+}
+
+fn write(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    match fill(&mut out).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if is_unread(&error, &out) => Ok(()),
         written => written.context("cannot print"),
     }
@@ -36,11 +89,16 @@ pub fn is_unread(error: &io::Error, out: &impl AsFd) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe || is_gone && is_device()
 }
 
-/// A line of diagnostics on standard error. `eprintln` panics where nobody reads it.
+/// Prints a line of diagnostics to standard error. `eprintln` panics where nobody reads it.
 pub fn note(line: impl Display) {
-    // It takes the place of what is said meanwhile.
+    notes(&[line].into_iter().collect());
+}
+
+/// Prints lines of diagnostics to standard error.
+pub fn notes(text: &Text) {
+    // They take the place of what is said meanwhile.
     let clears = if WAITING.swap(false, Ordering::Relaxed) { CLEARED } else { "" };
-    let _ = writeln!(io::stderr(), "{clears}{}", plain(&line.to_string()));
+    let _ = io::stderr().write_all(format!("{clears}{}", text.as_str()).as_bytes());
 }
 
 /// Something is said on a line that is not ended.
@@ -56,7 +114,7 @@ impl Wait {
     pub fn says(what: &str) -> Wait {
         let is_seen = io::stderr().is_terminal();
         if is_seen {
-            let _ = write!(io::stderr(), "{} …", plain(what));
+            let _ = write!(io::stderr(), "{} …", printable(what));
             WAITING.store(true, Ordering::Relaxed);
         }
         Wait(is_seen)
@@ -86,7 +144,7 @@ impl Progress {
         if !self.0 {
             return note(line);
         }
-        let _ = write!(io::stderr(), "{CLEARED}{}", plain(line));
+        let _ = write!(io::stderr(), "{CLEARED}{}", printable(line));
         WAITING.store(true, Ordering::Relaxed);
     }
 }
@@ -97,11 +155,4 @@ impl Drop for Progress {
             let _ = write!(io::stderr(), "{CLEARED}");
         }
     }
-}
-
-/// A text for a terminal. Names and files of others may hold letters that steer it: they become
-/// dots.
-fn plain(text: &str) -> String {
-    let steers = |letter: char| letter.is_control() && !['\n', '\t'].contains(&letter);
-    text.chars().map(|letter| if steers(letter) { '·' } else { letter }).collect()
 }

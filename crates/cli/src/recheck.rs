@@ -1,9 +1,10 @@
 //! `drumfire run JOB.toml --verify-only`: is everything there that a run had written?
 
-use std::io::{self, Write};
+use std::fmt;
 use std::path::Path;
 
 use anyhow::Result;
+use block::Text;
 use load::{Asked, Prepared, Recheck};
 use serde_json::{Value, json};
 
@@ -24,14 +25,14 @@ pub fn main(run: &Run, runs: &[Prepared]) -> Result<Exit> {
         return Err(UsageError(why.to_owned()).into());
     }
     let found = load::recheck(prepared, job.parent().unwrap_or(Path::new("")), Asked::All)?;
-    output::write(|out| {
-        if !run.drive.json {
-            return found.iter().try_for_each(|one| print(one, out));
-        }
+    if run.drive.json {
         let volumes: Vec<Value> = found.iter().map(to_json).collect();
-        serde_json::to_writer_pretty(&mut *out, &json!({ "volumes": volumes }))?;
-        writeln!(out)
-    })?;
+        output::document(&json!({ "volumes": volumes }))?;
+    } else {
+        let mut text = Text::new();
+        found.iter().try_for_each(|one| write(one, &mut text))?;
+        output::print(&text)?;
+    }
     Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
 }
 
@@ -45,14 +46,14 @@ pub fn after(run: &Prepared, folder: &Path) -> Result<bool> {
 pub fn compared(run: &Prepared, folder: &Path) -> Result<Vec<Recheck>> {
     let found = load::recheck(run, folder, Asked::Unread)?;
     for one in &found {
-        let mut text = Vec::new();
-        print(one, &mut text)?;
-        output::note(String::from_utf8_lossy(&text).trim_end());
+        let mut text = Text::new();
+        write(one, &mut text)?;
+        output::notes(&text);
     }
     Ok(found)
 }
 
-fn print(found: &Recheck, out: &mut impl Write) -> io::Result<()> {
+fn write(found: &Recheck, out: &mut Text) -> fmt::Result {
     let Recheck { uri, block_bytes, compared, never_written, unreadable, .. } = found;
     writeln!(
         out,

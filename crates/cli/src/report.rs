@@ -1,7 +1,6 @@
 //! `drumfire report`: a result again, in another form.
 
 use std::fs::File;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -107,7 +106,9 @@ fn junit(runs: &[PathBuf], held: &[Held]) -> Result<()> {
         }
     }
     let named: Vec<(&str, &RunResult)> = found.iter().map(|(name, run)| (&name[..], run)).collect();
-    output::write(|out| report::junit::write(&named, held, out))
+    let mut text = Vec::new();
+    report::junit::write(&named, held, &mut text)?;
+    output::file(&text)
 }
 
 fn plain(args: &Args, color: Color) -> Result<()> {
@@ -124,12 +125,12 @@ fn plain(args: &Args, color: Color) -> Result<()> {
             }
         }
     }
-    output::write(|out| {
-        found.iter().try_for_each(|one| match (one, args.form) {
-            (Found::Run(steps), form) => write(steps, form, color, out),
-            (Found::Sweep(sweep), Form::Json) => report::json::write_value(sweep, out),
-            (Found::Sweep(sweep), _) => report::sweep::write(sweep, show::paint(color), out),
-        })
+    found.iter().try_for_each(|one| match (one, args.form) {
+        (Found::Run(steps), form) => print(steps, form, color),
+        (Found::Sweep(sweep), Form::Json) => output::document(sweep),
+        (Found::Sweep(sweep), _) => {
+            output::painted(&report::sweep::painted(sweep, show::paint(color)))
+        }
     })
 }
 
@@ -149,7 +150,8 @@ fn page(runs: &[PathBuf], form: Form) -> Result<()> {
 
 /// Prints a page as HTML or as Markdown.
 pub fn print_page(page: &Page, as_markdown: bool) -> Result<()> {
-    output::print(&if as_markdown { page.markdown() } else { page.html() })
+    let text = if as_markdown { page.markdown() } else { page.html() };
+    output::file(text.as_bytes())
 }
 
 /// What `scenario run --json` printed, if a file holds that, with its text.
@@ -204,17 +206,26 @@ fn of_sweep(folder: &Path, form: Form) -> Result<Vec<Found>> {
     runs.map(|run| Ok(Found::Run(vec![result(run)?]))).collect()
 }
 
-fn write(steps: &[RunResult], form: Form, color: Color, out: &mut impl Write) -> io::Result<()> {
+fn print(steps: &[RunResult], form: Form, color: Color) -> Result<()> {
     let Some(result) = steps.first() else { return Ok(()) };
+    let mut text = Vec::new();
+    let fio = |plus| {
+        let mut text = Vec::new();
+        report::fio::write(steps, Include { plus, trust: true }, &mut text)?;
+        output::json(&String::from_utf8(text)?)
+    };
     match form {
-        Form::Text => report::text::write(result, show::paint(color), out),
-        Form::Json => report::json::write(result, out),
+        Form::Text => {
+            return output::painted(&report::text::painted(result, show::paint(color)));
+        }
+        Form::Json => return show::print_json(result),
         Form::Html | Form::Markdown | Form::Junit => unreachable!("made of all results at once"),
-        Form::Fio => report::fio::write(steps, Include { plus: false, trust: true }, out),
-        Form::FioPlus => report::fio::write(steps, Include { plus: true, trust: true }, out),
-        Form::Csv => report::iometer::write(result, out),
-        Form::Hlog => report::hlog::write(result, out),
+        Form::Fio => return fio(false),
+        Form::FioPlus => return fio(true),
+        Form::Csv => report::iometer::write(result, &mut text)?,
+        Form::Hlog => report::hlog::write(result, &mut text)?,
     }
+    output::file(&text)
 }
 
 /// The results of a run, read from its folder or document: one, or one for each step in its order.

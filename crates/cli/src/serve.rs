@@ -17,7 +17,7 @@ use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
 use crate::identity::{self, Identity};
 use crate::news::News;
-use crate::output::{note, print};
+use crate::output::{note, print_line};
 use crate::watch::Watch;
 use crate::{opened, placement, settings, signal};
 
@@ -99,7 +99,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
     let nbd = server.nbd().iter().map(|address| format!("nbd={address}"));
     let portals: Vec<String> = iscsi.chain(nvme_tcp).chain(nbd).collect();
-    print(&format!("ready {}\n", portals.join(" ")))?;
+    print_line(format_args!("ready {}", portals.join(" ")))?;
     let sizes = served.iter().map(|(text, volume)| shown(text, volume)).collect();
     let of = Served { portals, volumes: sizes, ..Served::default() };
     let watched = served.iter().map(|(text, volume)| (format!("--volume {text}"), volume.clone()));

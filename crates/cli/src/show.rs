@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
-use block::Nanos;
+use block::{Nanos, printable, steers};
 use os::Clock;
 use report::{JsonLines, Paint};
 use stats::live::{About, Action, Live, Snapshot};
@@ -34,12 +34,12 @@ pub fn check(drive: &Drive) -> Result<(), UsageError> {
 pub fn view(drive: &Drive, color: Color, lost: &Lost) -> Result<Box<dyn Live>> {
     let Some(path) = &drive.json_lines else { return Ok(view_alone(drive, color)) };
     let out: Box<dyn Write> = match path.to_str() {
-        Some("-") => Box::new(LinesOut { out: io::stdout(), lost: lost.clone() }),
+        Some("-") => Box::new(LinesOut { out: io::stdout(), shown: true, lost: lost.clone() }),
         // The steps of a job follow each other in one file.
         _ => {
             let file = OpenOptions::new().create(true).append(true).open(path);
             let file = file.with_context(|| format!("cannot write {}", path.display()))?;
-            Box::new(LinesOut { out: file, lost: lost.clone() })
+            Box::new(LinesOut { out: file, shown: false, lost: lost.clone() })
         }
     };
     Ok(Box::new(Beside { view: view_alone(drive, color), lines: JsonLines::new(out) }))
@@ -71,6 +71,8 @@ impl Lost {
 /// Where JSON Lines go, each in one piece.
 struct LinesOut<W> {
     out: W,
+    /// Perhaps on a terminal.
+    shown: bool,
     lost: Lost,
 }
 
@@ -79,7 +81,9 @@ impl<W: Write + AsFd> Write for LinesOut<W> {
         let file = self.out.as_fd().try_clone_to_owned().map(File::from);
         let file = file.ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()));
         let before = file.as_ref().and_then(|file| file.metadata().ok()).map(|of| of.len());
-        if let Err(error) = self.out.write_all(line).and_then(|()| self.out.flush()) {
+        let escaped = self.shown.then(|| output::escaped(&String::from_utf8_lossy(line)));
+        let bytes = escaped.as_ref().map_or(line, |text| text.as_bytes());
+        if let Err(error) = self.out.write_all(bytes).and_then(|()| self.out.flush()) {
             if let (Some(file), Some(before)) = (file, before) {
                 // What is left of half a line would spoil the next.
                 let _ = file.set_len(before);
@@ -138,6 +142,31 @@ fn lines_on_stdout(drive: &Drive) -> bool {
     drive.json_lines.as_ref().is_some_and(|path| path.as_os_str() == "-")
 }
 
+/// A view that gets no text which steers a terminal: names of jobs, targets and volumes are those of
+/// others.
+struct Printable(Box<dyn Live>);
+
+impl Live for Printable {
+    fn inner(&mut self) -> Option<&mut dyn Live> {
+        Some(&mut *self.0)
+    }
+
+    fn start(&mut self, about: &About) {
+        self.0.start(&About { job: report::printable_of(&about.job), ..about.clone() });
+    }
+
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        if snapshot.targets.iter().all(|target| !target.name.contains(steers)) {
+            return self.0.update(snapshot);
+        }
+        let mut snapshot = snapshot.clone();
+        for target in &mut snapshot.targets {
+            target.name = printable(&target.name).into_owned();
+        }
+        self.0.update(&snapshot)
+    }
+}
+
 /// A full screen on a terminal that can draw, lines otherwise, nothing beside JSON.
 fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
     if drive.json {
@@ -148,17 +177,17 @@ fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
         io::stdout().is_terminal() && io::stdin().is_terminal() && io::stderr().is_terminal();
     if is_terminal && draws && !lines_on_stdout(drive) {
         match report::FullScreen::open(paint(color), signal::heed) {
-            Ok(screen) => return Box::new(screen),
+            Ok(screen) => return Box::new(Printable(Box::new(screen))),
             Err(error) => output::note(format_args!("drumfire: no full-screen view: {error}")),
         }
     }
-    Box::new(report::Lines::new(io::stderr()))
+    Box::new(Printable(Box::new(report::Lines::new(io::stderr()))))
 }
 
 /// Prints the results of several steps as one document.
 pub fn print_steps(results: &[RunResult]) -> Result<()> {
     let document = serde_json::json!({ "steps": results });
-    output::write(|out| report::json::write_value(&document, out))
+    output::document(&document)
 }
 
 /// This program.
@@ -262,17 +291,21 @@ pub fn finish(
     if !print {
         return kept;
     }
-    let printed = output::write(|out| match drive.json {
-        true => report::json::write(result, out),
-        false => {
-            report::text::write(result, paint(color), out)?;
-            match kept {
-                Ok(()) => writeln!(out, "\nkept in {}", folder.display()),
-                Err(_) => Ok(()),
-            }
-        }
-    });
+    let printed = match drive.json {
+        true => print_json(result),
+        false => output::painted(&report::text::painted(result, paint(color))),
+    };
+    if kept.is_ok() && !drive.json {
+        output::print(&["".to_owned(), format!("kept in {}", folder.display())].iter().collect())?;
+    }
     printed.and(kept)
+}
+
+/// Prints a result as its document.
+pub fn print_json(result: &RunResult) -> Result<()> {
+    let mut text = Vec::new();
+    report::json::write(result, &mut text)?;
+    output::json(&String::from_utf8(text)?)
 }
 
 /// Keeps a result that its folder does not take where there may be room, and says where. If there
@@ -297,9 +330,8 @@ fn keep_elsewhere(result: &RunResult, folder: &Path, printed: bool) {
     output::note(format_args!(
         "drumfire: cannot write the result to {folder} or anywhere else: only this output remains"
     ));
-    let mut text = Vec::new();
-    if !printed && report::text::write(result, Paint::PLAIN, &mut text).is_ok() {
-        output::note(String::from_utf8_lossy(&text).trim_end());
+    if !printed {
+        output::notes(&report::text::painted(result, Paint::PLAIN).as_str().lines().collect());
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ::catalogue::Catalogue;
 use anyhow::{Context, Result};
-use block::Rate;
+use block::{Rate, Text};
 use clap::Args as Flags;
 use job::formats::read_text;
 use job::spec::{Access, JobSpec, MADE, MAKER, Step};
@@ -299,31 +299,33 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
             "prediction": found,
             "calibration": profile.calibration,
         });
-        output::print(&(serde_json::to_string_pretty(&document)? + "\n"))?;
+        output::document(&document)?;
         return Ok(Exit::Good);
     }
-    let mut text = format!(
-        "{drives} x {}: {} B, {} % reads, {} in flight on each; predicted ({})\n  IOPS       {}\n  \
-         bandwidth  {}B/s\n  latency    {:.1} us on average\n",
+    let mut text = Text::new();
+    writeln!(
+        text,
+        "{drives} x {}: {} B, {} % reads, {} in flight on each; predicted ({})",
         profile.name,
         work.size_bytes,
         percent(work.read_share),
         work.outstanding,
         kind.word(),
-        Rate(found.iops),
-        Rate(found.bytes_per_s),
-        found.latency_s * 1e6
-    );
+    )?;
+    writeln!(text, "  IOPS       {}", Rate(found.iops))?;
+    writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s))?;
+    writeln!(text, "  latency    {:.1} us on average", found.latency_s * 1e6)?;
     for (name, used) in found.uses.iter().take(8) {
-        text += &format!("  {:>5.1} %    {name}\n", used * 100.0);
+        writeln!(text, "  {:>5.1} %    {name}", used * 100.0)?;
     }
-    text += &match &profile.calibration {
-        Some(fitted) => format!(
-            "  calibrated by {}: median error {:.1} %, of those held out {:.1} %\n",
+    match &profile.calibration {
+        Some(fitted) => writeln!(
+            text,
+            "  calibrated by {}: median error {:.1} %, of those held out {:.1} %",
             fitted.source, fitted.fit_error_percent, fitted.held_out_error_percent
-        ),
-        None => "  not calibrated\n".to_owned(),
-    };
+        )?,
+        None => writeln!(text, "  not calibrated")?,
+    }
     output::print(&text)?;
     Ok(Exit::Good)
 }

@@ -387,14 +387,14 @@ impl Runs<'_> {
 
 fn print(document: &SweepResult, drive: &Drive, color: Color, folder: &Path) -> Result<()> {
     folder::write_file(&folder.join("report.txt"), |out| {
-        report::sweep::write(document, report::Paint::PLAIN, out)?;
-        Ok(())
+        let text = report::sweep::painted(document, report::Paint::PLAIN);
+        Ok(out.write_all(text.as_str().as_bytes())?)
     })?;
-    output::write(|out| match drive.json {
-        true => report::json::write_value(document, out),
-        false => report::sweep::write(document, show::paint(color), out)
-            .and_then(|()| writeln!(out, "\nkept in {}", folder.display())),
-    })
+    if drive.json {
+        return output::document(document);
+    }
+    output::painted(&report::sweep::painted(document, show::paint(color)))?;
+    output::print(&["".to_owned(), format!("kept in {}", folder.display())].iter().collect())
 }
 
 /// Reads `800us`, `2ms` or `1s`.

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 
+use block::printable;
 use clap::builder::Str;
 use clap::parser::ValueSource;
 use clap::{Arg, Command as Parsed, CommandFactory, Parser};
@@ -17,7 +18,14 @@ use crate::exit::UsageError;
 /// ends the program.
 pub fn parse() -> Result<Args, UsageError> {
     refuse_negative(&Args::command(), std::env::args_os().skip(1))?;
-    Ok(Args::parse())
+    Args::try_parse().map_err(|_| {
+        // The parser prints words as they are, and a shell puts names of files among them.
+        let words = std::env::args_os().map(|word| printable(&word.to_string_lossy()).into_owned());
+        match Args::try_parse_from(words) {
+            Err(error) => error.exit(),
+            Ok(_) => UsageError("an argument is not text, or steers a terminal".to_owned()),
+        }
+    })
 }
 
 /// What was typed on this process's command line, by names as `size` and `json_lines`: a flag that

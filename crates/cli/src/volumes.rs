@@ -8,7 +8,7 @@ use volume::array::{self, Change};
 use volume::{ArrayUri, Uri};
 
 use crate::exit::{Exit, UsageError};
-use crate::output::print;
+use crate::output::{print, print_line};
 
 /// `drumfire volume`.
 #[derive(clap::Args, Clone, Debug)]
@@ -119,11 +119,11 @@ pub fn main(args: &Args) -> Result<Exit> {
                 Kind::Mirror => Uri::Array(array::create(&name, &leg, &spare, &destroy)?),
                 Kind::Raid10 => raid10(&name, &leg, &spare, &chunk, &destroy)?,
             };
-            print(&format!("{made}\n"))?;
+            print_line(made)?;
         }
         What::Show { array } => {
             let lines = array::show(&array_of(array)?)?;
-            print(&format!("{}\n", lines.join("\n")))?;
+            print(&lines.into_iter().collect())?;
         }
         What::Add { array, leg, spare, destroy } => {
             changed(array, Change::Add { leg, spare }, &destroy)?;
@@ -167,7 +167,7 @@ fn raid10(
 
 fn changed(array: Uri, change: Change, destroy: &[String]) -> Result<()> {
     let now = array::change(&array_of(array)?, change, destroy)?;
-    print(&format!("{}\n", Uri::Array(now)))
+    print_line(Uri::Array(now))
 }
 
 /// Makes an array larger, or each of those that a stripe lies over.
@@ -189,7 +189,7 @@ fn grow(uri: Uri, size: Option<&str>) -> Result<()> {
     let arrays = arrays.into_iter().map(array_of).collect::<Result<Vec<_>>>()?;
     for array in arrays {
         let bytes = array::grow(&array, each)?;
-        print(&format!("array {} has {bytes} bytes\n", array.name))?;
+        print_line(format_args!("array {} has {bytes} bytes", array.name))?;
     }
     Ok(())
 }

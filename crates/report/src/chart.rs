@@ -11,6 +11,8 @@ mod parts;
 mod plot;
 mod svg;
 
+use block::Text;
+
 pub use self::axis::{Axis, Scale, Unit};
 pub use self::heat::{Field, Heat};
 pub use self::parts::{Parts, Row};
@@ -60,13 +62,14 @@ impl Chart {
 
     /// Title, then a line for each bar of `width` columns with its label before and its figure
     /// behind. What is certain is dark, and the range lighter.
-    pub fn text(&self, width: usize) -> String {
+    pub fn text(&self, width: usize) -> Text {
         let labels = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
-        let mut text = format!("{}\n", self.title);
+        let mut text = Text::new();
+        text.line(&self.title);
         for bar in &self.bars {
             let mark = if bar.marked { '*' } else { ' ' };
             let drawn = self.drawn(bar, width);
-            text += &format!("{mark} {:<labels$}  {drawn}  {}\n", bar.label, bar.text);
+            text.line(format_args!("{mark} {:<labels$}  {drawn}  {}", bar.label, bar.text));
         }
         text
     }
@@ -108,21 +111,21 @@ mod test {
             * a     ████████  8 kg\n\
             \u{20} long  ███▌      3.5 kg\n\
             \u{20} c     ██▒▒▒▒    4 kg\n";
-        assert_eq!(chart(bars).text(8), expected);
+        assert_eq!(chart(bars).text(8).as_str(), expected);
     }
 
     #[test]
     fn what_is_no_number_has_no_length() {
         for value in [f64::NAN, -1.0, 0.0] {
             let text = chart(vec![bar("a", value, None), bar("b", 8.0, None)]).text(4);
-            assert!(text.contains("a        "), "{value}: {text}");
+            assert!(text.as_str().contains("a        "), "{value}: {text:?}");
         }
-        assert!(chart(vec![bar("a", 0.0, None)]).text(4).contains("0 kg"));
+        assert!(chart(vec![bar("a", 0.0, None)]).text(4).as_str().contains("0 kg"));
         let wide = chart(vec![bar("a", f64::INFINITY, Some((0.0, f64::INFINITY)))]);
-        assert_eq!(wide.text(4).lines().count(), 2);
-        assert_eq!(chart(Vec::new()).text(4), "Weight\n");
+        assert_eq!(wide.text(4).as_str().lines().count(), 2);
+        assert_eq!(chart(Vec::new()).text(4).as_str(), "Weight\n");
         // A scale of its own cuts what is beyond.
         let cut = Chart { full: Some(4.0), ..chart(vec![bar("a", 9.0, None)]) };
-        assert!(cut.text(4).contains(" ████ "), "{}", cut.text(4));
+        assert!(cut.text(4).as_str().contains(" ████ "), "{cut:?}");
     }
 }

@@ -7,11 +7,13 @@ mod ratio;
 
 use std::io::{self, Write};
 
+use block::printable;
 use serde::Serialize;
 use stats::{Class, Latency, RunResult};
 
 use crate::figure;
 use crate::job;
+use crate::painted::{Painted, printable_of};
 use crate::reason;
 use crate::style::Paint;
 
@@ -233,9 +235,31 @@ fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
     found
 }
 
-/// Writes a comparison: first what forbids it, then the figures. `again` are the commands that
-/// repeat both sides [`ENOUGH`] times.
-pub fn write(
+/// A comparison for a terminal: first what forbids it, then the figures. `again` are the commands
+/// that repeat both sides [`ENOUGH`] times.
+pub fn painted(
+    comparison: &Comparison,
+    run: &RunResult,
+    again: [&str; 2],
+    paint: Paint,
+) -> Painted {
+    let plain = |text: &String| printable(text).into_owned();
+    let difference =
+        |it: &Difference| Difference { what: plain(&it.what), a: plain(&it.a), b: plain(&it.b) };
+    let shown = Comparison {
+        name: plain(&comparison.name),
+        invalid: comparison.invalid.iter().map(plain).collect(),
+        differences: comparison.differences.iter().map(difference).collect(),
+        ..comparison.clone()
+    };
+    let again = again.map(printable);
+    let mut out = Vec::new();
+    // Memory takes whatever is written.
+    let _ = write(&shown, &printable_of(run), [&again[0], &again[1]], paint, &mut out);
+    Painted::of(out)
+}
+
+fn write(
     comparison: &Comparison,
     run: &RunResult,
     again: [&str; 2],

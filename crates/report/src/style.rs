@@ -50,32 +50,45 @@ impl Paint {
 
     /// The one thing to look at.
     pub fn bold(self, text: &str) -> String {
-        self.wrap("1", text)
+        self.wrap(BOLD, text)
     }
 
     /// What may be skipped.
     pub fn dim(self, text: &str) -> String {
-        self.wrap("2", text)
+        self.wrap(DIM, text)
     }
 
     /// Good.
     pub fn green(self, text: &str) -> String {
-        self.wrap("32", text)
+        self.wrap(GREEN, text)
     }
 
     /// To be read along.
     pub fn yellow(self, text: &str) -> String {
-        self.wrap("33", text)
+        self.wrap(YELLOW, text)
     }
 
     /// Wrong.
     pub fn red(self, text: &str) -> String {
-        self.wrap("31", text)
+        self.wrap(RED, text)
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
-        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.on { format!("{code}{text}{END}") } else { text.to_owned() }
     }
+}
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+const END: &str = "\x1b[0m";
+
+/// The sequence of a [`Paint`] with which a text begins, if it does.
+pub(crate) fn colour_at(text: &str) -> Option<&'static str> {
+    let all = [BOLD, DIM, RED, GREEN, YELLOW, END];
+    all.into_iter().find(|code| text.starts_with(code))
 }
 
 #[cfg(test)]

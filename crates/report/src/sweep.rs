@@ -8,14 +8,23 @@ use stats::{Latency, Origin, Spread, Verdict};
 
 use crate::connections;
 use crate::figure;
+use crate::painted::{Painted, printable_of};
 use crate::reason;
 use crate::style::Paint;
 
 /// Fewest repeats whose interval covers a median with 95 %.
 const ENOUGH: usize = 6;
 
+/// The table, for a terminal or whoever reads it on one later.
+pub fn painted(sweep: &SweepResult, paint: Paint) -> Painted {
+    let mut out = Vec::new();
+    // Memory takes whatever is written.
+    let _ = write(&printable_of(sweep), paint, &mut out);
+    Painted::of(out)
+}
+
 /// Writes the table.
-pub fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     let heads: Vec<String> = heads(sweep);
     let mut rows = vec![heads];
     rows.extend(sweep.cells.iter().map(|cell| row(sweep, cell)));

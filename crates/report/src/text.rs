@@ -12,6 +12,7 @@ use crate::ended;
 use crate::failures;
 use crate::figure;
 use crate::job;
+use crate::painted::{Painted, printable_of};
 use crate::part;
 use crate::reason;
 use crate::records::{self, Beside};
@@ -23,8 +24,16 @@ const RECORDS_SHOWN: usize = 4;
 /// Width of a label at the beginning of a line.
 const LABEL: usize = 9;
 
+/// The table, for a terminal or whoever reads it on one later.
+pub fn painted(result: &RunResult, paint: Paint) -> Painted {
+    let mut out = Vec::new();
+    // Memory takes whatever is written.
+    let _ = write(&printable_of(result), paint, &mut out);
+    Painted::of(out)
+}
+
 /// Writes the table.
-pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     write_headline(result, paint, out)?;
     write_latencies(result, paint, out)?;
     asked::write(result, paint, out)?;

@@ -7,6 +7,8 @@ use super::{File, Finding, Tree};
 struct Ban {
     crates: &'static [&'static str],
     words: &'static [&'static str],
+    /// Files that may contain them.
+    except: &'static [&'static str],
     rule: &'static str,
     remedy: &'static str,
 }
@@ -15,32 +17,51 @@ const BANS: &[Ban] = &[
     Ban {
         crates: &["block", "model", "stats", "catalogue", "proto"],
         words: &["std::fs", "std::net", "std::process", "std::thread", "Instant"],
+        except: &[],
         rule: "a crate without I/O and clock names",
         remedy: "take bytes and `now` as arguments; sockets, files and clocks live in os",
     },
     Ban {
         crates: &["job"],
         words: &["TcpStream", "UdpSocket", "std::process", "std::thread", "Instant"],
+        except: &[],
         rule: "job only says what is to be done, but names",
         remedy: "load runs jobs; os has the clock",
     },
     Ban {
         crates: &["os"],
         words: &["iscsi", "nvme", "Pdu", "proto"],
+        except: &[],
         rule: "os knows no protocol, but names",
         remedy: "hand the bytes up; proto parses them",
     },
     Ban {
         crates: &["load"],
         words: &["iscsi", "nvme", "Iscsi", "Nvme", "proto"],
+        except: &[],
         rule: "load knows no protocol, but names",
         remedy: "drive a Lane; volume knows what is behind it",
     },
     Ban {
         crates: &["load", "serve"],
         words: &["Ram", "Stripe", "Mirror", "volume::ram", "volume::file", "volume::remote"],
+        except: &[],
         rule: "a kind of volume is named:",
         remedy: "use volume::open and what every volume can do",
+    },
+    Ban {
+        crates: &[
+            "cli", "report", "attach", "backup", "load", "serve", "volume", "job", "plan", "os",
+        ],
+        words: &["stdout()", "stderr()", "println!", "eprintln!", "print!", "eprint!", "dbg!"],
+        except: &[
+            "crates/cli/src/output.rs",
+            "crates/cli/src/show.rs",
+            "crates/report/src/keys.rs",
+            "crates/report/src/live.rs",
+        ],
+        rule: "texts of others might reach a terminal as they are by",
+        remedy: "print a Text, a Painted or a document by cli's output.rs",
     },
 ];
 
@@ -49,7 +70,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust().filter(|file| file.path.contains("/src/")) {
         let Some(name) = file.crate_name() else { continue };
-        for ban in BANS.iter().filter(|ban| ban.crates.contains(&name)) {
+        let path = file.path.as_str();
+        let held = |ban: &&Ban| ban.crates.contains(&name) && !ban.except.contains(&path);
+        for ban in BANS.iter().filter(held) {
             findings.extend(named(file, ban));
         }
     }
@@ -103,6 +126,13 @@ mod test {
         assert!(found("crates/load/src/worker.rs", "let iscsi_like = \"iscsi\";\n").is_empty());
         assert_eq!(found("crates/serve/src/lib.rs", "\nuse volume::Ram;\n"), [2]);
         assert!(found("crates/serve/src/lib.rs", "use proto::iscsi;\n").is_empty());
+    }
+
+    #[test]
+    fn finds_what_prints_beside_the_one_place() {
+        let text = "let out = io::stdout().lock();\neprintln!(\"{name}\");\n";
+        assert_eq!(found("crates/cli/src/discover.rs", text), [1, 2]);
+        assert!(found("crates/cli/src/output.rs", text).is_empty());
     }
 
     #[test]

@@ -189,7 +189,10 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
         page_bytes,
         emulated: emulated || emulated_target,
     };
-    output::print(&if args.json { told.json() } else { told.text() })?;
+    match args.json {
+        true => output::document(&told.json())?,
+        false => output::print(&told.text())?,
+    }
     Ok(match checked {
         Some(checked) if checked.damaged > 0 => Exit::Mismatch,
         _ if is_partial => Exit::Partial,
@@ -222,7 +225,10 @@ fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
         Err(error) if error.is_stopped() => return interrupted(),
         found => found?,
     };
-    output::print(&print::checked(&checked, target.name(), args.json))?;
+    match args.json {
+        true => output::document(&print::checked_json(&checked))?,
+        false => output::print(&print::checked(&checked, target.name()))?,
+    }
     Ok(match (checked.damaged, checked.partial) {
         (0, 0) => Exit::Good,
         (0, _) => Exit::Partial,

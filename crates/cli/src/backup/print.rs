@@ -1,12 +1,12 @@
 //! What a backup came to, for people and for scripts.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use ::backup::format::index::Kind;
 use ::backup::{
     Checked, Codec, Damage, Entry, Fate, Limit, Missing, Options, Outcome, Published, Stage, Times,
 };
+use block::Text;
 use serde_json::{Value, json};
 
 /// Files that are told one by one: those with most pages.
@@ -40,8 +40,8 @@ pub struct Told<'a> {
 
 impl Told<'_> {
     /// For a terminal.
-    pub fn text(&self) -> String {
-        let mut out = String::new();
+    pub fn text(&self) -> Text {
+        let mut out = Text::new();
         let files = || self.entries.iter().filter(|entry| is_file(entry));
         let mut by_pages: Vec<u64> = files().map(|entry| self.pages(entry)).collect();
         by_pages.sort_unstable_by(|one, other| other.cmp(one));
@@ -66,12 +66,12 @@ impl Told<'_> {
         }
         self.summary(&mut out);
         if let Some(found) = self.checked {
-            out.push_str(&checked(found, self.target, false));
+            out.append(&checked(found, self.target));
         }
         out
     }
 
-    fn summary(&self, out: &mut String) {
+    fn summary(&self, out: &mut Text) {
         let outcome = self.outcome;
         let seconds = outcome.time.as_secs_f64();
         let origin = if self.emulated { "emulated" } else { "measured" };
@@ -140,13 +140,13 @@ impl Told<'_> {
     }
 
     /// For scripts, with the keys of a run's result where they mean the same.
-    pub fn json(&self) -> String {
+    pub fn json(&self) -> Value {
         let outcome = self.outcome;
         let seconds = outcome.time.as_secs_f64();
         let rate = |bytes: u64| bytes as f64 / seconds;
         let lacks = |entry: &&Entry| entry.fate().is_partial();
         let files = self.entries.iter().filter(|entry| is_file(entry));
-        let document = json!({
+        json!({
             "kind": "backup",
             "origin": if self.emulated { "emulated" } else { "measured" },
             "target": self.target,
@@ -191,8 +191,7 @@ impl Told<'_> {
             "host": { "cores": outcome.host.cores },
             "files": files.map(|entry| self.file_json(entry)).collect::<Vec<Value>>(),
             "verified": self.checked.map(checked_json),
-        });
-        format!("{document:#}\n")
+        })
     }
 
     fn file_json(&self, entry: &Entry) -> Value {
@@ -256,11 +255,8 @@ fn ranges_json(ranges: &[Range<u64>]) -> Vec<Value> {
 }
 
 /// What reading a backup came to.
-pub fn checked(found: &Checked, name: &str, as_json: bool) -> String {
-    if as_json {
-        return format!("{:#}\n", checked_json(found));
-    }
-    let mut out = String::new();
+pub fn checked(found: &Checked, name: &str) -> Text {
+    let mut out = Text::new();
     let rate = found.source_bytes as f64 / MIB / found.time.as_secs_f64().max(1e-9);
     let _ = writeln!(
         out,
@@ -289,7 +285,7 @@ pub fn checked(found: &Checked, name: &str, as_json: bool) -> String {
 }
 
 /// In a line or two, whether it is what it was.
-fn verdict(found: &Checked, out: &mut String) {
+fn verdict(found: &Checked, out: &mut Text) {
     let partial = found.partial;
     let verdict = match (found.damaged, partial, found.missing.len()) {
         (0, 0, 0) => "all data intact".to_owned(),
@@ -316,7 +312,8 @@ fn verdict(found: &Checked, out: &mut String) {
     }
 }
 
-fn checked_json(found: &Checked) -> Value {
+/// The same for scripts.
+pub fn checked_json(found: &Checked) -> Value {
     let damage = |one: &Damage| {
         let missing = ranges_json(&one.ranges);
         json!({ "at": one.at, "what": one.what, "missing": missing })

@@ -3,16 +3,18 @@
 mod line;
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
 use anyhow::{Context, Result, ensure};
+use block::Text;
 use clap::{Args as Flags, Parser};
 use job::formats::fio::{COMMAND_LINE, Source};
 use job::formats::{Note, Reading, Treatment, read_old_text};
 use job::spec::{JobSpec, Step};
 use load::{Prepared, Recheck, Stop};
+use report::Painted;
 use report::fio::Include;
 use stats::{Class, RunResult, WorkerResult};
 
@@ -60,11 +62,11 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let line = Line::parse(&args.words)?;
     match &line.about {
         Some(About::Version) => {
-            output::print(&format!("fio-3.33 (drumfire {})\n", env!("CARGO_PKG_VERSION")))?;
+            output::print_line(format_args!("fio-3.33 (drumfire {})", env!("CARGO_PKG_VERSION")))?;
             return Ok(Exit::Good);
         }
         Some(About::Help) => {
-            output::print(HELP)?;
+            output::print(&Text::from(HELP))?;
             return Ok(Exit::Good);
         }
         Some(About::Engines(name)) => {
@@ -87,7 +89,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     }
     let texts = texts(&line)?;
     if line.show {
-        texts.iter().try_for_each(|(_, text)| output::print(&as_commands(text)))?;
+        texts.iter().try_for_each(|(_, text)| output::file(as_commands(text).as_bytes()))?;
         return Ok(Exit::Good);
     }
     let (job, cores) = read(&line, &texts)?;
@@ -98,29 +100,34 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
 }
 
 /// The engines, or one.
-fn engines(name: Option<&str>) -> Result<String> {
+fn engines(name: Option<&str>) -> Result<Text> {
     let mut all = job::formats::fio::engines();
     match name {
         None => {
-            let lines: String = all.map(|engine| format!("\t{engine}\n")).collect();
-            Ok(format!("Available IO engines:\n{lines}"))
+            let mut text = Text::from("Available IO engines:\n");
+            for engine in all {
+                // As fio prints them.
+                text.append(&Text::from("\t"));
+                text.line(engine);
+            }
+            Ok(text)
         }
-        Some(name) if all.any(|engine| engine == name) => Ok(format!("{name}\n")),
+        Some(name) if all.any(|engine| engine == name) => Ok([name].into_iter().collect()),
         Some(name) => Err(UsageError(format!("fio: the engine {name} is not supported")).into()),
     }
 }
 
 /// What becomes of an option, or of all: its names and a word.
-fn options(name: Option<&str>) -> Result<String> {
+fn options(name: Option<&str>) -> Result<Text> {
     let named = |names: &str| name.is_none_or(|name| names.split('|').any(|one| one == name));
     let mut lines: Vec<String> = job::formats::fio::options()
         .filter(|(names, _)| named(names))
-        .map(|(names, word)| format!("{:<40}: {word}\n", names.replace('|', ", ")))
+        .map(|(names, word)| format!("{:<40}: {word}", names.replace('|', ", ")))
         .collect();
     lines.sort_unstable();
     match lines.is_empty() {
         true => Err(UsageError(format!("fio: unknown option {}", name.unwrap_or_default())).into()),
-        false => Ok(lines.concat()),
+        false => Ok(lines.into_iter().collect()),
     }
 }
 
@@ -229,22 +236,53 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         output::note(format_args!("drumfire: {}", report::reason::verdict(result)));
     }
     let forms = if line.forms.is_empty() { &[Form::Normal] } else { &line.forms[..] };
-    let mut text = Vec::new();
-    let plus = Include { plus: true, ..Include::default() };
-    for form in forms {
-        match form {
-            Form::Terse => report::fio::write_terse(&results, line.terse_version, &mut text)?,
-            Form::Normal => report::fio::write_normal(&results, &mut text)?,
-            Form::Json => report::fio::write(&results, Include::default(), &mut text)?,
-            Form::JsonPlus => report::fio::write(&results, plus, &mut text)?,
-        }
-    }
+    let rendered = forms.iter().map(|form| rendered(*form, line.terse_version, &results));
+    let rendered = rendered.collect::<Result<Vec<Rendered>>>()?;
     match &line.output {
-        Some(path) => std::fs::write(path, &text)
-            .with_context(|| format!("cannot write {}", path.display()))?,
-        None => output::write(|out| out.write_all(&text))?,
+        Some(path) => {
+            let bytes: Vec<&[u8]> = rendered.iter().map(Rendered::bytes).collect();
+            std::fs::write(path, bytes.concat())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        None => rendered.iter().try_for_each(Rendered::print)?,
     }
     Ok(exit)
+}
+
+/// A form of fio's.
+enum Rendered {
+    Text(Painted),
+    Json(String),
+}
+
+impl Rendered {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Rendered::Text(text) => text.as_str().as_bytes(),
+            Rendered::Json(text) => text.as_bytes(),
+        }
+    }
+
+    fn print(&self) -> Result<()> {
+        match self {
+            Rendered::Text(text) => output::painted(text),
+            Rendered::Json(text) => output::json(text),
+        }
+    }
+}
+
+fn rendered(form: Form, terse_version: u32, results: &[RunResult]) -> Result<Rendered> {
+    let json = |plus| {
+        let mut text = Vec::new();
+        report::fio::write(results, Include { plus, ..Include::default() }, &mut text)?;
+        Ok(Rendered::Json(String::from_utf8(text)?))
+    };
+    match form {
+        Form::Terse => Ok(Rendered::Text(report::fio::terse(results, terse_version))),
+        Form::Normal => Ok(Rendered::Text(report::fio::normal(results))),
+        Form::Json => json(false),
+        Form::JsonPlus => json(true),
+    }
 }
 
 /// Runs each step.

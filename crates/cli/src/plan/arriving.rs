@@ -1,16 +1,14 @@
 //! What I/Os that arrive at a rate take.
 
-use std::fmt::Write;
-
 use anyhow::Result;
-use block::Rate;
+use block::{Rate, Text};
 use plan::bill::Bill;
 use plan::predict::{Arriving, arriving as arrive};
 use serde_json::json;
 
 use super::{Args, blame, percent};
 use crate::exit::{Exit, UsageError};
-use crate::output::print;
+use crate::output;
 
 /// Response time at an arrival rate.
 pub fn arriving(args: &Args, rate: f64, bill: &Bill) -> Result<Exit> {
@@ -31,7 +29,10 @@ pub fn arriving(args: &Args, rate: f64, bill: &Bill) -> Result<Exit> {
         }
         false => usage(error),
     })?;
-    print(&if args.json { document(bill, &found, most)? } else { text(bill, &found, most)? })?;
+    match args.json {
+        true => output::json(&document(bill, &found, most)?)?,
+        false => output::print(&text(bill, &found, most)?)?,
+    }
     Ok(Exit::Good)
 }
 
@@ -47,13 +48,15 @@ fn document(bill: &Bill, found: &Arriving, most: f64) -> Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-fn text(bill: &Bill, found: &Arriving, most: f64) -> Result<String> {
+fn text(bill: &Bill, found: &Arriving, most: f64) -> Result<Text> {
     let (size, reads) = (bill.work.size_bytes, percent(bill.work.read_share));
-    let mut text = format!(
-        "{}: {size} B, {reads} % reads, {} IOPS arrive at random; predicted\n",
+    let mut text = Text::new();
+    writeln!(
+        text,
+        "{}: {size} B, {reads} % reads, {} IOPS arrive at random; predicted",
         bill.name,
         Rate(found.rate)
-    );
+    )?;
     writeln!(
         text,
         "  response   {:.1} us on average; no published results of such load: no interval",

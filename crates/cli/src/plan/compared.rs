@@ -1,9 +1,7 @@
 //! Systems beside each other.
 
-use std::fmt::Write;
-
 use anyhow::Result;
-use block::Rate;
+use block::{Rate, Text};
 use plan::bill::Bill;
 use plan::compare::{Alternative, CompareError, Comparison, Equal, compare};
 use plan::predict::Use;
@@ -14,7 +12,7 @@ use serde_json::json;
 use super::predicted::total;
 use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::{Exit, UsageError};
-use crate::output::print;
+use crate::output;
 
 /// Compares bills for the same money, for the same I/Os, or as they are.
 pub fn compared(
@@ -34,13 +32,10 @@ pub fn compared(
         other => UsageError(other.to_string()).into(),
     })?;
     write_page(args, || page::comparison(&found, bills))?;
-    print(&match args.json {
-        true => {
-            let document = json!({ "origin": "simulated", "comparison": found });
-            serde_json::to_string_pretty(&document)? + "\n"
-        }
-        false => text(&found)?,
-    })?;
+    match args.json {
+        true => output::document(&json!({ "origin": "simulated", "comparison": found }))?,
+        false => output::print(&text(&found)?)?,
+    }
     let nothing = |one: &Alternative| one.systems.is_some_and(|number| number == 0.0);
     Ok(if found.alternatives.iter().all(nothing) { Exit::Missed } else { Exit::Good })
 }
@@ -68,10 +63,11 @@ pub fn all_charts(found: &Comparison) -> Vec<Chart> {
     [charts::ranks(found)].into_iter().chain(yields.into_iter().flatten()).collect()
 }
 
-fn text(found: &Comparison) -> Result<String> {
-    let mut text = lead(found) + "; * is beaten by none\n";
+fn text(found: &Comparison) -> Result<Text> {
+    let mut text = Text::new();
+    writeln!(text, "{}; * is beaten by none", lead(found))?;
     for chart in all_charts(found) {
-        text += &chart.text(charts::COLUMNS);
+        text.append(&chart.text(charts::COLUMNS));
     }
     for one in &found.alternatives {
         writeln!(text, "{}", one.name)?;

@@ -1,9 +1,7 @@
 //! What one system will do.
 
-use std::fmt::Write;
-
 use anyhow::Result;
-use block::Rate;
+use block::{Rate, Text};
 use plan::bill::{Bill, Work};
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
@@ -14,7 +12,7 @@ use serde_json::json;
 
 use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::Exit;
-use crate::output::print;
+use crate::output;
 
 /// Predicts one bill.
 pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
@@ -35,7 +33,10 @@ pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
         found,
     };
     write_page(args, || page::prediction(&answer))?;
-    print(&if args.json { answer.json()? } else { answer.text()? })?;
+    match args.json {
+        true => output::json(&answer.json()?)?,
+        false => output::print(&answer.text()?)?,
+    }
     let missed = goal.is_some_and(|goal| answer.found.iops < goal * 0.999);
     Ok(if missed { Exit::Missed } else { Exit::Good })
 }
@@ -106,8 +107,8 @@ impl Answer<'_> {
         Ok(serde_json::to_string_pretty(&document)? + "\n")
     }
 
-    fn text(&self) -> Result<String> {
-        let mut text = String::new();
+    fn text(&self) -> Result<Text> {
+        let mut text = Text::new();
         summary(&mut text, self)?;
         writeln!(text, "  bound      {} IOPS, whatever the distributions", Rate(self.most))?;
         for chart in [
@@ -115,7 +116,7 @@ impl Answer<'_> {
             charts::busy(&self.found),
             charts::gains(&self.what_ifs),
         ] {
-            text += &chart.text(charts::COLUMNS);
+            text.append(&chart.text(charts::COLUMNS));
         }
         parts(&mut text, &self.costs, &self.bill.extras)?;
         basis(&mut text, self.bill, &self.found)?;
@@ -123,7 +124,7 @@ impl Answer<'_> {
     }
 }
 
-fn summary(text: &mut String, answer: &Answer) -> Result<()> {
+fn summary(text: &mut Text, answer: &Answer) -> Result<()> {
     let Answer { bill, found, sure, evidence, .. } = answer;
     let Work { size_bytes, read_share, .. } = bill.work;
     let reads = percent(read_share);
@@ -191,7 +192,7 @@ fn summary(text: &mut String, answer: &Answer) -> Result<()> {
 }
 
 /// What the draws say: what limited them, and how many reach the goal.
-fn draws(text: &mut String, Answer { sure, goal, .. }: &Answer) -> Result<()> {
+fn draws(text: &mut Text, Answer { sure, goal, .. }: &Answer) -> Result<()> {
     let limits: Vec<String> =
         sure.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
     writeln!(text, "  in draws   {}", limits.join(", "))?;
@@ -206,7 +207,7 @@ fn draws(text: &mut String, Answer { sure, goal, .. }: &Answer) -> Result<()> {
     Ok(())
 }
 
-fn parts(text: &mut String, costs: &Cost, extras: &[(String, f64)]) -> Result<()> {
+fn parts(text: &mut Text, costs: &Cost, extras: &[(String, f64)]) -> Result<()> {
     writeln!(text, "parts")?;
     for line in &costs.lines {
         let price = match line.price {
@@ -245,7 +246,7 @@ pub fn total(sum: &Sum, before: &str, after: &str) -> String {
     }
 }
 
-fn basis(text: &mut String, bill: &Bill, found: &Prediction) -> Result<()> {
+fn basis(text: &mut Text, bill: &Bill, found: &Prediction) -> Result<()> {
     writeln!(text, "figures, with what they may be")?;
     for input in &found.inputs {
         let Some(quantity) = ::catalogue::quantity_named(input.quantity) else { continue };

@@ -1,15 +1,13 @@
 //! From a goal to systems: the listing of a search.
 
-use std::fmt::Write;
-
 use ::catalogue::{Catalogue, Kind};
 use anyhow::Result;
-use block::Rate;
+use block::{Rate, Text};
 use plan::search::{Found, Goal, Refused, draw, search};
 
 use super::{Args, bill, percent};
 use crate::exit::{Exit, UsageError};
-use crate::output::print;
+use crate::output;
 
 /// Looks through all drives.
 pub fn searched(
@@ -37,11 +35,10 @@ pub fn searched(
     };
     let mut found = search(&goal, &bill.catalogue);
     draw(&goal, &bill.catalogue, &mut found, (args.draws, args.seed));
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&found)? + "\n",
-        false => listing(&goal, &found)?,
-    };
-    print(&text)?;
+    match args.json {
+        true => output::document(&found)?,
+        false => output::print(&listing(&goal, &found)?)?,
+    }
     Ok(if found.candidates.is_empty() { Exit::Missed } else { Exit::Good })
 }
 
@@ -51,8 +48,8 @@ fn adapter_id(args: &Args, catalogue: &Catalogue) -> Result<String> {
     Ok(part.id.clone())
 }
 
-fn listing(goal: &Goal, found: &Found) -> Result<String> {
-    let mut text = String::new();
+fn listing(goal: &Goal, found: &Found) -> Result<Text> {
+    let mut text = Text::new();
     let reads = percent(goal.work.read_share);
     let size = goal.work.size_bytes;
     writeln!(

@@ -1,18 +1,16 @@
 //! What it takes: the listing of a sizing.
 
-use std::fmt::Write;
-
 use ::catalogue::unit::Dimension;
 use ::catalogue::{Class, Kind, TODAY};
 use anyhow::Result;
-use block::Rate;
+use block::{Rate, Text};
 use clap::{Args as Flags, ValueEnum};
 use plan::bill::{Bill, Down, HOSTS_MAX, Raid, Setup};
 use plan::size::{Need, Sized, Sizing, size};
 
 use super::{Args, amount, percent};
 use crate::exit::{Exit, UsageError};
-use crate::output::print;
+use crate::output;
 
 /// What is wanted beside the rate. Any of these asks for hosts, not for one server.
 #[derive(Flags, Debug, Default)]
@@ -185,10 +183,10 @@ pub fn sized(
         ..Need::rate(iops, bill.work)
     };
     let found = size(&need, &bill.catalogue);
-    print(&match args.json {
-        true => serde_json::to_string_pretty(&found)? + "\n",
-        false => listing(&need, &found)?,
-    })?;
+    match args.json {
+        true => output::document(&found)?,
+        false => output::print(&listing(&need, &found)?)?,
+    }
     Ok(if found.found.is_empty() { Exit::Missed } else { Exit::Good })
 }
 
@@ -201,8 +199,8 @@ fn link(name: &str, bill: &Bill) -> Result<String, UsageError> {
     }
 }
 
-fn listing(need: &Need, sizing: &Sizing) -> Result<String> {
-    let mut text = String::new();
+fn listing(need: &Need, sizing: &Sizing) -> Result<Text> {
+    let mut text = Text::new();
     let (size, reads) = (need.work.size_bytes, percent(need.work.read_share));
     write!(text, "{} IOPS of {size} B, {reads} % reads", Rate(sizing.iops))?;
     if let Some(bytes) = sizing.capacity {
@@ -238,7 +236,7 @@ fn listing(need: &Need, sizing: &Sizing) -> Result<String> {
 }
 
 /// Says which drives were left out because they are not sold.
-pub fn not_sold(text: &mut String, year: Option<u32>, drives: &[String]) -> std::fmt::Result {
+pub fn not_sold(text: &mut Text, year: Option<u32>, drives: &[String]) -> std::fmt::Result {
     match (year, drives) {
         (_, []) | (None, _) => Ok(()),
         (Some(year), _) => {
@@ -248,7 +246,7 @@ pub fn not_sold(text: &mut String, year: Option<u32>, drives: &[String]) -> std:
     }
 }
 
-fn line(text: &mut String, s: &Sized) -> std::fmt::Result {
+fn line(text: &mut Text, s: &Sized) -> std::fmt::Result {
     let word = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
     write!(
         text,

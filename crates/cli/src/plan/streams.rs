@@ -1,16 +1,14 @@
 //! What several kinds of work get at once.
 
-use std::fmt::Write;
-
 use anyhow::Result;
-use block::Rate;
+use block::{Rate, Text};
 use plan::bill::Bill;
 use plan::mixed::{Mixed, mixed};
 use serde_json::json;
 
 use super::{Args, blame, percent};
 use crate::exit::{Exit, UsageError};
-use crate::output::print;
+use crate::output;
 
 /// Predicts a bill with streams.
 pub fn streams(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
@@ -19,7 +17,10 @@ pub fn streams(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
         return Err(UsageError(why.to_owned()).into());
     }
     let found = mixed(bill).map_err(|error| blame(args.bill.as_deref(), error))?;
-    print(&if args.json { document(bill, &found)? } else { text(bill, &found)? })?;
+    match args.json {
+        true => output::json(&document(bill, &found)?)?,
+        false => output::print(&text(bill, &found)?)?,
+    }
     Ok(Exit::Good)
 }
 
@@ -34,10 +35,10 @@ fn document(bill: &Bill, found: &Mixed) -> Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-fn text(bill: &Bill, found: &Mixed) -> Result<String> {
+fn text(bill: &Bill, found: &Mixed) -> Result<Text> {
     let kind = found.kind.word();
-    let mut text =
-        format!("{}: {} streams at once; predicted ({kind})\n", bill.name, found.flows.len());
+    let mut text = Text::new();
+    writeln!(text, "{}: {} streams at once; predicted ({kind})", bill.name, found.flows.len())?;
     for flow in &found.flows {
         let work = flow.stream.work;
         writeln!(

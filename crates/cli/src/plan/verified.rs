@@ -1,40 +1,34 @@
 //! The error table.
 
-use std::fmt::Write;
-
 use ::catalogue::Catalogue;
 use anyhow::Result;
-use block::Rate;
+use block::{Rate, Text};
 use plan::evidence::{self, Evidence, Table, Total};
 use plan::verify::{Report, Row, verify};
 use serde_json::json;
 
 use crate::exit::Exit;
-use crate::output::print;
+use crate::output;
 
 /// Solves every published figure anew.
 pub fn verified(catalogue: &Catalogue, json: bool) -> Result<Exit> {
     let report = verify(catalogue)?;
     let evidence = evidence::table(&Evidence::shipped(), catalogue)?;
     let passed = report.passed() && evidence.all.met && evidence.single.met;
-    let text = match json {
-        true => {
-            serde_json::to_string_pretty(&json!({
-                "passed": passed,
-                "report": report,
-                "evidence": evidence,
-            }))? + "\n"
-        }
-        false => strangers(&evidence)? + &table(&report)?,
-    };
-    print(&text)?;
+    if json {
+        let document = json!({ "passed": passed, "report": report, "evidence": evidence });
+        output::document(&document)?;
+    } else {
+        output::print(&strangers(&evidence)?)?;
+        output::print(&table(&report)?)?;
+    }
     Ok(if passed { Exit::Good } else { Exit::Missed })
 }
 
 /// Published results of strangers, each asked from those of others.
-fn strangers(table: &Table) -> Result<String> {
+fn strangers(table: &Table) -> Result<Text> {
     let mut text =
-        "published results, each from the others, its own document left out\n".to_owned();
+        Text::from("published results, each from the others, its own document left out\n");
     for row in &table.rows {
         let held = if row.held { "held" } else { "missed" };
         writeln!(
@@ -48,7 +42,7 @@ fn strangers(table: &Table) -> Result<String> {
     let line = |name: &str, total: &Total| {
         format!(
             "  {name:<22} {:>3} rows, {:>2} documents, median {:5.1} %, p10 to p90 hold {:3.0} % \
-             ({:3.0} % without the publisher), p90 / p10 {:.2}: {}\n",
+             ({:3.0} % without the publisher), p90 / p10 {:.2}: {}",
             total.rows,
             total.sources,
             total.median * 100.0,
@@ -59,10 +53,10 @@ fn strangers(table: &Table) -> Result<String> {
         )
     };
     for total in &table.classes {
-        text += &line(total.class.map_or("", |class| class.title()), total);
+        text.line(line(total.class.map_or("", |class| class.title()), total));
     }
-    text += &line("one server", &table.single);
-    text += &line("all", &table.all);
+    text.line(line("one server", &table.single));
+    text.line(line("all", &table.all));
     for class in &table.without {
         writeln!(text, "  {:<22} no evidence for this class", class.title())?;
     }
@@ -70,8 +64,8 @@ fn strangers(table: &Table) -> Result<String> {
     Ok(text)
 }
 
-fn table(report: &Report) -> Result<String> {
-    let mut text = String::new();
+fn table(report: &Report) -> Result<Text> {
+    let mut text = Text::new();
     let mut case = "";
     for row in &report.rows {
         if row.case != case {

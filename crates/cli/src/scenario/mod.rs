@@ -88,15 +88,12 @@ pub fn main(args: &Args) -> Result<Exit> {
     match &args.command {
         Action::List => {
             let all = file::shipped()?;
-            let mut text = String::new();
-            for one in all {
-                let _ = writeln!(text, "{:<16} {}", one.name, one.title);
-            }
-            output::print(&text)?;
+            let line = |one: &file::Scenario| format!("{:<16} {}", one.name, one.title);
+            output::print(&all.iter().map(line).collect())?;
             Ok(Exit::Good)
         }
         Action::Show { name } => {
-            output::print(&file::text(name)?)?;
+            output::file(file::text(name)?.as_bytes())?;
             Ok(Exit::Good)
         }
         Action::Run(args) => run(args),
@@ -135,12 +132,11 @@ fn run(args: &Run) -> Result<Exit> {
     }
     // On a full disk what was found is shown all the same.
     let kept = keep(&session, &outcomes);
-    let text = match (args.json, args.markdown) {
-        (true, _) => format!("{:#}\n", json!({ "scenarios": outcomes })),
-        (_, true) => print::markdown(&outcomes, ways),
-        _ => print::text(&outcomes, ways),
-    };
-    output::print(&text)?;
+    match (args.json, args.markdown) {
+        (true, _) => output::document(&json!({ "scenarios": outcomes }))?,
+        (_, true) => output::file(print::markdown(&outcomes, ways).as_bytes())?,
+        _ => output::print(&print::text(&outcomes, ways)?)?,
+    }
     kept?;
     let held = args.fail_if.iter().flat_map(|bound| bound.held(&outcomes)).collect::<Vec<_>>();
     let exit = Exit::worse(exit, thresholds::say(&held));

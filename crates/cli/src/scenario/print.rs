@@ -1,6 +1,8 @@
 //! What was found, for people.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+
+use block::Text;
 
 use super::rows::{Outcome, Shown};
 
@@ -8,42 +10,44 @@ use super::rows::{Outcome, Shown};
 const WIDTH: usize = 80;
 
 /// For a terminal.
-pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> String {
-    let mut out = String::new();
+pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> Result<Text, fmt::Error> {
+    let mut out = Text::new();
     for one in outcomes {
-        let _ = writeln!(out, "{}: {}\n{}", one.name, one.title, one.source);
+        writeln!(out, "{}: {}", one.name, one.title)?;
+        writeln!(out, "{}", one.source)?;
         if ways.1 {
             lines(&mut out, &live(one));
         }
-        let _ = writeln!(out, "\n{:<32} {:>10} {:>17} {:>17}", "", "published", "modelled", "live");
+        writeln!(out)?;
+        writeln!(out, "{:<32} {:>10} {:>17} {:>17}", "", "published", "modelled", "live")?;
         for row in &one.rows {
             let figure = format!("{}, {}", row.figure, row.unit);
             let modelled = held(row.modelled, row.error_percent);
             let live = held(row.live, row.live_error_percent);
             let published = or_dash(row.published.map(number));
             if figure.chars().count() > 32 {
-                let _ = writeln!(out, "{figure}");
-                let _ = writeln!(out, "{:<32} {published:>10} {modelled:>17} {live:>17}", "");
+                writeln!(out, "{figure}")?;
+                writeln!(out, "{:<32} {published:>10} {modelled:>17} {live:>17}", "")?;
             } else {
-                let _ = writeln!(out, "{figure:<32} {published:>10} {modelled:>17} {live:>17}");
+                writeln!(out, "{figure:<32} {published:>10} {modelled:>17} {live:>17}")?;
             }
             let model = row.modelled_origin.as_deref().unwrap_or_default();
             let real = row.live_origin.as_ref().map(|origin| format!("{origin}{}", scaled(row)));
             let line = format!("{:43} {model:>17} {:>17}", "", real.unwrap_or_default());
             if !line.trim().is_empty() {
-                let _ = writeln!(out, "{}", line.trim_end());
+                out.line(line.trim_end());
             }
             row.words.iter().for_each(|words| {
                 lines(&mut out, words);
             });
         }
         if !one.earlier.is_empty() {
-            out.push('\n');
+            out.line("");
         }
         one.earlier.iter().for_each(|words| lines(&mut out, words));
-        out.push('\n');
+        out.line("");
     }
-    out
+    Ok(out)
 }
 
 /// For a page.
@@ -109,17 +113,17 @@ fn live(one: &Outcome) -> String {
 }
 
 /// Words below a row, within the width of a terminal.
-fn lines(out: &mut String, words: &str) {
+fn lines(out: &mut Text, words: &str) {
     let mut line = String::from("   ");
     for word in words.split_whitespace() {
         if line.chars().count() + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(out, "{line}");
+            out.line(&line);
             line = String::from("     ");
         }
         line.push(' ');
         line.push_str(word);
     }
-    let _ = writeln!(out, "{line}");
+    out.line(line);
 }
 
 fn scaled(row: &Shown) -> String {

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 
 use anyhow::Result;
-use block::{Nanos, parse_size, print_size};
+use block::{Nanos, Text, parse_size, print_size};
 use os::Clock;
 use volume::array::{self, CheckOrder, CheckReport, Difference};
 use volume::{ArrayUri, Uri};
@@ -65,7 +65,7 @@ fn one(array: &ArrayUri, order: CheckOrder) -> Result<Exit> {
 }
 
 /// What was found, in lines.
-fn text(name: &str, report: &CheckReport, repairs: bool) -> String {
+fn text(name: &str, report: &CheckReport, repairs: bool) -> Text {
     let CheckReport { at, bytes, compared_bytes, marked_bytes, .. } = *report;
     let mut lines = vec![format!("array {name}: {}", array::words_of_check(report))];
     if report.is_alone {
@@ -84,7 +84,7 @@ fn text(name: &str, report: &CheckReport, repairs: bool) -> String {
     if listed < report.different_bytes {
         lines.push(format!("  and {} bytes more", report.different_bytes - listed));
     }
-    lines.join("\n") + "\n"
+    lines.into_iter().collect()
 }
 
 fn difference(one: &Difference, repairs: bool) -> String {

@@ -30,12 +30,13 @@ use stats::{Buckets, Failure, RunResult, Second};
 use self::document::{Document, Job, Object, Trust};
 pub use self::histograms::HistogramLog;
 pub use self::logs::{Form, Logs};
-pub use self::normal::write_normal;
-pub use self::terse::write_terse;
+use self::normal::write_normal;
+use self::terse::write_terse;
 pub use self::trace::{Driven, Trace};
 use crate::ended;
 use crate::group::{self, Group, Part};
 use crate::json::as_pretty;
+use crate::painted::{Painted, printable_of};
 use crate::reason;
 
 /// The version whose document this is.
@@ -70,6 +71,24 @@ pub fn write(steps: &[RunResult], include: Include, out: &mut impl Write) -> io:
     };
     document.serialize(&mut Serializer::with_formatter(&mut *out, AsFio::default()))?;
     writeln!(out)
+}
+
+/// What fio prints by default, for a terminal.
+pub fn normal(steps: &[RunResult]) -> Painted {
+    let steps: Vec<RunResult> = steps.iter().map(printable_of).collect();
+    let mut out = Vec::new();
+    // Memory takes whatever is written.
+    let _ = write_normal(&steps, &mut out);
+    Painted::of(out)
+}
+
+/// fio's lines of fields, for a terminal.
+pub fn terse(steps: &[RunResult], version: u32) -> Painted {
+    let steps: Vec<RunResult> = steps.iter().map(printable_of).collect();
+    let mut out = Vec::new();
+    // Memory takes whatever is written.
+    let _ = write_terse(&steps, version, &mut out);
+    Painted::of(out)
 }
 
 /// What `of` makes of each job of a run, a result for each of its steps, and of the job's group.

@@ -14,7 +14,7 @@ fn section_of(rows: Vec<(&'static str, String)>, job: &Value) -> Section {
     let mut content = vec![Content::Table(Table { head: vec!["what", "here"], rows })];
     if let Some(command) = command(job) {
         content.push(Content::Text("Command:".to_owned()));
-        content.push(Content::Code(command));
+        content.push(Content::Code(block::printable(&command).into_owned()));
     }
     if !job.is_null() {
         content.push(Content::Text("The whole job:".to_owned()));
