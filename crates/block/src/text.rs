@@ -1,12 +1,14 @@
-//! Text for a terminal, with parts from outside: names and addresses that a peer sends, words of the
-//! kernel, file names, what stands in documents of others.
+//! Text for a terminal, with parts from outside: names and addresses that a peer sends, words of
+//! the kernel, file names, what stands in documents of others.
 //!
 //! Such parts may hold characters that steer a terminal (escape sequences), forge lines or turn the
-//! direction of what follows. A [`Text`] takes no such character but the line feed that ends a line;
-//! the printing functions of the program take nothing else. Documents and files keep the bytes.
+//! direction of what follows. A [`Text`] takes no such character but the line feed that ends a
+//! line; the printing functions of the program take nothing else. Documents and files keep the
+//! bytes.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
+use std::ops::RangeInclusive;
 
 /// What stands for a character that is not shown.
 const DOT: char = '·';
@@ -15,14 +17,19 @@ const DOT: char = '·';
 /// that ends a line or a paragraph, one that turns the direction of text (UAX #9), or an invisible
 /// tag.
 pub fn steers(letter: char) -> bool {
-    let turns = |letter| {
-        matches!(letter,
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
-    };
-    letter.is_control()
-        || turns(letter)
-        || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    letter.is_control() || STEERING.iter().any(|range| range.contains(&letter))
 }
+
+/// Marks and overrides of direction, ends of lines and paragraphs, annotations, tags.
+const STEERING: [RangeInclusive<char>; 7] = [
+    '\u{061c}'..='\u{061c}',
+    '\u{200e}'..='\u{200f}',
+    '\u{2028}'..='\u{2029}',
+    '\u{202a}'..='\u{202e}',
+    '\u{2066}'..='\u{206f}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{e0000}'..='\u{e007f}',
+];
 
 /// A part of a line: each character that [`steers`] becomes a dot, line feeds and tabs, too.
 pub fn printable(text: &str) -> Cow<'_, str> {
@@ -33,8 +40,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// Lines of text for a terminal. They are written by `writeln!`, a call for each line, and parts of
-/// lines by `write!`, which has to end with a word of the program's own: a line feed anywhere but at
-/// the end of a call is none of ours.
+/// lines by `write!`, which has to end with a word of the program's own: a line feed anywhere but
+/// at the end of a call is none of ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(String);
 
@@ -131,7 +138,9 @@ mod test {
 
     proptest! {
         #[test]
-        fn no_text_steers(parts in proptest::collection::vec(".*|[\\x00-\\x1f\u{80}-\u{9f}]*", 0..5)) {
+        fn no_text_steers(
+            parts in proptest::collection::vec(".*|[\\x00-\\x1f\u{80}-\u{9f}]*", 0..5),
+        ) {
             let mut text = Text::new();
             for part in &parts {
                 writeln!(text, "{part}").unwrap();

@@ -60,8 +60,8 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Prints a file to standard output, to the last byte. On a terminal it is shown, without what would
-/// steer that.
+/// Prints a file to standard output, to the last byte. On a terminal it is shown, without what
+/// would steer that.
 pub fn file(bytes: &[u8]) -> Result<()> {
     if !io::stdout().is_terminal() {
         return write(bytes);

@@ -142,8 +142,8 @@ fn lines_on_stdout(drive: &Drive) -> bool {
     drive.json_lines.as_ref().is_some_and(|path| path.as_os_str() == "-")
 }
 
-/// A view that gets no text which steers a terminal: names of jobs, targets and volumes are those of
-/// others.
+/// A view that gets no text which steers a terminal: names of jobs, targets and volumes are those
+/// of others.
 struct Printable(Box<dyn Live>);
 
 impl Live for Printable {

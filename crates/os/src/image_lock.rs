@@ -199,8 +199,8 @@ fn places(permissions: u8, base: i64) -> impl Iterator<Item = i64> {
 }
 
 /// Processes that hold a lock on a byte of the file with this inode, as `process 12 (qemu-nbd)`;
-/// those of other users are not visible to all. A file's locks stand in `fdinfo` (proc(5)). One lock
-/// of this process is the caller's `own`.
+/// those of other users are not visible to all. A file's locks stand in `fdinfo` (proc(5)). One
+/// lock of this process is the caller's `own`.
 fn holders(inode: u64, byte: i64, own: bool) -> Vec<String> {
     let this = std::process::id().to_string();
     let mut found = Vec::new();

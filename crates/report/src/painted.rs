@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::style;
 
-/// A rendering with colours. No character in it steers a terminal but the colours and the line feeds
-/// of this crate.
+/// A rendering with colours. No character in it steers a terminal but the colours and the line
+/// feeds of this crate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Painted(String);
 
@@ -37,8 +37,8 @@ impl Painted {
 }
 
 /// The same document with every text in it [`printable`]: names, addresses and evidence of others
-/// cannot steer the terminal that it is shown on, whatever field they are in. A document that cannot
-/// be read back is returned as it is.
+/// cannot steer the terminal that it is shown on, whatever field they are in. A document that
+/// cannot be read back is returned as it is.
 pub fn printable_of<T: Serialize + DeserializeOwned + Clone>(document: &T) -> T {
     let Ok(mut value) = serde_json::to_value(document) else { return document.clone() };
     make_printable(&mut value);

@@ -1,7 +1,7 @@
 //! Who may use a file or device: one owner that writes, or several that read.
 //!
-//! [`FileVolume`](crate::file::FileVolume) takes the lock when it opens an image, and its lanes keep
-//! it. The volumes of a run are one owner: they share [`Locks`]. `?lock=off` takes none.
+//! [`FileVolume`](crate::file::FileVolume) takes the lock when it opens an image, and its lanes
+//! keep it. The volumes of a run are one owner: they share [`Locks`]. `?lock=off` takes none.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileTypeExt;

@@ -59,6 +59,8 @@ const BANS: &[Ban] = &[
             "crates/cli/src/show.rs",
             "crates/report/src/keys.rs",
             "crates/report/src/live.rs",
+            "crates/job/src/sweep/test.rs",
+            "crates/plan/src/evidence/test.rs",
         ],
         rule: "texts of others might reach a terminal as they are by",
         remedy: "print a Text, a Painted or a document by cli's output.rs",
