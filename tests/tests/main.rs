@@ -56,6 +56,7 @@ mod our_initiator;
 mod owners;
 mod pages;
 mod parts;
+mod planted;
 mod predict;
 mod qemu;
 mod scenario;

@@ -1,11 +1,14 @@
 //! The folder of a run: the result first, then its renderings.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::ops::Deref;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use os::folder::Entry;
 use stats::RunResult;
 
 use crate::exit::UsageError;
@@ -52,11 +55,9 @@ impl Folder {
 
     /// In a certain place.
     pub fn at(path: &Path) -> Result<Folder> {
-        let made = path.ancestors().take_while(|above| !above.exists()).map(Path::to_owned);
-        let folder = Folder { path: path.to_owned(), made: made.collect(), _lock: None };
-        fs::create_dir_all(path)
+        let (_, made) = os::folder::Folder::create(path)
             .with_context(|| format!("cannot create the run's folder {}", path.display()))?;
-        Ok(folder)
+        Ok(Folder { path: path.to_owned(), made, _lock: None })
     }
 }
 
@@ -80,7 +81,8 @@ pub fn refuse_kept(folder: &Path, replace: bool) -> Result<(), UsageError> {
 /// Keeps other runs out of a folder. Where folders cannot be locked, as on some file systems of
 /// other hosts, nobody is.
 fn lock(folder: &Path) -> Result<Option<File>> {
-    let file = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+    let file = os::folder::Folder::open(folder).and_then(|folder| folder.file());
+    let file = file.with_context(|| format!("cannot open {}", folder.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => {
@@ -95,8 +97,9 @@ fn lock(folder: &Path) -> Result<Option<File>> {
 /// is cut must not be taken for its own. A job that may be what is run stays.
 pub fn clear(folder: &Path, depth: usize) -> Result<()> {
     let told = || format!("cannot replace what {} holds", folder.display());
+    let opened = os::folder::Folder::open(folder).with_context(told)?;
     for name in ["sweep.json", "result.json", "report.txt"] {
-        match fs::remove_file(folder.join(name)) {
+        match opened.remove(OsStr::new(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(error).with_context(told);
             }
@@ -137,16 +140,19 @@ impl Drop for Folder {
 /// A folder that no other run of the same second has.
 fn unused(parent: &Path, name: &str) -> Result<Folder> {
     let mut above = Folder::at(parent)?;
-    let numbered = (2..).map(|n| parent.join(format!("{name}-{n}")));
-    for path in std::iter::once(parent.join(name)).chain(numbered) {
-        match fs::create_dir(&path) {
+    let opened = os::folder::Folder::open(parent)
+        .with_context(|| format!("cannot open {}", parent.display()))?;
+    let numbered = (2..).map(|n| format!("{name}-{n}"));
+    for name in std::iter::once(name.to_owned()).chain(numbered) {
+        let path = parent.join(&name);
+        match opened.create_inside(OsStr::new(&name), false) {
             // It is there, and another's.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 let told = || format!("cannot create the run's folder {}", path.display());
                 return Err(error).with_context(told);
             }
-            Ok(()) => {
+            Ok(_) => {
                 let mut made = vec![path.clone()];
                 made.append(&mut above.made);
                 return Ok(Folder { path, made, _lock: None });
@@ -194,16 +200,17 @@ pub fn write_job(folder: &Path, job: &serde_json::Value) -> Result<()> {
     })
 }
 
-/// Writes beside and renames: a reader never sees half a file, and what was there before stays if
-/// the disk is full. Special files, as /dev/stdout, are written directly.
+/// Writes a new file and renames it: a reader never sees half a file, what was there before stays
+/// if the disk is full, and a link that another user put there is replaced, not followed. Special
+/// files, as /dev/stdout, are written directly.
 pub fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
 ) -> Result<()> {
     let told = || format!("cannot write {}", path.display());
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+    if let Some(file) = special(path).with_context(told)? {
         let write = || -> Result<()> {
-            let mut out = BufWriter::new(File::options().write(true).open(path)?);
+            let mut out = BufWriter::new(file);
             content(&mut out)?;
             Ok(out.flush()?)
         };
@@ -217,15 +224,26 @@ pub fn write_file(
     replace(path, durable).with_context(told)
 }
 
-/// Writes beside and renames.
+/// What is no file and may be written, a pipe or a terminal, unless another user put it there.
+fn special(path: &Path) -> io::Result<Option<File>> {
+    let (folder, name) = os::folder::Folder::of(path)?;
+    if folder.entry(name)? != (Entry::Other { trusted: true }) {
+        return Ok(None);
+    }
+    match fs::metadata(path).map(|there| there.file_type()) {
+        Ok(kind) if kind.is_file() => Ok(None),
+        Ok(kind) if kind.is_block_device() => Err(io::Error::other("it is a block device")),
+        Ok(_) => File::options().write(true).open(path).map(Some),
+        // A link to nothing is replaced.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Writes a new file and gives it the name.
 fn replace(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
-    let beside = path.with_extension("part");
-    let write = || -> Result<()> {
-        content(&mut BufWriter::new(File::create(&beside)?))?;
-        Ok(fs::rename(&beside, path)?)
-    };
-    write().inspect_err(|_| {
-        // On a full disk it would be in the way of what comes next. It may not even be there.
-        let _ = fs::remove_file(&beside);
-    })
+    let (folder, name) = os::folder::Folder::of(path)?;
+    let draft = folder.draft()?;
+    content(&mut BufWriter::new(draft.file.try_clone()?))?;
+    draft.keep(name)?;
+    Ok(())
 }

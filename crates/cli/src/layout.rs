@@ -5,7 +5,6 @@
 //! line alone, which lays out anew what is too short.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -15,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use block::print_size;
 use job::spec::{Content, Group, JobSpec, LaidOut};
 use load::{FirstContent, Stop};
+use os::folder::{Folder, new_file};
 use rustix::fs::statvfs;
 use volume::{FileUri, Locks, OpenError, Purpose, Uri};
 
@@ -183,26 +183,20 @@ pub fn make(
         let (name, size) = (path.display(), print_size(making.size_bytes));
         if !making.written {
             output::note(format_args!("drumfire: creates {name} first, {size} without data"));
-            let made = File::create(&path).and_then(|file| file.set_len(making.size_bytes));
+            let made = new_file(&path).and_then(|file| file.set_len(making.size_bytes));
             made.with_context(|| format!("cannot make {name}"))?;
             names.push(path);
             continue;
         }
         output::note(format_args!("drumfire: writes {name} first, {size}, as fio does"));
-        let mut beside = OsString::from(&path);
-        beside.push(".part");
-        let beside = PathBuf::from(beside);
-        let whole = write(&beside, &making, (job.seed, number), stop);
-        let made = whole.and_then(|whole| {
+        let made = Folder::of(&path).and_then(|(folder, file)| {
+            let draft = folder.draft()?;
+            let whole = write(&draft.file, &making, (job.seed, number), stop)?;
             if whole {
-                fs::rename(&beside, &path)?;
+                draft.keep(file)?;
             }
             Ok(whole)
         });
-        if !matches!(made, Ok(true)) {
-            // It would be in the way of what comes next, and may not even be there.
-            let _ = fs::remove_file(&beside);
-        }
         if !made.with_context(|| format!("cannot write {name}"))? {
             return Ok(None);
         }
@@ -287,8 +281,7 @@ pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
                 return Err(UsageError(why).into());
             }
             output::note(format_args!("drumfire: creates the folder {name} first, as fio does"));
-            fs::create_dir_all(folder)
-                .with_context(|| format!("cannot create the folder {name}"))?;
+            Folder::create(folder).with_context(|| format!("cannot create the folder {name}"))?;
         }
     }
     Ok(())
@@ -304,12 +297,11 @@ pub fn only_files(job: &JobSpec) -> bool {
 
 /// Writes a file down to the device: the run begins without it.
 fn write(
-    path: &Path,
+    mut file: &File,
     making: &Making,
     (seed, number): (u64, u64),
     stop: &Stop,
 ) -> std::io::Result<bool> {
-    let mut file = File::create(path)?;
     let mut content = FirstContent::new(&making.content, seed, number);
     let mut chunk = vec![0; making.chunk];
     let mut left = making.size_bytes;

@@ -2,7 +2,6 @@
 //! the job runs, so that what a kill leaves is what was recorded until then.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -39,7 +38,7 @@ pub fn within(job: &JobSpec, folder: &Path) -> io::Result<JobSpec> {
         let parts = Path::new(&*name).components();
         let inner: PathBuf = parts.filter(|part| matches!(part, Component::Normal(_))).collect();
         let path = folder.join(inner);
-        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        os::folder::Folder::create(path.parent().unwrap_or(folder))?;
         *name = path.display().to_string();
     }
     Ok(job)
@@ -54,7 +53,7 @@ pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
         }
     }
     for path in paths {
-        let made = File::create(&path);
+        let made = os::folder::new_file(&path);
         made.map_err(|error| UsageError(format!("the log {}: {error}", path.display())))?;
     }
     Ok(())
@@ -195,7 +194,7 @@ impl Writer {
                 continue;
             }
             // Not kept open: there may be more logs than files that may be open.
-            let file = OpenOptions::new().append(true).open(path);
+            let file = os::folder::append_to(path);
             if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
                 self.failed.insert(path.to_owned(), error.to_string());
             }

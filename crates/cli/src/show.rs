@@ -1,7 +1,7 @@
 //! Views and the final word, the same for everything that drives.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub fn view(drive: &Drive, color: Color, lost: &Lost) -> Result<Box<dyn Live>> {
         Some("-") => Box::new(LinesOut { out: io::stdout(), shown: true, lost: lost.clone() }),
         // The steps of a job follow each other in one file.
         _ => {
-            let file = OpenOptions::new().create(true).append(true).open(path);
+            let file = os::folder::append_to(path);
             let file = file.with_context(|| format!("cannot write {}", path.display()))?;
             Box::new(LinesOut { out: file, shown: false, lost: lost.clone() })
         }
@@ -314,11 +314,11 @@ fn keep_elsewhere(result: &RunResult, folder: &Path, printed: bool) {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
     let places = [Some(std::env::temp_dir()), state, home];
-    let name = format!("drumfire-{}-{}", result.started.replace(':', "-"), std::process::id());
+    // Nobody can have made it before.
+    let name = format!("drumfire-{}-{:016x}", result.started.replace(':', "-"), os::random());
     for place in places.into_iter().flatten() {
         let place = place.join(&name);
-        let Ok(elsewhere) = Folder::at(&place) else { continue };
-        if folder::write(&elsewhere, result).is_ok() {
+        if Folder::at(&place).is_ok_and(|elsewhere| folder::write(&elsewhere, result).is_ok()) {
             let (folder, place) = (folder.display(), place.display());
             output::note(format_args!(
                 "drumfire: cannot write to {folder}: the result is in {place}"

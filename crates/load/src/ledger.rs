@@ -83,8 +83,7 @@ impl Ledger {
         let words = match path {
             Some(path) => {
                 // An earlier run's ledger is obsolete.
-                std::fs::write(path, [])?;
-                Words::in_file(path, count)?
+                Words::in_file(&os::folder::new_file(path)?, count)?
             }
             None => Words::new(count)?,
         };
@@ -100,10 +99,11 @@ impl Ledger {
         path: &Path,
     ) -> io::Result<Ledger> {
         let frame = Frame::of(workloads, geometry);
-        if std::fs::metadata(path)?.len() == 0 {
+        let file = os::folder::update(path)?;
+        if file.metadata()?.len() == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
         }
-        let words = Words::in_file(path, frame.words() + 1)?;
+        let words = Words::in_file(&file, frame.words() + 1)?;
         Ok(Ledger::of(words, frame, seed, geometry, workloads))
     }
 

@@ -1,489 +1,443 @@
-//! Files and folders beneath the handle of a folder. A folder may belong to somebody who swaps
-//! names while this program works: no symbolic link beneath the handle is followed, no path leads
-//! out of it, nothing that is opened blocks, and what is created did not exist.
+//! Folders by their handles, to write files where others may write, too.
 //!
-//! `openat2` (Linux 5.6) resolves a whole path under these rules. Where it is missing or
-//! forbidden, each folder on the way is opened by itself.
+//! Whoever owns a folder can put a symbolic link in the place of any file or folder in it, at any
+//! time. So a file is made under a name that nobody can guess and renamed: that replaces a link and
+//! does not follow it. On the way to a folder only links that can be trusted are followed: those of
+//! this user or of root, and those in a folder that only these may write.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{fstat, mkdirat, openat, readlinkat, renameat, statat, unlinkat};
+use rustix::io::Errno;
 
-/// Longest path that the kernel takes in one call, in bytes without the final zero.
-const CALL_PATH_MAX_BYTES: usize = 4095;
+/// Links followed on one way, as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+/// Attempts to find a name that nobody has.
+const NAMES_MAX: usize = 100;
+/// Mode of new files and folders, less the umask.
+const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
+/// For a handle that only leads somewhere.
+const WAY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// Device and inode number of a file.
-pub type FileId = (u64, u64);
-
-/// Kind of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Folder,
-    /// A symbolic link.
-    Link,
-    /// A pipe with a name.
-    Pipe,
-    /// A socket.
-    Socket,
-    /// A block or character device.
-    Device,
-}
-
-/// Properties of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileAbout {
-    /// Device and inode number.
-    pub id: FileId,
-    /// Kind.
-    pub kind: FileKind,
-    /// Permissions with the set-id and sticky bits.
-    pub mode: u32,
-    /// User that owns it.
-    pub uid: u32,
-    /// Group that owns it.
-    pub gid: u32,
-    /// Length in bytes.
-    pub bytes: u64,
-    /// Bytes of its blocks: fewer than its length if it has holes.
-    pub stored_bytes: u64,
-    /// Names it has.
-    pub links: u64,
-}
-
-impl FileAbout {
-    /// Properties of an open file.
-    pub fn of(file: impl AsFd) -> io::Result<FileAbout> {
-        Ok(FileAbout::from(&rustix::fs::fstat(file)?))
-    }
-}
-
-impl From<&Stat> for FileAbout {
-    // The widths of these fields differ from one architecture to the next.
-    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
-    fn from(stat: &Stat) -> FileAbout {
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => FileKind::File,
-            FileType::Directory => FileKind::Folder,
-            FileType::Symlink => FileKind::Link,
-            FileType::Fifo => FileKind::Pipe,
-            FileType::Socket => FileKind::Socket,
-            _ => FileKind::Device,
-        };
-        FileAbout {
-            id: (stat.st_dev as u64, stat.st_ino as u64),
-            kind,
-            mode: stat.st_mode & 0o7777,
-            uid: stat.st_uid,
-            gid: stat.st_gid,
-            bytes: stat.st_size as u64,
-            stored_bytes: stat.st_blocks as u64 * 512,
-            links: stat.st_nlink as u64,
-        }
-    }
-}
-
-/// An open folder. Paths given to its functions are relative to it, of plain names: `..`, `.`, a
-/// leading `/` and empty paths are invalid.
+/// An open folder.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
-/// Flags of everything that is opened beneath a folder.
-const OPEN: OFlags =
-    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// Flags of a folder.
-const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
-const RULES: ResolveFlags =
-    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+/// A new file under a name that nobody can guess. Dropped, it is removed.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    folder: &'a Folder,
+    name: OsString,
+    /// The file, open to be read and written.
+    pub file: File,
+    kept: bool,
+}
+
+/// What stands by a name in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing.
+    Missing,
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link, or anything else.
+    Other {
+        /// Whether this user or root made it, or nobody else could have.
+        trusted: bool,
+    },
+}
 
 impl Folder {
-    /// Opens the folder that a user names. Symbolic links in this path are followed.
+    /// Opens a folder.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::PermissionDenied`] if a link of another user leads there.
     pub fn open(path: &Path) -> io::Result<Folder> {
-        Ok(Folder(rustix::fs::open(path, FOLDER, Mode::empty())?))
+        walk(path, &mut None)
     }
 
-    /// Properties of this folder.
-    pub fn about(&self) -> io::Result<FileAbout> {
-        FileAbout::of(&self.0)
+    /// Opens a folder and creates it before, with those above it. The second value names those that
+    /// were created, from the inside.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Folder::open`].
+    pub fn create(path: &Path) -> io::Result<(Folder, Vec<PathBuf>)> {
+        let mut made = Some(Vec::new());
+        let folder = walk(path, &mut made)?;
+        let mut made = made.unwrap_or_default();
+        made.reverse();
+        Ok((folder, made))
     }
 
-    /// Opens a folder beneath this one.
-    pub fn folder(&self, path: &Path) -> io::Result<Folder> {
-        self.beneath(path, FOLDER | OFlags::NOFOLLOW, Mode::empty()).map(Folder)
+    /// Opens the folder of a file; returns the file's name, too.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Folder::open`], and for a path without a name.
+    pub fn of(path: &Path) -> io::Result<(Folder, &OsStr)> {
+        let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Ok((Folder::open(folder.unwrap_or(Path::new(".")))?, name))
     }
 
-    /// Opens a file to be read, with further flags such as [`O_DIRECT`](crate::O_DIRECT). A pipe
-    /// does not block; compare the [kind](FileAbout::kind).
-    pub fn file(&self, path: &Path, flags: i32) -> io::Result<File> {
-        let flags = OFlags::from_bits_retain(flags as u32);
-        self.beneath(path, OPEN | OFlags::RDONLY | flags, Mode::empty()).map(File::from)
-    }
-
-    /// Opens a file to be written that this program has created: compare its identity.
-    pub fn file_to_write(&self, path: &Path) -> io::Result<File> {
-        self.beneath(path, OPEN | OFlags::WRONLY, Mode::empty()).map(File::from)
-    }
-
-    /// Creates a file that does not exist, to be read and written.
-    pub fn create(&self, path: &Path, mode: u32, flags: i32) -> io::Result<File> {
-        let flags = OFlags::from_bits_retain(flags as u32);
-        let new = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
-        self.beneath(path, OPEN | new | flags, Mode::from_raw_mode(mode)).map(File::from)
-    }
-
-    /// Creates a file without a name in this folder, to be read and written. It vanishes with its
-    /// last handle unless it is [given a name](Self::give_name).
-    pub fn create_unnamed(&self, mode: u32, flags: i32) -> io::Result<File> {
-        let flags = OFlags::from_bits_retain(flags as u32) | OFlags::TMPFILE | OFlags::RDWR;
-        let mode = Mode::from_raw_mode(mode);
-        Ok(rustix::fs::openat(&self.0, ".", flags | OFlags::CLOEXEC, mode)?.into())
-    }
-
-    /// Gives a file without a name one that does not exist.
-    pub fn give_name(&self, file: &File, name: &Path) -> io::Result<()> {
-        let (folder, name) = self.parent(name)?;
-        let path = handle_path(file);
-        Ok(rustix::fs::linkat(rustix::fs::CWD, path, folder, name, AtFlags::SYMLINK_FOLLOW)?)
-    }
-
-    /// Creates a folder that does not exist.
-    pub fn create_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
-        let (folder, name) = self.parent(path)?;
-        Ok(rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(mode))?)
-    }
-
-    /// Creates a symbolic link that does not exist.
-    pub fn create_link(&self, to: &Path, path: &Path) -> io::Result<()> {
-        let (folder, name) = self.parent(path)?;
-        Ok(rustix::fs::symlinkat(to, folder, name)?)
-    }
-
-    /// Gives a file a second name that does not exist.
-    pub fn create_hard_link(&self, file: &Path, path: &Path) -> io::Result<()> {
-        let (from, old) = self.parent(file)?;
-        let (to, new) = self.parent(path)?;
-        Ok(rustix::fs::linkat(from, old, to, new, AtFlags::empty())?)
-    }
-
-    /// Renames a file or folder. Without `replace` an existing one of the new name is an error.
-    pub fn rename(&self, old: &Path, new: &Path, replace: bool) -> io::Result<()> {
-        let (from, old_name) = self.parent(old)?;
-        let (to, new_name) = self.parent(new)?;
-        if !replace {
-            let flags = RenameFlags::NOREPLACE;
-            match rustix::fs::renameat_with(&from, old_name, &to, new_name, flags) {
-                // The file system has no such flag. A name made at this very moment is lost.
-                Err(Errno::INVAL | Errno::NOSYS) => {}
-                done => return Ok(done?),
-            }
-            match self.look(new) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                found => return Err(found.err().unwrap_or(Errno::EXIST.into())),
+    /// Begins a file, to be kept by a name that has nothing to do with its own.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system.
+    pub fn draft(&self) -> io::Result<Draft<'_>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        for _ in 0..NAMES_MAX {
+            let name = OsString::from(format!(".drumfire-{:016x}.part", crate::random()));
+            match openat(&self.0, &name, flags | OFlags::CLOEXEC, FILE_MODE) {
+                Ok(file) => {
+                    return Ok(Draft { folder: self, name, file: file.into(), kept: false });
+                }
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(rustix::fs::renameat(&from, old_name, &to, new_name)?)
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes a file.
-    pub fn remove(&self, path: &Path) -> io::Result<()> {
-        let (folder, name) = self.parent(path)?;
-        Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?)
+    /// Opens a file to append to it, and creates it if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::PermissionDenied`] for what another user may have put there: a link, or a
+    /// file that has another name, too. Otherwise those of the file system.
+    pub fn append(&self, name: &OsStr) -> io::Result<File> {
+        self.open_file(name, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
     }
 
-    /// Properties of what has this name, itself if it is a symbolic link.
-    pub fn look(&self, path: &Path) -> io::Result<FileAbout> {
-        let (folder, name) = self.parent(path)?;
-        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(FileAbout::from(&stat))
+    /// Opens a file that is there, to be read and written.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Folder::append`].
+    pub fn update(&self, name: &OsStr) -> io::Result<File> {
+        self.open_file(name, OFlags::RDWR)
     }
 
-    /// Where a symbolic link leads.
-    pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        let (folder, name) = self.parent(path)?;
-        let to = rustix::fs::readlinkat(folder, name, Vec::new())?;
-        Ok(OsString::from_vec(to.into_bytes()).into())
+    fn open_file(&self, name: &OsStr, how: OFlags) -> io::Result<File> {
+        let mut flags = how | OFlags::CLOEXEC | OFlags::NOCTTY;
+        if self.entry(name)? != (Entry::Other { trusted: true }) {
+            flags |= OFlags::NOFOLLOW;
+        }
+        // A fifo without a reader is not waited for.
+        let opened = openat(&self.0, name, flags | OFlags::NONBLOCK, FILE_MODE);
+        let file = opened.map_err(|error| match error {
+            Errno::LOOP => foreign("it is a link of another user"),
+            Errno::NXIO => io::Error::other("nobody reads from it"),
+            other => other.into(),
+        })?;
+        let about = fstat(&file)?;
+        let is_file = FileType::from_raw_mode(about.st_mode).is_file();
+        if is_file && about.st_nlink > 1 && !is_private(&fstat(&self.0)?) {
+            return Err(foreign("it has another name, and this one may be of another user"));
+        }
+        rustix::fs::fcntl_setfl(&file, how & OFlags::APPEND)?;
+        Ok(file.into())
     }
 
-    /// Sets the owner of what has this name, of a symbolic link itself.
-    pub fn set_owner(&self, path: &Path, uid: u32, gid: u32) -> io::Result<()> {
-        let (folder, name) = self.parent(path)?;
-        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-        Ok(rustix::fs::chownat(folder, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
+    /// What stands by a name.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system.
+    pub fn entry(&self, name: &OsStr) -> io::Result<Entry> {
+        let about = match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(Entry::Missing),
+            about => about?,
+        };
+        Ok(match FileType::from_raw_mode(about.st_mode) {
+            FileType::RegularFile => Entry::File,
+            FileType::Directory => Entry::Folder,
+            _ => Entry::Other { trusted: is_trusted(&fstat(&self.0)?, &about) },
+        })
     }
 
-    /// Sets the permissions of this folder.
-    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
-        Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
+    /// Creates a folder in it that was not there.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if there is anything by this name.
+    pub fn create_inside(&self, name: &OsStr, private: bool) -> io::Result<Folder> {
+        mkdirat(&self.0, name, if private { Mode::RWXU } else { FOLDER_MODE })?;
+        Ok(Folder(openat(&self.0, name, WAY | OFlags::DIRECTORY, Mode::empty())?))
     }
 
-    /// All names in this folder, sorted.
-    pub fn names(&self) -> io::Result<Vec<OsString>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.0)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                names.push(OsStr::from_bytes(name).to_owned());
+    /// Removes a file, or a link itself.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system.
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// The folder as an open file, to lock it.
+    ///
+    /// # Errors
+    ///
+    /// The folder may not be read.
+    pub fn file(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(openat(&self.0, ".", flags, Mode::empty())?.into())
+    }
+}
+
+impl Draft<'_> {
+    /// Gives the file a name, in the place of what has it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system; the file is removed.
+    pub fn keep(mut self, name: &OsStr) -> io::Result<File> {
+        renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
+        self.kept = true;
+        self.file.try_clone()
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            // On a full disk it would be in the way of what comes next.
+            let _ = unlinkat(&self.folder.0, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Opens a new file in the place of the one that has its name, if any.
+///
+/// # Errors
+///
+/// Errors of the file system.
+pub fn new_file(path: &Path) -> io::Result<File> {
+    let (folder, name) = Folder::of(path)?;
+    folder.draft()?.keep(name)
+}
+
+/// Opens a file that is there, to be read and written; see [`Folder::update`].
+///
+/// # Errors
+///
+/// Errors of the file system.
+pub fn update(path: &Path) -> io::Result<File> {
+    let (folder, name) = Folder::of(path)?;
+    folder.update(name)
+}
+
+/// Opens a file to append to it, and creates it if it is missing; see [`Folder::append`].
+///
+/// # Errors
+///
+/// Errors of the file system.
+pub fn append_to(path: &Path) -> io::Result<File> {
+    let (folder, name) = Folder::of(path)?;
+    folder.append(name)
+}
+
+/// Goes to a folder part by part, and creates what is missing if `made` collects that.
+fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<Folder> {
+    let mut left: Vec<OsString> = parts(path);
+    left.reverse();
+    let (mut here, mut links, mut way) = (openat(CWD, ".", WAY, Mode::empty())?, 0, PathBuf::new());
+    while let Some(part) = left.pop() {
+        way.push(&part);
+        if part == OsStr::new("/") {
+            here = openat(CWD, "/", WAY, Mode::empty())?;
+            continue;
+        }
+        let next = match openat(&here, &part, WAY, Mode::empty()) {
+            Err(Errno::NOENT) if made.is_some() => {
+                mkdirat(&here, &part, FOLDER_MODE)?;
+                made.iter_mut().for_each(|made| made.push(way.clone()));
+                openat(&here, &part, WAY, Mode::empty())?
             }
-        }
-        names.sort_unstable();
-        Ok(names)
-    }
-
-    /// Makes the names in this folder durable.
-    pub fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.0)?)
-    }
-
-    /// Makes the whole file system of this folder durable.
-    pub fn sync_file_system(&self) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(&self.0)?)
-    }
-
-    /// Opens the folder that holds a path, and returns it with the last name.
-    fn parent<'a>(&'a self, path: &'a Path) -> io::Result<(Parent<'a>, &'a OsStr)> {
-        let (parent, name) = plain(path)?;
-        let parent = match parent {
-            Some(parent) => Parent::Opened(self.folder(parent)?),
-            None => Parent::Own(self),
+            next => next?,
         };
-        Ok((parent, name))
-    }
-
-    /// Opens a path beneath this folder by the rules of this module.
-    fn beneath(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-        plain(path)?;
-        let (folder, path) = self.near(path)?;
-        open_whole(folder.as_fd(), path, flags, mode)
-    }
-
-    /// The folder so far down that the kernel takes the rest of the path in one call.
-    fn near<'a>(&'a self, path: &'a Path) -> io::Result<(Parent<'a>, &'a Path)> {
-        let (mut folder, mut rest) = (Parent::Own(self), path.as_os_str().as_bytes());
-        while rest.len() > CALL_PATH_MAX_BYTES {
-            let Some(cut) = rest[..CALL_PATH_MAX_BYTES].iter().rposition(|byte| *byte == b'/')
-            else {
-                return Err(Errno::NAMETOOLONG.into());
-            };
-            let step = Path::new(OsStr::from_bytes(&rest[..cut]));
-            let flags = FOLDER | OFlags::NOFOLLOW;
-            let next = open_whole(folder.as_fd(), step, flags, Mode::empty())?;
-            folder = Parent::Opened(Folder(next));
-            rest = &rest[cut + 1..];
+        let about = fstat(&next)?;
+        if FileType::from_raw_mode(about.st_mode) != FileType::Symlink {
+            here = next;
+            continue;
         }
-        Ok((folder, Path::new(OsStr::from_bytes(rest))))
-    }
-}
-
-impl AsFd for Folder {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-/// The path by which the kernel shows an open file to this process, if `/proc` is there.
-pub(crate) fn handle_path(file: &File) -> PathBuf {
-    use std::os::fd::AsRawFd;
-    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
-}
-
-/// The folder that holds a name.
-enum Parent<'a> {
-    Own(&'a Folder),
-    Opened(Folder),
-}
-
-impl AsFd for Parent<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Parent::Own(folder) => folder.as_fd(),
-            Parent::Opened(folder) => folder.as_fd(),
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(Errno::LOOP.into());
         }
-    }
-}
-
-/// Splits a path of plain names into the folder, if there is one, and the last name.
-fn plain(path: &Path) -> io::Result<(Option<&Path>, &OsStr)> {
-    let is_plain = |part: Component| matches!(part, Component::Normal(_));
-    let ends_in_name = !path.as_os_str().as_bytes().ends_with(b"/");
-    match path.file_name() {
-        Some(name) if ends_in_name && path.components().all(is_plain) => {
-            Ok((path.parent().filter(|parent| !parent.as_os_str().is_empty()), name))
+        if !is_trusted(&fstat(&here)?, &about) {
+            let why = format!("{} is a link of another user: name what it leads to", way.display());
+            return Err(foreign(&why));
         }
-        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a path of plain names")),
+        way.pop();
+        let to = readlinkat(&next, "", Vec::new())?;
+        left.extend(parts(Path::new(OsStr::from_bytes(to.as_bytes()))).into_iter().rev());
     }
+    Ok(Folder(openat(&here, ".", WAY | OFlags::DIRECTORY, Mode::empty())?))
 }
 
-/// Opens a path that the kernel takes in one call.
-fn open_whole(from: BorrowedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-    let open = || rustix::fs::openat2(from, path, flags, mode, RULES);
-    match retry_on_intr(open) {
-        // Not known, or forbidden by a filter that knows it as little.
-        Err(Errno::NOSYS | Errno::PERM) => by_steps(from, path, flags, mode),
-        found => Ok(found?),
-    }
+fn parts(path: &Path) -> Vec<OsString> {
+    let part = |part: Component| match part {
+        Component::RootDir => Some(OsString::from("/")),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(part).collect()
 }
 
-/// Opens folder by folder, without following a symbolic link.
-fn by_steps(from: BorrowedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-    let mut opened: Option<OwnedFd> = None;
-    let mut names = path.components().map(Component::as_os_str).peekable();
-    while let Some(name) = names.next() {
-        let at = opened.as_ref().map_or(from, AsFd::as_fd);
-        let is_last = names.peek().is_none();
-        let (flags, mode) = match is_last {
-            true => (flags | OFlags::NOFOLLOW, mode),
-            false => (FOLDER | OFlags::NOFOLLOW, Mode::empty()),
-        };
-        let next = retry_on_intr(|| rustix::fs::openat(at, name, flags, mode));
-        // A symbolic link is no folder, says the kernel; openat2 says that it is a link.
-        let next = match next {
-            Err(Errno::NOTDIR) if is_link(at, name) => Err(Errno::LOOP),
-            next => next,
-        };
-        opened = Some(next?);
-    }
-    opened.ok_or_else(|| Errno::NOENT.into())
+/// Whether what stands in a folder was put there by this user or by root.
+fn is_trusted(folder: &Stat, about: &Stat) -> bool {
+    is_ours(about.st_uid) || is_private(folder)
 }
 
-fn is_link(at: BorrowedFd, name: &OsStr) -> bool {
-    let stat = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+/// Whether nobody but this user and root may put something into a folder.
+fn is_private(folder: &Stat) -> bool {
+    is_ours(folder.st_uid) && folder.st_mode & 0o022 == 0
+}
+
+fn is_ours(user: u32) -> bool {
+    user == 0 || user == rustix::process::geteuid().as_raw()
+}
+
+fn foreign(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 #[cfg(test)]
 mod test {
-    use std::io::{ErrorKind, Read, Write};
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::io::{Read, Write};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
     use super::*;
 
-    /// A folder of the file system, removed on drop.
-    struct Place(PathBuf);
+    /// The user of whom files and links are not to be trusted.
+    const STRANGER: u32 = 65_534;
 
-    impl Place {
-        fn new() -> Place {
-            let path = std::env::temp_dir().join(format!("drumfire-folder-{:x}", crate::random()));
-            std::fs::create_dir(&path).unwrap();
-            Place(path)
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("drumfire-{name}-{}", std::process::id()));
+            fs::create_dir_all(path.join("elsewhere")).unwrap();
+            fs::write(path.join("elsewhere/victim"), "precious").unwrap();
+            fs::create_dir(path.join("theirs")).unwrap();
+            Scratch(path)
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+
+        /// A link that a stranger made; `false` where this user may not make one.
+        fn planted(&self, to: &str, name: &str) -> bool {
+            symlink(self.at(to), self.at(name)).unwrap();
+            let owner = Some(STRANGER);
+            chown(self.at("theirs"), owner, owner).is_ok()
+                && std::os::unix::fs::lchown(self.at(name), owner, owner).is_ok()
+        }
+
+        fn is_untouched(&self) {
+            assert_eq!(fs::read_to_string(self.at("elsewhere/victim")).unwrap(), "precious");
+            assert_eq!(fs::read_dir(self.at("elsewhere")).unwrap().count(), 1);
         }
     }
 
-    impl Drop for Place {
+    impl Drop for Scratch {
         fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
+            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
-    type Open = fn(&Folder, &Path, OFlags) -> io::Result<OwnedFd>;
-
-    /// Both ways to open: the system call of the whole path, and one for each folder.
-    const WAYS: [Open; 2] = [
-        |folder, path, flags| folder.beneath(path, flags, Mode::empty()),
-        |folder, path, flags| by_steps(folder.as_fd(), path, flags, Mode::empty()),
-    ];
+    #[test]
+    fn a_file_takes_the_place_of_a_link_and_does_not_follow_it() {
+        let scratch = Scratch::new("folder-link");
+        scratch.planted("elsewhere/victim", "theirs/result.json");
+        let mut file = new_file(&scratch.at("theirs/result.json")).unwrap();
+        file.write_all(b"mine").unwrap();
+        scratch.is_untouched();
+        assert!(fs::symlink_metadata(scratch.at("theirs/result.json")).unwrap().is_file());
+        assert_eq!(fs::read_to_string(scratch.at("theirs/result.json")).unwrap(), "mine");
+        assert_eq!(fs::read_dir(scratch.at("theirs")).unwrap().count(), 1);
+    }
 
     #[test]
-    fn no_path_leads_through_a_link_whichever_call_there_is() {
-        let place = Place::new();
-        let at = |name: &str| place.0.join(name);
-        std::fs::create_dir_all(at("in/deep")).unwrap();
-        std::fs::create_dir(at("out")).unwrap();
-        for name in ["in/deep/file", "out/file"] {
-            std::fs::write(at(name), b"text").unwrap();
-        }
-        symlink("../out", at("in/folder-link")).unwrap();
-        symlink("deep/file", at("in/file-link")).unwrap();
-        let folder = Folder::open(&at("in")).unwrap();
-        let flags = OPEN | OFlags::RDONLY;
-        for open in WAYS {
-            assert!(open(&folder, Path::new("deep/file"), flags).is_ok());
-            for name in ["folder-link/file", "file-link", "folder-link"] {
-                let error = open(&folder, Path::new(name), flags).unwrap_err();
-                assert_eq!(error.raw_os_error(), Some(Errno::LOOP.raw_os_error()), "{name}");
+    fn nothing_is_appended_through_a_strangers_link() {
+        let scratch = Scratch::new("folder-append");
+        if scratch.planted("elsewhere/victim", "theirs/log") {
+            for open in [append_to, update] {
+                let error = open(&scratch.at("theirs/log")).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
             }
-            let gone = open(&folder, Path::new("deep/none"), flags).unwrap_err();
-            assert_eq!(gone.kind(), ErrorKind::NotFound);
+            fs::hard_link(scratch.at("elsewhere/victim"), scratch.at("theirs/hard")).unwrap();
+            let error = append_to(&scratch.at("theirs/hard")).unwrap_err();
+            assert!(error.to_string().contains("another name"), "{error}");
+            fs::remove_file(scratch.at("theirs/hard")).unwrap();
         }
-        for name in ["..", "../out/file", "deep/../../out/file", "/etc/passwd", "", ".", "deep/"] {
-            let error = folder.file(Path::new(name), 0).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{name}");
+        for _ in 0..2 {
+            append_to(&scratch.at("theirs/new")).unwrap().write_all(b"ab").unwrap();
         }
-        assert_eq!(folder.look(Path::new("file-link")).unwrap().kind, FileKind::Link);
-        assert_eq!(folder.read_link(Path::new("file-link")).unwrap(), Path::new("deep/file"));
-        assert_eq!(folder.names().unwrap(), ["deep", "file-link", "folder-link"]);
+        assert_eq!(fs::read_to_string(scratch.at("theirs/new")).unwrap(), "abab");
+        scratch.is_untouched();
     }
 
     #[test]
-    fn a_pipe_is_opened_without_waiting_and_is_told_apart() {
-        let place = Place::new();
-        let mode = Mode::from_raw_mode(0o600);
-        rustix::fs::mkfifoat(rustix::fs::CWD, place.0.join("pipe"), mode).unwrap();
-        let file = Folder::open(&place.0).unwrap().file(Path::new("pipe"), 0).unwrap();
-        assert_eq!(FileAbout::of(&file).unwrap().kind, FileKind::Pipe);
+    fn no_folder_is_made_through_a_strangers_link() {
+        let scratch = Scratch::new("folder-way");
+        if scratch.planted("elsewhere", "theirs/out") {
+            for path in ["theirs/out", "theirs/out/deep/er", "theirs/out/../elsewhere"] {
+                let error = Folder::create(&scratch.at(path)).unwrap_err();
+                assert!(error.to_string().contains("out is a link of another user"), "{error}");
+            }
+        }
+        scratch.is_untouched();
+        // Ours lead where they lead.
+        symlink(scratch.at("theirs"), scratch.at("ours")).unwrap();
+        symlink("ours", scratch.at("again")).unwrap();
+        let (folder, made) = Folder::create(&scratch.at("again/deep/./er")).unwrap();
+        assert_eq!(made, [scratch.at("theirs/deep/er"), scratch.at("theirs/deep")]);
+        let mut draft = folder.draft().unwrap();
+        draft.file.write_all(b"x").unwrap();
+        draft.keep(OsStr::new("file")).unwrap();
+        assert!(scratch.at("theirs/deep/er/file").is_file());
+        symlink("loop", scratch.at("loop")).unwrap();
+        assert!(Folder::open(&scratch.at("loop/x")).is_err());
+        assert!(Folder::open(&scratch.at("elsewhere/victim")).is_err());
+        assert!(Folder::open(&scratch.at("missing")).is_err());
     }
 
     #[test]
-    fn what_exists_is_neither_opened_nor_replaced_by_creation() {
-        let place = Place::new();
-        let folder = Folder::open(&place.0).unwrap();
-        let exists = |result: io::Result<()>| {
-            assert_eq!(result.unwrap_err().kind(), ErrorKind::AlreadyExists);
-        };
-        folder.create(Path::new("a"), 0o600, 0).unwrap().write_all(b"old").unwrap();
-        folder.create_folder(Path::new("b"), 0o700).unwrap();
-        folder.create_link(Path::new("nowhere"), Path::new("c")).unwrap();
-        for name in ["a", "b", "c"].map(Path::new) {
-            exists(folder.create(name, 0o600, 0).map(drop));
-            exists(folder.create_folder(name, 0o700));
-            exists(folder.create_link(Path::new("x"), name));
-            exists(folder.create_hard_link(Path::new("a"), name));
-            let unnamed = folder.create_unnamed(0o600, 0).unwrap();
-            exists(folder.give_name(&unnamed, name));
-        }
-        folder.create(Path::new("new"), 0o600, 0).unwrap().write_all(b"new").unwrap();
-        exists(folder.rename(Path::new("new"), Path::new("a"), false));
-        folder.rename(Path::new("new"), Path::new("a"), true).unwrap();
+    fn a_draft_that_is_not_kept_is_gone() {
+        let scratch = Scratch::new("folder-draft");
+        let folder = Folder::open(&scratch.at("theirs")).unwrap();
+        let mut draft = folder.draft().unwrap();
+        draft.file.write_all(b"half").unwrap();
+        assert_eq!(draft.file.metadata().unwrap().permissions().mode() & 0o111, 0);
+        assert!(draft.file.metadata().unwrap().nlink() == 1);
+        drop(draft);
+        assert_eq!(fs::read_dir(scratch.at("theirs")).unwrap().count(), 0);
+        assert_eq!(folder.entry(OsStr::new("x")).unwrap(), Entry::Missing);
+        let inner = folder.create_inside(OsStr::new("x"), true).unwrap();
+        assert_eq!(folder.entry(OsStr::new("x")).unwrap(), Entry::Folder);
+        assert_eq!(inner.file().unwrap().metadata().unwrap().mode() & 0o777, 0o700);
+        assert!(folder.create_inside(OsStr::new("x"), true).is_err());
         let mut text = String::new();
-        folder.file(Path::new("a"), 0).unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!(text, "new");
-        folder.rename(Path::new("a"), Path::new("d"), false).unwrap();
-        folder.remove(Path::new("d")).unwrap();
-        assert!(!place.0.join("nowhere").exists() && !place.0.join("d").exists());
-    }
-
-    #[test]
-    fn paths_longer_than_a_call_takes_are_reached() {
-        let place = Place::new();
-        let folder = Folder::open(&place.0).unwrap();
-        let name = "n".repeat(200);
-        let mut path = PathBuf::new();
-        while path.as_os_str().len() < 2 * CALL_PATH_MAX_BYTES {
-            path.push(&name);
-            folder.create_folder(&path, 0o700).unwrap();
-        }
-        path.push("file");
-        folder.create(&path, 0o600, 0).unwrap().write_all(b"far").unwrap();
-        let mut text = String::new();
-        folder.file(&path, 0).unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!((&*text, folder.look(&path).unwrap().bytes), ("far", 3));
-        let one = PathBuf::from("m".repeat(CALL_PATH_MAX_BYTES + 1));
-        assert!(folder.file(&one, 0).is_err());
-        // What removes the folder after this test names whole paths: it begins below.
-        let mut deep = path.parent();
-        folder.remove(&path).unwrap();
-        while let Some(path) = deep.filter(|path| !path.as_os_str().is_empty()) {
-            let (parent, name) = folder.parent(path).unwrap();
-            rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).unwrap();
-            deep = path.parent();
-        }
+        new_file(&scratch.at("theirs/y")).unwrap().read_to_string(&mut text).unwrap();
+        folder.remove(OsStr::new("y")).unwrap();
+        assert_eq!(folder.entry(OsStr::new("y")).unwrap(), Entry::Missing);
     }
 }

@@ -1,11 +1,10 @@
 //! A mapping of atomic words, initially zero, optionally backed by a file: its content then
 //! outlives the process.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -30,10 +29,8 @@ impl Words {
     /// `count` words, at least one, in a file: its content, or zeroes in a new one. They survive
     /// the end of the process, however it comes, but not a power cut of the host.
     ///
-    /// Fails if the file cannot be created or has another length.
-    pub fn in_file(path: &Path, count: usize) -> io::Result<Words> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    /// Fails if the file has another length.
+    pub fn in_file(file: &File, count: usize) -> io::Result<Words> {
         let bytes = bytes_of(count)? as u64;
         match file.metadata()?.len() {
             0 => file.set_len(bytes)?,
@@ -90,9 +87,10 @@ mod test {
         let words = Words::new(3).unwrap();
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         let path = std::env::temp_dir().join(format!("drumfire-words-{}", std::process::id()));
-        Words::in_file(&path, 1000).unwrap()[999].store(7, Ordering::Relaxed);
-        let kept = Words::in_file(&path, 1000).unwrap()[999].load(Ordering::Relaxed);
-        let other = Words::in_file(&path, 999).map(|_| ()).unwrap_err().to_string();
+        let file = crate::folder::new_file(&path).unwrap();
+        Words::in_file(&file, 1000).unwrap()[999].store(7, Ordering::Relaxed);
+        let kept = Words::in_file(&file, 1000).unwrap()[999].load(Ordering::Relaxed);
+        let other = Words::in_file(&file, 999).map(|_| ()).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(kept, 7);
         assert!(other.contains("8000 bytes, expected 7992"), "{other}");

@@ -2,8 +2,8 @@
 
 mod line;
 
-use std::fs::File;
-use std::io::Read;
+use std::ffi::OsStr;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
@@ -14,6 +14,7 @@ use job::formats::fio::{COMMAND_LINE, Source};
 use job::formats::{Note, Reading, Treatment, read_old_text};
 use job::spec::{JobSpec, Step};
 use load::{Prepared, Recheck, Stop};
+use os::folder::Folder;
 use report::Painted;
 use report::fio::Include;
 use stats::{Class, RunResult, WorkerResult};
@@ -23,7 +24,7 @@ use crate::args::{self, Color, Command, Drive};
 use crate::bench::{self, Allowed, Bench};
 use crate::exit::{Exit, UsageError, of_file};
 use crate::layout::Manner;
-use crate::{asked, foreign, layout, logs, output, recheck, signal};
+use crate::{asked, folder, foreign, layout, logs, output, recheck, signal};
 
 /// `drumfire fio`.
 #[derive(Flags, Debug)]
@@ -241,8 +242,7 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     match &line.output {
         Some(path) => {
             let bytes: Vec<&[u8]> = rendered.iter().map(Rendered::bytes).collect();
-            std::fs::write(path, bytes.concat())
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            folder::write_file(path, |out| Ok(out.write_all(&bytes.concat())?))?;
         }
         None => rendered.iter().try_for_each(Rendered::print)?,
     }
@@ -335,7 +335,8 @@ fn execute(job: &JobSpec, step: &Step, when: &str) -> Result<()> {
             continue;
         }
         let kept = format!("{}.{when}.txt", group.name);
-        let file = File::create(&kept).with_context(|| format!("cannot write {kept}"))?;
+        let file = os::folder::new_file(Path::new(&kept));
+        let file = file.with_context(|| format!("cannot write {kept}"))?;
         let status = Program::new("/bin/sh").arg("-c").arg(command).stdout(file).status()?;
         let goes_on = when == "postrun" || status.success();
         ensure!(goes_on, "{}: {option}={command}: {status}", group.name);
@@ -386,8 +387,11 @@ struct Kept(PathBuf);
 
 impl Kept {
     fn new() -> Result<Kept> {
-        let path = std::env::temp_dir().join(format!("drumfire-fio-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
+        // Nobody can have made it before, and nobody else may put anything into it.
+        let (parent, name) = (std::env::temp_dir(), format!("drumfire-fio-{:016x}", os::random()));
+        let path = parent.join(&name);
+        Folder::open(&parent)
+            .and_then(|parent| parent.create_inside(OsStr::new(&name), true))
             .with_context(|| format!("cannot create the folder {}", path.display()))?;
         Ok(Kept(path))
     }

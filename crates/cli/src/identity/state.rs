@@ -4,9 +4,11 @@
 //! A line is written once and never changed: identity, machine-id, addresses of the network cards.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+use os::folder::{Folder, append_to};
 
 /// The file's name.
 const NAME: &str = "server-id";
@@ -99,8 +101,8 @@ pub fn server_id(
     if let Some(id) = find(&before, machine) {
         return Ok(Kept { id, copied: false });
     }
-    fs::create_dir_all(folder)?;
-    let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+    Folder::create(folder)?;
+    let mut file = append_to(&path)?;
     file.write_all(line(&before, chance(), machine).as_bytes())?;
     file.sync_all()?;
     // Of several that were added at once the first one counts, for each of them.

@@ -1,7 +1,7 @@
 //! Runs the steps of a scenario as processes of this program, and keeps what each came to: an
 //! interrupted scenario goes on where it was cut.
 
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::processes::{Client, program};
 use super::swing::swing;
 use super::targets::Targets;
 use crate::bench::Failed;
+use crate::folder;
 use crate::gate::Gate;
 use crate::sweep;
 
@@ -55,10 +56,11 @@ impl Session {
             return Ok(None);
         }
         let work = self.work(scenario, step);
-        fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
+        os::folder::Folder::create(&work)
+            .with_context(|| format!("cannot make {}", work.display()))?;
         for (name, text) in &step.files {
             let file = work.join(name);
-            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            folder::write_file(&file, |out| Ok(out.write_all(text.as_bytes())?))?;
         }
         let key = self.key(step);
         let was_cut = Kept::begin(&work, &key)?;

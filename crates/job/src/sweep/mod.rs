@@ -11,6 +11,7 @@ mod search;
 mod settings;
 
 use std::collections::HashMap;
+use std::path::{Component, Path};
 
 use block::Rng;
 use stats::sweep::{Cell, CellRun, Search, Setting, SweepPlan, SweepResult};
@@ -159,6 +160,10 @@ impl Sweep {
                 0 => sweep.document.plan.repeats,
                 repeats => repeats.min(MAX_REPEATS),
             };
+            if let Some(run) = cell.runs.iter().find(|run| !is_inside(&run.folder)) {
+                let why = format!("the folder of a run, {}, is not inside", run.folder);
+                return Err(SweepError::Document(why));
+            }
             let finished = cell.runs.into_iter().filter(|run| run.failed.is_none());
             let cell = &mut sweep.document.cells[index];
             cell.repeats = repeats;
@@ -397,6 +402,12 @@ fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
 pub fn words_of(settings: &[Setting]) -> String {
     let words = settings.iter().map(|setting| format!("{}={}", setting.word, setting.value));
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a path leads to something inside the folder that it begins in.
+fn is_inside(path: &str) -> bool {
+    let mut parts = Path::new(path).components();
+    !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// A name that every file system takes, unlike any other of the sweep by its number.
