@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, NQN};
+use drumfire_tests::{Drumfire, Folder, IQN, NQN, Running};
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// The name under which our own initiator comes.
@@ -31,9 +31,15 @@ fn only_the_hosts_that_are_listed_may_use_a_subsystem() {
             assert_eq!(finished.code, Some(1), "{name}: {finished:?}");
             assert!(finished.stderr.contains(&served.nvme_uri(name)), "{finished:?}");
         }
-        // The list is one of NVMe/TCP alone.
-        run(&served.uri(name)).ok();
+        // A list for one protocol closes the others, which have none.
+        let finished = run(&served.uri(name));
+        assert_eq!(finished.code, Some(if name == "open" { 0 } else { 1 }), "{name}: {finished:?}");
     }
+    let said =
+        "ours, theirs, nobodys: no host may use it over iSCSI, as another protocol has a list";
+    assert_eq!(served.running.stderr().matches(said).count(), 1, "{}", served.running.stderr());
+    let found = drumfire.run(folder.path(), &format!("discover {}", served.portal()), LIMIT);
+    assert_eq!(found.ok().stdout, format!("{}/{IQN}:open\n", served.portal()));
     let portal = format!("nvme+tcp://127.0.0.1:{}", served.nvme_port);
     let found = drumfire.run(folder.path(), &format!("discover {portal}"), LIMIT).ok().stdout;
     let told: Vec<&str> = found.lines().collect();
@@ -50,6 +56,10 @@ fn a_list_of_hosts_that_makes_no_sense_is_refused() {
         (nvme, "disc = []", "disc"),
         (nvme, "disk = [\"iqn.2026-11.org.example:host\"]", "iqn.2026-11.org.example:host"),
         (nvme, "disk = \"nqn.2026-11.org.example:host\"", "serve.toml"),
+        (nvme, "[iscsi_hosts]\ndisk = [\"127.0.0.1\"]", "not served over iSCSI"),
+        (nvme, "[nbd_hosts]\ndisk = []", "not served over NBD"),
+        (iscsi, "[iscsi_hosts]\ndisk = [\"here\"]", "'here' is no address"),
+        (iscsi, "[iscsi_hosts]\ndisc = []", "disc"),
         (iscsi, "disk = []", "not served over NVMe/TCP"),
     ] {
         let config =
@@ -59,4 +69,82 @@ fn a_list_of_hosts_that_makes_no_sense_is_refused() {
         assert_eq!(finished.code, Some(2), "{hosts}: {finished:?}");
         assert!(finished.stderr.contains(said), "{hosts}: {finished:?}");
     }
+}
+
+#[test]
+fn each_protocol_has_a_list_of_its_own() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    // Which lists allow this host: over NVMe/TCP, iSCSI and NBD. `None`: there is none.
+    let cases: [(&str, [Option<bool>; 3]); 7] = [
+        ("open", [None, None, None]),
+        ("nvme", [Some(true), None, None]),
+        ("iscsi", [None, Some(true), None]),
+        ("nbd", [None, None, Some(true)]),
+        ("two", [None, Some(true), Some(true)]),
+        ("all", [Some(true), Some(true), Some(true)]),
+        ("none", [Some(false), Some(false), Some(false)]),
+    ];
+    let hosts =
+        [(OURS, OTHER), ("127.0.0.0/8\", \"10.0.0.1", "192.0.2.0/24"), ("127.0.0.1", "127.0.0.2")];
+    let volumes: Vec<String> = cases.iter().map(|(name, _)| format!("\"{name}=ram:1m\"")).collect();
+    let mut settings = format!("nbd = [\"127.0.0.1:0\"]\nvolume = [{}]\n", volumes.join(", "));
+    for (table, words) in ["nvme_hosts", "iscsi_hosts", "nbd_hosts"].iter().enumerate() {
+        settings += &format!("[{words}]\n");
+        for (name, lists) in &cases {
+            if let Some(allows) = lists[table] {
+                let host = if allows { hosts[table].0 } else { hosts[table].1 };
+                settings += &format!("{name} = [\"{host}\"]\n");
+            }
+        }
+    }
+    let config = folder.file("serve.toml", settings.as_bytes());
+    let served = drumfire.serve_with(&config.display().to_string());
+    let nbd = served.running.stdout();
+    let nbd = nbd.lines().next().unwrap().rsplit_once("nbd=").unwrap().1;
+    for (name, lists) in cases {
+        let uris = [served.nvme_uri(name), served.uri(name), format!("nbd://{nbd}/{name}")];
+        let listed = lists.iter().any(Option::is_some);
+        for (uri, list) in uris.iter().zip(lists) {
+            let args = format!("run {uri} --seconds 0.2 --ramp 0 --no-ceiling --json");
+            let ended = drumfire.run(folder.path(), &args, LIMIT);
+            let welcome = list.unwrap_or(!listed);
+            assert_eq!(ended.code, Some(i32::from(!welcome)), "{uri}: {ended:?}");
+        }
+    }
+    let found = drumfire.run(folder.path(), &format!("discover {}", served.portal()), LIMIT);
+    let found = found.ok().stdout;
+    let names: Vec<&str> = found.lines().map(|line| line.rsplit(':').next().unwrap()).collect();
+    assert_eq!(names, ["open", "iscsi", "two", "all"]);
+}
+
+#[test]
+fn a_server_says_which_volumes_anybody_may_write() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let said = |settings: &str, args: &str| {
+        let config = folder.file("serve.toml", settings.as_bytes());
+        let args = format!("serve {} {args}", config.display());
+        let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
+        running.await_stdout(LIMIT, |text| text.starts_with("ready ").then_some(()));
+        let lines = running.stderr();
+        lines.lines().filter(|line| line.contains("anybody")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let two = "volume = [\"a=ram:1m\", \"b=ram:1m\"]\n";
+    let local = "--iscsi 127.0.0.1:0 --nvme-tcp [::1]:0 --nbd 127.9.9.9:0";
+    assert_eq!(said(two, local), [""; 0]);
+    let lines = said(two, "--nbd 0.0.0.0:0 --iscsi 127.0.0.1:0");
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(
+        line.contains("anybody who reaches NBD at 0.0.0.0:0 may read and write a, b"),
+        "{line}"
+    );
+    let listed = format!("{two}[nbd_hosts]\na = [\"10.0.0.0/8\"]\n");
+    let lines = said(&listed, "--nbd 0.0.0.0:0");
+    assert!(lines.len() == 1 && lines[0].contains("write b:"), "{lines:?}");
+    let both = format!("{listed}b = []\n");
+    assert_eq!(said(&both, "--nbd [::]:0"), [""; 0]);
+    let many: Vec<String> = (0..20).map(|number| format!("--volume v{number}=ram:1m")).collect();
+    let lines = said("", &format!("--iscsi [::]:0 {}", many.join(" ")));
+    assert!(lines.len() == 1 && lines[0].contains("v7 and 12 more: "), "{lines:?}");
 }

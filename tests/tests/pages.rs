@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drumfire_tests::{Drumfire, Folder, Patience, Running, require};
 use rustix::process::Signal;
@@ -108,9 +108,18 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     let folder = Folder::new();
     let args = "run null:1g --seconds 4 --ramp 0 --no-ceiling --out r --listen 127.0.0.1:0";
     let (running, address) = watched(&drumfire, folder.path(), args);
-    // One that looks on and takes nothing, one that never asks.
-    let mut stopped = TcpStream::connect(&*address).unwrap();
-    write!(stopped, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    // One that looks on, one that takes nothing, one that never asks.
+    let look_on = || {
+        let mut stream = TcpStream::connect(&*address).unwrap();
+        write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        stream
+    };
+    let (mut reads, stopped) = (look_on(), look_on());
+    let reader = std::thread::spawn(move || {
+        let mut seen = String::new();
+        let _ = reads.read_to_string(&mut seen);
+        seen
+    });
     let silent = TcpStream::connect(&*address).unwrap();
     std::thread::sleep(Duration::from_millis(2500));
     let (head, body) = get(&address, "/api/state", "");
@@ -136,11 +145,102 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     }
     let ended = running.finish(Duration::from_secs(20));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    // What was on its way to the one that took nothing has the verdict.
-    let mut seen = String::new();
-    let _ = stopped.read_to_string(&mut seen);
+    // Who read has the verdict.
+    let seen = reader.join().unwrap();
     assert!(seen.contains("\"stage\":\"ended\""), "{seen:.300}");
-    let _ = silent.shutdown(Shutdown::Both);
+    let _ = (silent.shutdown(Shutdown::Both), stopped.shutdown(Shutdown::Both));
+}
+
+/// Asks for a stream of a server that is watched.
+fn streaming(address: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    stream
+}
+
+/// Whether the other end closes within a time, whatever it sends before.
+fn closes(stream: &mut TcpStream, within: Duration) -> bool {
+    let end = Instant::now() + within;
+    let mut bytes = [0; 65_536];
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        stream.set_read_timeout(Some(left)).unwrap();
+        match stream.read(&mut bytes) {
+            Ok(1..) => {}
+            Ok(0) => return true,
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+#[test]
+fn slow_connections_shut_nobody_out() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "serve --nbd 127.0.0.1:0 --volume d=ram:1m --listen 127.0.0.1:0";
+    let (_running, address) = watched(&drumfire, folder.path(), args);
+    let connect = || TcpStream::connect(&*address).unwrap();
+    let slow = |request: &str| {
+        let mut stream = connect();
+        write!(stream, "{request}").unwrap();
+        stream
+    };
+    let scrapes = |why: &str| {
+        for _ in 0..20 {
+            let (head, _) = get(&address, "/metrics", "");
+            assert!(head.starts_with("HTTP/1.1 200 "), "{why}: {head}");
+        }
+    };
+    // Some say nothing, some a part, some ask and read nothing.
+    let head = format!("GET / HTTP/1.1\r\nHost: {address}\r\n");
+    for request in ["", "G", &head, &format!("{head}\r\n")] {
+        let mut held: Vec<TcpStream> = (0..40).map(|_| slow(request)).collect();
+        scrapes(request);
+        // More and more of them, while somebody asks.
+        held.extend((0..200).map(|_| slow(request)));
+        scrapes(request);
+    }
+    // A byte a second is not waited for longer than for none.
+    let mut drips = slow("GET / HT");
+    let begun = Instant::now();
+    let ended = (0..20).any(|_| {
+        closes(&mut drips, Duration::from_secs(1)) || {
+            let _ = drips.write_all(b"x");
+            false
+        }
+    });
+    assert!(ended && begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_viewer_that_reads_nothing_is_left_and_one_that_reads_is_not() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "serve --nbd 127.0.0.1:0 --volume d=ram:1m --listen 127.0.0.1:0";
+    let (_running, address) = watched(&drumfire, folder.path(), args);
+    let reads = std::thread::spawn({
+        let address = address.clone();
+        move || closes(&mut streaming(&address), Duration::from_secs(20))
+    });
+    // One reads at first and stops.
+    let mut stops = streaming(&address);
+    assert!(!closes(&mut stops, Duration::from_secs(3)));
+    let stopped: Vec<TcpStream> = (0..40).map(|_| streaming(&address)).collect();
+    let (head, _) = get(&address, "/metrics", "");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    std::thread::sleep(Duration::from_secs(9));
+    // Those that read nothing have left their places.
+    let mut next = streaming(&address);
+    let mut begins = [0; 12];
+    next.read_exact(&mut begins).unwrap();
+    assert_eq!(&begins, b"HTTP/1.1 200");
+    for mut stream in stopped.into_iter().chain([stops]) {
+        assert!(closes(&mut stream, Duration::from_secs(2)), "it is kept");
+    }
+    assert!(!reads.join().unwrap(), "who reads is left");
 }
 
 fn prometheus_takes(metrics: &str) {

@@ -5,7 +5,6 @@
 //! the protocol belongs to the generator; what that target costs is in the figure too, which is a
 //! lower bound then. So it is where data are compared: memory must keep them.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use anyhow::{Context, Result};
 use block::Geometry;
 use job::spec::{Group, JobSpec, RunSpec};
 use load::{Engine, Prepared, StandIn};
-use serve::{Export, Limits, Log, ServeConfig, Server};
+use serve::{Export, HostLists, Limits, Log, ServeConfig, Server};
 use stats::verdict::Ceiling;
 use stats::{Origin, RunResult};
 use volume::{Ground, IscsiUri, Lifetime, NbdUri, NvmeUri, Purpose, Uri, Volume};
@@ -202,7 +201,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
             ..Limits::default()
         },
         exports,
-        nvme_hosts: BTreeMap::new(),
+        host_lists: HostLists::default(),
         shared: false,
         first_controller: identity::first_controller(),
         instance: identity::instance(),

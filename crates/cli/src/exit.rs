@@ -124,7 +124,7 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                 Some(
                     serve::ServeError::Names(_)
                         | serve::ServeError::Subsystems(_)
-                        | serve::ServeError::HostsOfNothing(_)
+                        | serve::ServeError::HostsOfNothing(..)
                         | serve::ServeError::HostName(..)
                         | serve::ServeError::NamespaceZero(_)
                         | serve::ServeError::DoubleLun(..)

@@ -1,6 +1,6 @@
 //! `drumfire race`: targets and workers in one process, over real sockets.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use block::{parse_size, print_size};
 use clap::ValueEnum;
 use job::spec::{Group, JobSpec, MADE, MAKER, Range, Step};
 use load::{Prepared, TargetThreads};
-use serve::{Export, Limits, Log, ServeConfig, Server};
+use serve::{Export, HostLists, Limits, Log, ServeConfig, Server};
 use volume::{Lifetime, Purpose, Uri, Volume};
 
 use crate::args::{Color, Protocol, Race};
@@ -222,7 +222,7 @@ fn start_targets(
         nvme_tcp,
         nbd: Vec::new(),
         exports: exports.collect(),
-        nvme_hosts: BTreeMap::new(),
+        host_lists: HostLists::default(),
         shared: false,
         first_controller: identity::first_controller(),
         instance: identity::instance(),

@@ -1,12 +1,14 @@
 //! `drumfire serve`: be a target.
 
+mod doors;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use ::serve::{Export, Limits, Log, ServeConfig, Server};
+use ::serve::{Export, HostLists, Limits, Log, Network, ServeConfig, Server};
 use anyhow::Result;
 use block::{Nanos, parse_size};
 use report::watch::Served;
@@ -41,6 +43,10 @@ struct Config {
     memory: Option<String>,
     /// By the NAME of a volume: NQNs of the only hosts that may use it over NVMe/TCP.
     nvme_hosts: BTreeMap<String, Vec<String>>,
+    /// The same over iSCSI: addresses or networks.
+    iscsi_hosts: BTreeMap<String, Vec<String>>,
+    /// The same over NBD.
+    nbd_hosts: BTreeMap<String, Vec<String>>,
 }
 
 /// Serves until it is asked to stop.
@@ -74,7 +80,11 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let signals = signal::on_signal()?;
     let watch = serve.watch.open()?;
     let by_name = file.nvme_hosts.into_iter();
-    let nvme_hosts = by_name.map(|(name, hosts)| (Names::of(&name).subsystem, hosts)).collect();
+    let host_lists = HostLists {
+        nvme: by_name.map(|(name, hosts)| (Names::of(&name).subsystem, hosts)).collect(),
+        iscsi: networks("iscsi_hosts", &file.iscsi_hosts)?,
+        nbd: networks("nbd_hosts", &file.nbd_hosts)?,
+    };
     let memory = file.memory.as_deref().map(memory_of).transpose()?;
     let memory_bytes = serve.memory.or(memory);
     let limits = Limits { memory_bytes, ..Limits::default() };
@@ -85,7 +95,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         nvme_tcp,
         nbd,
         exports,
-        nvme_hosts,
+        host_lists,
         shared: identity.is_given(),
         first_controller: identity::first_controller(),
         instance: identity::instance(),
@@ -93,6 +103,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         idle_cores,
         limits,
     };
+    doors::print(&config);
     let server = Server::start(config, Log::new(|line| note(format_args!("drumfire: {line}"))))?;
     end_with(&server);
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
@@ -113,6 +124,19 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         }
     }
     Ok(Exit::Good)
+}
+
+/// Lists of addresses, by the names of iSCSI targets.
+fn networks(
+    word: &str,
+    lists: &BTreeMap<String, Vec<String>>,
+) -> Result<BTreeMap<String, Vec<Network>>, UsageError> {
+    let of = |(name, list): (&String, &Vec<String>)| {
+        let list = list.iter().map(|text| text.parse()).collect::<Result<_, String>>();
+        let list = list.map_err(|why| UsageError(format!("[{word}] {name}: {why}")))?;
+        Ok((Names::of(name).target, list))
+    };
+    lists.iter().map(of).collect()
 }
 
 fn memory_of(text: &str) -> Result<u64, UsageError> {

@@ -6,6 +6,7 @@
 //! process and never keep it alive.
 
 mod http;
+mod places;
 mod token;
 
 use std::net::{SocketAddr, TcpListener};

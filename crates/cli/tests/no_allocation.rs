@@ -3,14 +3,13 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use job::spec::{Access, RunSpec, WorkerSpec, Workload};
 use load::{Engine, Prepared, TargetThreads};
-use serve::{DiskId, Export, Limits, Log, ServeConfig, Server};
+use serve::{DiskId, Export, HostLists, Limits, Log, ServeConfig, Server};
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use volume::Purpose;
 
@@ -95,7 +94,7 @@ fn the_data_path_allocates_nothing_after_start() {
             nvme_tcp: Vec::new(),
             nbd: Vec::new(),
             exports: exports.clone(),
-            nvme_hosts: BTreeMap::new(),
+            host_lists: HostLists::default(),
             shared: false,
             first_controller: 1,
             instance: 1,

@@ -1,11 +1,11 @@
 //! One volume over two protocols at once: what is written through one is read through the other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use block::{Done, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
-use serve::{DiskId, Export, Limits, Log, ServeConfig, Server};
+use serve::{DiskId, Export, HostLists, Limits, Log, ServeConfig, Server};
 use volume::Purpose;
 
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
@@ -24,7 +24,7 @@ fn server(volume: &str) -> Server {
         nvme_tcp: any_port,
         nbd: Vec::new(),
         exports: vec![export],
-        nvme_hosts: BTreeMap::new(),
+        host_lists: HostLists::default(),
         shared: false,
         first_controller: 1,
         instance: 1,

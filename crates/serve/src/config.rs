@@ -1,12 +1,13 @@
 //! Configuration of a server.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use block::Nanos;
 use proto::DiskId;
 use volume::Volume;
+
+use crate::host_lists::HostLists;
 
 /// Configuration of a server.
 pub struct ServeConfig {
@@ -18,9 +19,8 @@ pub struct ServeConfig {
     pub nbd: Vec<SocketAddr>,
     /// Volumes served, by every protocol.
     pub exports: Vec<Export>,
-    /// Hosts allowed per subsystem: host NQNs by subsystem name. Subsystems not listed are open to
-    /// all hosts, and iSCSI targets to all initiators.
-    pub nvme_hosts: BTreeMap<String, Vec<String>>,
+    /// Hosts that may use a volume.
+    pub host_lists: HostLists,
     /// Other servers may serve the same disks under the same names and identities: hosts are told
     /// to use them as paths of one device (multipath). Implied by several NVMe/TCP addresses.
     pub shared: bool,

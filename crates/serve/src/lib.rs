@@ -10,6 +10,7 @@ mod connection;
 mod connections;
 mod deadlines;
 mod faults;
+mod host_lists;
 mod hosts;
 mod log;
 mod mailbox;
@@ -25,6 +26,7 @@ mod thread;
 mod units;
 
 pub use crate::config::{Export, Limits, ServeConfig};
+pub use crate::host_lists::{HostLists, Network};
 pub use crate::log::Log;
 pub use crate::portal::Portal;
 pub use crate::protocol::{Protocol, Protocols};

@@ -1,5 +1,6 @@
 //! The protocol of a port: the only module of this crate that knows protocols.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use proto::scsi::{Identity, Unit};
 use proto::{Instance, Instances, Peers, Target, UnitId};
 
 use crate::config::{Export, ServeConfig};
+use crate::host_lists::HostLists;
 use crate::hosts;
 use crate::server::ServeError;
 
@@ -28,8 +30,20 @@ pub enum Protocol {
     Nbd,
 }
 
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Protocol::Iscsi => "iSCSI",
+            Protocol::NvmeTcp => "NVMe/TCP",
+            Protocol::Nbd => "NBD",
+        })
+    }
+}
+
 /// What the endpoints of all protocols serve from.
 pub struct Protocols {
+    exports: Vec<Export>,
+    host_lists: HostLists,
     iscsi: Arc<TargetConfig>,
     directory: Arc<Directory>,
     nvme: Arc<NvmeTargetConfig>,
@@ -51,7 +65,8 @@ impl Protocols {
     ///
     /// Invalid or duplicate names and numbers of exports.
     pub fn new(config: &ServeConfig, nvme_tcp: &[SocketAddr]) -> Result<Protocols, ServeError> {
-        let ServeConfig { exports, limits, nvme_hosts, .. } = config;
+        let ServeConfig { exports, limits, host_lists, .. } = config;
+        host_lists.check(config)?;
         let iscsi = TargetConfig {
             max_commands: limits.commands,
             login_timeout: limits.login_timeout,
@@ -74,7 +89,14 @@ impl Protocols {
         let subsystems =
             if with_nvme { subsystems(exports, &instances, shared)? } else { Vec::new() };
         let subsystems = Subsystems::new(subsystems)?.with_portals(portals.collect());
-        let subsystems = nvme_hosts.iter().try_fold(subsystems, restrict)?;
+        let subsystems = host_lists.nvme.iter().try_fold(subsystems, restrict)?;
+        let closed = |export: &&Export| {
+            host_lists.restrict(export) && !host_lists.has(Protocol::NvmeTcp, export)
+        };
+        let subsystems = exports
+            .iter()
+            .filter(closed)
+            .fold(subsystems, |all, export| all.allow_only(&export.subsystem, Vec::new()));
         let controllers = Controllers::new(ControllerLimits::default());
         let controllers = controllers.beginning_at(config.first_controller);
         let controllers = controllers.drawn_from(config.instance);
@@ -85,6 +107,8 @@ impl Protocols {
         let nbd_exports = NbdExports::new(nbd_exports)?;
         let nbd = NbdTargetConfig { login_timeout: limits.login_timeout, ..Default::default() };
         Ok(Protocols {
+            exports: exports.clone(),
+            host_lists: host_lists.clone(),
             nbd,
             nbd_exports: Arc::new(nbd_exports),
             iscsi: Arc::new(iscsi),
@@ -117,7 +141,7 @@ impl Protocols {
             Protocol::Iscsi => Box::new(
                 IscsiTarget::new(
                     Arc::clone(&self.iscsi),
-                    Arc::clone(&self.directory),
+                    self.directory_for(peer),
                     // The only portal group.
                     &format!("{local},1"),
                     connection,
@@ -138,10 +162,37 @@ impl Protocols {
                 .among(peers),
             ),
             Protocol::Nbd => {
-                let exports = Arc::clone(&self.nbd_exports);
+                let exports = self.nbd_exports_for(peer);
                 Box::new(NbdTarget::new(exports, self.nbd, now).among(peers, host))
             }
         }
+    }
+
+    /// The iSCSI targets that a peer may use.
+    fn directory_for(&self, peer: IpAddr) -> Arc<Directory> {
+        if self.host_lists.are_none() {
+            return Arc::clone(&self.directory);
+        }
+        let may_use = |entry: &&TargetEntry| {
+            let export = self.exports.iter().find(|export| export.target == entry.name);
+            export.is_some_and(|one| self.host_lists.allow(Protocol::Iscsi, one, peer))
+        };
+        let entries = self.directory.targets().iter().filter(may_use).cloned().collect();
+        // Some of several valid, distinct names are valid and distinct.
+        Arc::new(Directory::new(entries).expect("they were valid"))
+    }
+
+    /// The NBD exports that a peer may use.
+    fn nbd_exports_for(&self, peer: IpAddr) -> Arc<NbdExports> {
+        if self.host_lists.are_none() {
+            return Arc::clone(&self.nbd_exports);
+        }
+        let may_use = |export: &&NbdExport| {
+            let of = self.exports.get(export.id.0 as usize);
+            of.is_some_and(|one| self.host_lists.allow(Protocol::Nbd, one, peer))
+        };
+        let list = self.nbd_exports.list().iter().filter(may_use).cloned().collect();
+        Arc::new(NbdExports::new(list).expect("they were valid"))
     }
 }
 
@@ -151,7 +202,7 @@ fn restrict(
     (nqn, hosts): (&String, &Vec<String>),
 ) -> Result<Subsystems, ServeError> {
     if !subsystems.list().iter().any(|subsystem| subsystem.nqn == *nqn) {
-        return Err(ServeError::HostsOfNothing(nqn.clone()));
+        return Err(ServeError::HostsOfNothing(nqn.clone(), Protocol::NvmeTcp));
     }
     for host in hosts {
         check_nqn(host).map_err(|error| ServeError::HostName(host.clone(), error))?;
@@ -266,8 +317,6 @@ fn put<T: Clone>(list: &mut Vec<Option<T>>, index: usize, unit: T) -> bool {
 
 #[cfg(test)]
 mod test {
-    use std::collections::BTreeMap;
-
     use proto::DiskId;
     use volume::Purpose;
 
@@ -292,7 +341,7 @@ mod test {
                 nvme_tcp: Vec::new(),
                 nbd: Vec::new(),
                 exports: vec![export(1, 1)],
-                nvme_hosts: BTreeMap::new(),
+                host_lists: HostLists::default(),
                 shared,
                 first_controller: 1,
                 instance: 1,

@@ -44,8 +44,8 @@ pub enum ServeError {
     #[error(transparent)]
     Exports(#[from] NbdExportsError),
     /// Hosts are listed for an unknown subsystem.
-    #[error("hosts are listed for '{0}', but it is not served over NVMe/TCP")]
-    HostsOfNothing(String),
+    #[error("hosts are listed for '{0}', but it is not served over {1}")]
+    HostsOfNothing(String, Protocol),
     /// An invalid host NQN.
     #[error("host '{0}'")]
     HostName(String, #[source] NqnError),

@@ -1,7 +1,7 @@
 //! A serving thread that panics ends the server with a reason, not silently.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use block::{Done, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
-use serve::{DiskId, Export, Limits, Log, ServeConfig, Server};
+use serve::{DiskId, Export, HostLists, Limits, Log, ServeConfig, Server};
 use volume::{Ground, OpenError, Purpose, Volume};
 
 /// Longest wait of a test; normally everything comes at once.
@@ -65,7 +65,7 @@ fn server() -> Server {
         nvme_tcp: Vec::new(),
         nbd: Vec::new(),
         exports: vec![export],
-        nvme_hosts: BTreeMap::new(),
+        host_lists: HostLists::default(),
         shared: false,
         first_controller: 1,
         instance: 1,

@@ -6,14 +6,15 @@ mod crash;
 mod events;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Budget, Geometry, Memory, Nanos, Pool, Rng};
-use serve::{DiskId, Export, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared};
+use serve::{
+    DiskId, Export, HostLists, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared,
+};
 
 use self::agenda::Agenda;
 use self::events::Due;
@@ -573,7 +574,7 @@ fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> Serve
         nvme_tcp: vec![SocketAddr::from(([127, 0, 0, 1], 4420))],
         nbd: Vec::new(),
         exports: exports.collect(),
-        nvme_hosts: BTreeMap::new(),
+        host_lists: HostLists::default(),
         shared: false,
         first_controller: 1,
         instance: 1,

@@ -1,27 +1,39 @@
 //! As much of HTTP as browsers and collectors need to read: one request of a connection, GET only.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use block::Nanos;
+use os::Clock;
 use report::watch::{document, metrics, page};
 
 use super::Shared;
+use super::places::{Place, Places};
 use super::token::Token;
 
-/// Most connections at once; more are told to come later.
-const CONNECTIONS: usize = 32;
 /// Longest request.
 const REQUEST_MAX: usize = 8 << 10;
-/// Most pieces that a request comes in: who sends a byte at a time is not waited for.
-const PARTS_MAX: usize = 64;
-/// A client that sends or reads nothing for this long is dropped.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for all of a request, and for a peer that reads nothing of an answer.
+const PATIENCE: Nanos = Nanos::from_secs(5);
+/// Time for all of an answer, however slowly it is read.
+const ANSWER: Nanos = Nanos::from_secs(30);
 /// How often a stream says that it is there when nothing is new.
 const STILL: Duration = Duration::from_secs(1);
+/// Bytes that this end keeps of what a viewer does not read: the kernel's least.
+const UNREAD_BYTES: usize = 4 << 10;
+/// Comments at the beginning of a stream, more than the kernel of a viewer keeps by default, and a
+/// piece of them behind each event: a viewer that reads nothing is known by them, though an event
+/// has less than a kilobyte. The pieces are small, as a kernel whose program reads much at once
+/// makes room for more.
+const PADDING_BYTES: usize = 192 << 10;
+const PIECE_BYTES: usize = 4 << 10;
+const PIECE_PAUSE: Duration = Duration::from_millis(5);
+/// So many bytes at least show whether a viewer reads.
+const TELLING_BYTES: u64 = 1000;
 /// Stack of a connection's thread.
 const STACK: usize = 256 << 10;
 
@@ -31,7 +43,7 @@ pub(super) fn start(
     shared: Arc<Shared>,
     token: Option<Token>,
 ) -> io::Result<()> {
-    let open = Arc::new(AtomicUsize::new(0));
+    let places = Places::default();
     let here = listener.local_addr()?;
     let accept = move || {
         for stream in listener.incoming() {
@@ -40,27 +52,14 @@ pub(super) fn start(
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            let (shared, token, open) = (Arc::clone(&shared), token.clone(), Arc::clone(&open));
-            if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
-                open.fetch_sub(1, Ordering::Relaxed);
-                let _ = answer(
-                    &stream,
-                    503,
-                    "text/plain",
-                    "too many viewers: try again later\n",
-                    false,
-                );
-                continue;
-            }
-            let count = Arc::clone(&open);
+            let (shared, token) = (Arc::clone(&shared), token.clone());
+            let Ok(place) = places.take(&stream) else { continue };
             let serve = move || {
                 // Who went away needs no answer.
-                let _ = serve(&stream, here, &shared, token.as_ref());
-                count.fetch_sub(1, Ordering::Relaxed);
+                let _ = serve(&stream, here, &shared, (token.as_ref(), &place));
             };
-            if named("watcher").stack_size(STACK).spawn(serve).is_err() {
-                open.fetch_sub(1, Ordering::Relaxed);
-            }
+            // Without a thread, the connection and its place are dropped.
+            let _ = named("watcher").stack_size(STACK).spawn(serve);
         }
     };
     named("watch").stack_size(STACK).spawn(accept).map(drop)
@@ -83,10 +82,8 @@ fn serve(
     stream: &TcpStream,
     here: SocketAddr,
     shared: &Shared,
-    token: Option<&Token>,
+    (token, place): (Option<&Token>, &Place),
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_nodelay(true)?;
     let Some(request) = read(stream)? else {
         return answer(stream, 400, "text/plain", "bad request\n", false);
@@ -108,6 +105,9 @@ fn serve(
         "/api/state" => {
             let text = json(document(&shared.moment()));
             answer(stream, 200, "application/json", &text, is_head)
+        }
+        "/events" if !is_head && !place.becomes_stream() => {
+            answer(stream, 503, "text/plain", "too many viewers: try again later\n", false)
         }
         "/events" if !is_head => {
             shared.joins();
@@ -156,12 +156,12 @@ fn is_loopback(host: &str) -> bool {
 
 /// Reads a request up to the empty line; `None` if it is none.
 fn read(mut stream: &TcpStream) -> io::Result<Option<Request>> {
-    let mut text = Vec::new();
+    let (clock, mut text) = (Clock::get(), Vec::new());
+    let end = clock.now() + PATIENCE;
     let mut part = [0; 1024];
-    for _ in 0..PARTS_MAX {
-        if text.windows(4).any(|end| end == b"\r\n\r\n") || text.len() >= REQUEST_MAX {
-            break;
-        }
+    while text.len() < REQUEST_MAX && !text.windows(4).any(|end| end == b"\r\n\r\n") {
+        // However many bytes come meanwhile.
+        stream.set_read_timeout(Some(left(&clock, end)?))?;
         let count = stream.read(&mut part)?;
         if count == 0 {
             break;
@@ -169,6 +169,30 @@ fn read(mut stream: &TcpStream) -> io::Result<Option<Request>> {
         text.extend(&part[..count]);
     }
     Ok(parse(&text))
+}
+
+/// The time left until `end`; an error afterwards.
+fn left(clock: &Clock, end: Nanos) -> io::Result<Duration> {
+    let left = end.since(clock.now());
+    if left == Nanos(0) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(duration(left)) }
+}
+
+fn duration(time: Nanos) -> Duration {
+    Duration::from_nanos(time.0)
+}
+
+/// Writes all of it within a time, unless the other end reads nothing for [`PATIENCE`].
+fn write(mut stream: &TcpStream, mut bytes: &[u8], limit: Nanos) -> io::Result<()> {
+    let clock = Clock::get();
+    let end = clock.now() + limit;
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(&clock, end)?.min(duration(PATIENCE))))?;
+        match stream.write(bytes)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => bytes = &bytes[count..],
+        }
+    }
+    Ok(())
 }
 
 fn parse(text: &[u8]) -> Option<Request> {
@@ -207,13 +231,7 @@ const HEAD: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r
                     Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
                     script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'\r\n";
 
-fn answer(
-    mut stream: &TcpStream,
-    code: u16,
-    kind: &str,
-    body: &str,
-    is_head: bool,
-) -> io::Result<()> {
+fn answer(stream: &TcpStream, code: u16, kind: &str, body: &str, is_head: bool) -> io::Result<()> {
     let word = match code {
         200 => "OK",
         400 => "Bad Request",
@@ -229,28 +247,68 @@ fn answer(
         "HTTP/1.1 {code} {word}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
          {allow}{HEAD}Connection: close\r\n\r\n"
     );
-    stream.write_all(head.as_bytes())?;
-    if is_head { Ok(()) } else { stream.write_all(body.as_bytes()) }
+    write(stream, head.as_bytes(), ANSWER)?;
+    if is_head { Ok(()) } else { write(stream, body.as_bytes(), ANSWER) }
 }
 
-/// Sends what is new as soon as it is, until the other end is gone.
-fn events(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+/// Sends what is new as soon as it is, until the other end is gone or reads no more.
+fn events(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+    os::keep_unsent(stream, UNREAD_BYTES)?;
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{HEAD}Connection: close\r\n\r\n\
          retry: 1000\n\n"
     );
-    stream.write_all(head.as_bytes())?;
-    let mut number = 0;
+    write(stream, head.as_bytes(), PATIENCE)?;
+    let (mut number, mut reader, clock) = (0, Reader::default(), Clock::get());
     loop {
-        match shared.newer(number, STILL) {
+        let (text, is_first) = match shared.newer(number, STILL) {
             Some((newest, moment)) => {
+                let is_first = number == 0;
                 number = newest;
-                let event = format!("id: {number}\ndata: {}\n\n", document(&moment));
-                stream.write_all(event.as_bytes())?;
-                shared.has(number);
+                (format!("id: {number}\ndata: {}\n\n", document(&moment)), is_first)
             }
-            None => stream.write_all(b"event: still\ndata: \n\n")?,
+            None => ("event: still\ndata: \n\n".to_owned(), false),
+        };
+        write(stream, text.as_bytes(), PATIENCE)?;
+        shared.has(number);
+        let pieces = if is_first { PADDING_BYTES / PIECE_BYTES } else { 1 };
+        pad(stream, pieces)?;
+        let sent = text.len() + pieces * PIECE_BYTES;
+        if !reader.reads(clock.now(), sent as u64, os::peer_room_until(stream)) {
+            return Err(io::ErrorKind::TimedOut.into());
         }
+    }
+}
+
+fn pad(stream: &TcpStream, pieces: usize) -> io::Result<()> {
+    let piece = format!(":{:1$}\n", "", PIECE_BYTES - 2);
+    for _ in 0..pieces {
+        write(stream, piece.as_bytes(), PATIENCE)?;
+        thread::sleep(PIECE_PAUSE);
+    }
+    Ok(())
+}
+
+/// Whether a viewer reads: if so, the room that its kernel tells of moves on with what is sent.
+#[derive(Default)]
+struct Reader {
+    sent: u64,
+    /// Times of the last [`PATIENCE`], with what was sent until then and the room.
+    marks: VecDeque<(Nanos, u64, u64)>,
+}
+
+impl Reader {
+    /// Notes what was sent; `false` if less than half of what the last seconds brought was read.
+    fn reads(&mut self, now: Nanos, sent: u64, room: Option<u64>) -> bool {
+        let Some(room) = room else { return true };
+        self.sent += sent;
+        self.marks.push_back((now, self.sent, room));
+        while self.marks.get(1).is_some_and(|(at, ..)| now.since(*at) >= PATIENCE) {
+            self.marks.pop_front();
+        }
+        let (at, before, room_before) = self.marks[0];
+        let (sent, moved) = (self.sent - before, room.saturating_sub(room_before));
+        now.since(at) < PATIENCE || sent < TELLING_BYTES || moved * 2 >= sent
     }
 }
 
@@ -279,6 +337,24 @@ mod test {
             assert_eq!(asked(none), None, "{none}");
         }
         assert_eq!(parse(b"GET /\xff HTTP/1.1\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn who_reads_no_more_is_known_within_seconds() {
+        // Bytes of each second, and the share of them by which the room moves on.
+        let left_after = |bytes: u64, share: f64| {
+            let (mut reader, mut room) = (Reader::default(), 60_000.0);
+            (0..100_u64).find(|second| {
+                room += if *second < 20 { bytes as f64 } else { bytes as f64 * share };
+                !reader.reads(Nanos::from_secs(*second), bytes, Some(room as u64))
+            })
+        };
+        assert_eq!(left_after(750, 1.0), None);
+        assert_eq!(left_after(750, 0.2), Some(23));
+        assert_eq!(left_after(270, 0.0), Some(22));
+        assert_eq!(left_after(20, 0.0), None, "so little tells nothing");
+        let mut reader = Reader::default();
+        assert!((0..100).all(|second| reader.reads(Nanos::from_secs(second), 999, None)));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The invariants of a world.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// Groups with equal shares: iSCSI or not, memory or not, and core.

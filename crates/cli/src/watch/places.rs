@@ -1,0 +1,163 @@
+//! Who is connected to the page: a place for each, so that nobody can shut out the others.
+//!
+//! Whoever has not asked yet, or is being answered, has a place for a few seconds. If all of these
+//! are taken, the one who has waited longest at the address with most of them gives it up to the
+//! next. Streams last, so they have places of their own, of which an address has a share; where a
+//! token is needed, only those who know it get so far.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Connections that ask or are being answered.
+const ASKING_MAX: usize = 64;
+/// Streams at once.
+pub(super) const STREAMS_MAX: usize = 32;
+/// Streams at once of one address.
+const STREAMS_OF_ONE_MAX: usize = 24;
+
+/// All places.
+#[derive(Clone, Default)]
+pub(super) struct Places(Arc<Mutex<Taken>>);
+
+#[derive(Default)]
+struct Taken {
+    /// In the order of their arrival.
+    guests: Vec<Guest>,
+    next: u64,
+}
+
+struct Guest {
+    number: u64,
+    address: IpAddr,
+    stream: TcpStream,
+    is_stream: bool,
+}
+
+/// A place that is given up when it is dropped.
+pub(super) struct Place {
+    places: Places,
+    number: u64,
+}
+
+impl Places {
+    /// A place for a connection; another one may be closed for it.
+    pub(super) fn take(&self, stream: &TcpStream) -> std::io::Result<Place> {
+        let (address, stream) = (neighbourhood(stream.peer_addr()?.ip()), stream.try_clone()?);
+        let mut taken = self.taken();
+        if taken.guests.iter().filter(|guest| !guest.is_stream).count() >= ASKING_MAX {
+            taken.close_one();
+        }
+        let number = taken.next;
+        taken.next += 1;
+        taken.guests.push(Guest { number, address, stream, is_stream: false });
+        Ok(Place { places: self.clone(), number })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    /// Closes the oldest of those that ask at the address with most of them.
+    fn close_one(&mut self) {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        let asking = self.guests.iter().filter(|guest| !guest.is_stream);
+        asking.for_each(|guest| *counts.entry(guest.address).or_default() += 1);
+        let Some(busiest) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
+        let is_it = |guest: &Guest| !guest.is_stream && guest.address == busiest.0;
+        let Some(at) = self.guests.iter().position(is_it) else { return };
+        // Its thread finds the connection at its end.
+        let _ = self.guests.remove(at).stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl Place {
+    /// Makes it the place of a stream; `false` if there is none left, or none for its address.
+    pub(super) fn becomes_stream(&self) -> bool {
+        let mut taken = self.places.taken();
+        let Some(at) = taken.guests.iter().position(|guest| guest.number == self.number) else {
+            return false;
+        };
+        let address = taken.guests[at].address;
+        let streams = || taken.guests.iter().filter(|guest| guest.is_stream);
+        let of_one = streams().filter(|guest| guest.address == address).count();
+        let is_free = streams().count() < STREAMS_MAX && of_one < STREAMS_OF_ONE_MAX;
+        taken.guests[at].is_stream = is_free;
+        is_free
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.taken().guests.retain(|guest| guest.number != self.number);
+    }
+}
+
+/// Addresses that count as one: of IPv6 those of a network, which is what a subscriber has.
+fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Connections, and the places that they have.
+    fn connected(places: &Places, count: usize) -> Vec<(TcpStream, Place)> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = |_| {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (served, _) = listener.accept().unwrap();
+            (client, places.take(&served).unwrap())
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn who_comes_has_a_place_and_the_oldest_gives_it_up() {
+        let places = Places::default();
+        let mut all = connected(&places, ASKING_MAX + 2);
+        let closed = |(client, _): &mut (TcpStream, Place)| {
+            client.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
+            matches!(client.read(&mut [0]), Ok(0))
+        };
+        let closed: Vec<usize> = (0..all.len()).filter(|index| closed(&mut all[*index])).collect();
+        assert_eq!(closed, [0, 1]);
+        assert!(!all[0].1.becomes_stream(), "it has no place any more");
+        drop(all);
+        assert!(places.taken().guests.is_empty());
+    }
+
+    #[test]
+    fn an_address_has_a_share_of_the_streams() {
+        let places = Places::default();
+        let mut all = connected(&places, STREAMS_MAX);
+        let become_streams =
+            |all: &[(TcpStream, Place)]| all.iter().filter(|(_, one)| one.becomes_stream()).count();
+        assert_eq!(become_streams(&all), STREAMS_OF_ONE_MAX);
+        // They are no longer in the way of those who ask.
+        let others = connected(&places, ASKING_MAX - STREAMS_MAX + STREAMS_OF_ONE_MAX);
+        assert_eq!(places.taken().guests.len(), ASKING_MAX + STREAMS_OF_ONE_MAX);
+        let address = "192.0.2.1".parse().unwrap();
+        places.taken().guests.iter_mut().skip(STREAMS_MAX).for_each(|one| one.address = address);
+        assert_eq!(become_streams(&others), STREAMS_MAX - STREAMS_OF_ONE_MAX);
+        all.drain(..1);
+        assert_eq!(become_streams(&others[STREAMS_MAX - STREAMS_OF_ONE_MAX..]), 1);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let of = |text: &str| neighbourhood(text.parse().unwrap());
+        assert_eq!(of("2001:db8:1:2:3::4"), of("2001:db8:1:2::9"));
+        assert_ne!(of("2001:db8:1:2::"), of("2001:db8:1:3::"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    }
+}

@@ -1,0 +1,143 @@
+//! Which hosts may use a volume, over each protocol.
+//!
+//! A volume that some list names is one that somebody meant to keep from others: over a protocol
+//! without a list for it nobody may use it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use crate::config::{Export, ServeConfig};
+use crate::protocol::Protocol;
+use crate::server::ServeError;
+
+/// Lists of hosts. A volume that no list names is open to all hosts.
+#[derive(Clone, Debug, Default)]
+pub struct HostLists {
+    /// NQNs of hosts, by subsystem.
+    pub nvme: BTreeMap<String, Vec<String>>,
+    /// Addresses of initiators, by iSCSI target.
+    pub iscsi: BTreeMap<String, Vec<Network>>,
+    /// Addresses of clients over NBD, by iSCSI target.
+    pub nbd: BTreeMap<String, Vec<Network>>,
+}
+
+/// Addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl HostLists {
+    /// Refuses lists for volumes that are not served by their protocol.
+    pub(crate) fn check(&self, config: &ServeConfig) -> Result<(), ServeError> {
+        let of_address = [
+            (&self.iscsi, Protocol::Iscsi, &config.iscsi),
+            (&self.nbd, Protocol::Nbd, &config.nbd),
+        ];
+        for (lists, protocol, portals) in of_address {
+            let is_served = |target: &&String| {
+                !portals.is_empty() && config.exports.iter().any(|one| one.target == **target)
+            };
+            if let Some(target) = lists.keys().find(|target| !is_served(target)) {
+                return Err(ServeError::HostsOfNothing(target.clone(), protocol));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any list names a volume.
+    pub fn restrict(&self, export: &Export) -> bool {
+        self.nvme.contains_key(&export.subsystem)
+            || self.iscsi.contains_key(&export.target)
+            || self.nbd.contains_key(&export.target)
+    }
+
+    /// Whether all lists are empty.
+    pub(crate) fn are_none(&self) -> bool {
+        self.nvme.is_empty() && self.iscsi.is_empty() && self.nbd.is_empty()
+    }
+
+    /// Whether a protocol has a list for a volume.
+    pub fn has(&self, protocol: Protocol, export: &Export) -> bool {
+        match protocol {
+            Protocol::NvmeTcp => self.nvme.contains_key(&export.subsystem),
+            Protocol::Iscsi => self.iscsi.contains_key(&export.target),
+            Protocol::Nbd => self.nbd.contains_key(&export.target),
+        }
+    }
+
+    /// Whether a peer may use a volume over iSCSI or NBD. Over NVMe/TCP hosts are known by their
+    /// names only.
+    pub(crate) fn allow(&self, protocol: Protocol, export: &Export, peer: IpAddr) -> bool {
+        let list = match protocol {
+            Protocol::Iscsi => self.iscsi.get(&export.target),
+            Protocol::Nbd => self.nbd.get(&export.target),
+            Protocol::NvmeTcp => return true,
+        };
+        match list {
+            Some(list) => list.iter().any(|network| network.holds(peer)),
+            None => !self.restrict(export),
+        }
+    }
+}
+
+impl Network {
+    /// Whether an address is in it.
+    fn holds(self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                (own.to_bits() ^ other.to_bits()).leading_zeros() >= self.bits
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                (own.to_bits() ^ other.to_bits()).leading_zeros() >= self.bits
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    /// Reads an address, `10.0.0.7`, or a network, `10.0.0.0/8`.
+    fn from_str(text: &str) -> Result<Network, String> {
+        let wrong = || format!("'{text}' is no address or network, such as 10.0.0.7 or 10.0.0.0/8");
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(most), str::parse).ok().filter(|bits| *bits <= most);
+        Ok(Network { address, bits: bits.ok_or_else(wrong)? })
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_network_holds_its_addresses() {
+        for (network, address, holds) in [
+            ("10.0.0.7", "10.0.0.7", true),
+            ("10.0.0.7", "10.0.0.6", false),
+            ("10.0.0.0/8", "10.255.1.2", true),
+            ("10.0.0.0/8", "11.0.0.0", false),
+            ("0.0.0.0/0", "192.0.2.1", true),
+            ("0.0.0.0/0", "2001:db8::1", false),
+            ("10.0.0.0/8", "::ffff:10.1.1.1", true),
+            ("2001:db8::/32", "2001:db8:1::", true),
+            ("2001:db8::/32", "2001:db9::", false),
+            ("::/0", "::1", true),
+        ] {
+            let parsed: Network = network.parse().unwrap();
+            assert_eq!(parsed.holds(address.parse().unwrap()), holds, "{network} {address}");
+        }
+        for wrong in ["", "host", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "::/129", "10.0.0/8"] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+}
