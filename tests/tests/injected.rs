@@ -1,10 +1,12 @@
 //! Faults that a schedule puts into a served volume, as clients that are not ours see them.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, Nbd, Running, qemu_img, qemu_io, require, run, skip};
+use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -286,4 +288,45 @@ fn data_of_writes_are_not_asked_for_and_the_write_goes_on_when_they_are() {
     schedule(folder.path(), quiet);
     stranger.finish(LIMIT).ok();
     own.finish(LIMIT).ok();
+}
+
+#[test]
+fn a_change_is_told_at_once_be_it_taken_or_refused() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = |name: &str| folder.path().join(name);
+    let fails = "name = 'fails'\n[[fault]]\nverb = 'error'\n";
+    let slow = "name = 'x'\n[[fault]]\nverb = 'slow'\n";
+    fs::write(path("faults.toml"), fails).unwrap();
+    let profile = drumfire.run(folder.path(), "catalogue profile x25-m --out drive.toml", LIMIT);
+    profile.ok();
+    let drive = fs::read_to_string(path("drive.toml")).unwrap();
+    let volumes = "fault:faults.toml(delay:drive.toml,anyway(ram:4m))";
+    let serve = format!("serve --nbd 127.0.0.1:0 --volume d={volumes}");
+    let run = format!("run {volumes} --rate 10 --seconds 600 --ramp 0 --out out");
+    for args in [serve, run] {
+        let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
+        match args.starts_with("serve") {
+            true => running.await_stdout(LIMIT, |text| text.starts_with("ready").then_some(())),
+            false => running.await_stderr(LIMIT, |text| text.contains("  1s ").then_some(())),
+        }
+        for (file, text, said) in [
+            ("faults.toml", "nonsense = 1", "is refused, 'fails' stays: line 1: unknown field"),
+            ("faults.toml", slow, "is refused, 'fails' stays: fault 1: "),
+            ("faults.toml", "", "the schedule changed to 'no faults', 0 faults"),
+            ("faults.toml", fails, "the schedule changed to 'fails', 1 fault"),
+            ("drive.toml", "name = 1", "the change of the profile is refused, the old one stays: "),
+            ("drive.toml", &drive, "the profile changed to "),
+        ] {
+            let before = running.stderr().len();
+            fs::write(path("new"), text).unwrap();
+            fs::rename(path("new"), path(file)).unwrap();
+            running.await_stderr(Duration::from_secs(10), |text| {
+                let lines = text[before..].lines();
+                lines.filter(|line| line.contains(said)).count().eq(&1).then_some(())
+            });
+        }
+        running.signal(Signal::INT);
+        running.finish(LIMIT);
+    }
 }

@@ -5,18 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use job::spec::{JobSpec, MAKER, Step};
 use load::{Engine, Prepared, Recording, RunError, Runner, Stop};
 use stats::RunResult;
 use stats::live::Live;
-use volume::Uri;
+use volume::{Uri, Volume};
 
 use crate::args::{Color, Drive};
 use crate::ceiling::Length;
 use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
+use crate::news::News;
 use crate::run::Volumes;
 use crate::simulate::Systems;
 use crate::traced::Traced;
@@ -264,6 +266,18 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
 }
 
+/// Volumes whose faults, drives or legs may change during a run, with their names.
+fn changing(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
+    let mut found: Vec<(String, Arc<dyn Volume>)> = Vec::new();
+    for worker in &run.spec.workers {
+        let changes = ["fault:", "delay:", "array:"].iter().any(|kind| worker.uri.contains(kind));
+        if changes && found.iter().all(|(uri, _)| *uri != worker.uri) {
+            found.push((worker.uri.clone(), Arc::clone(&run.volumes[worker.volume])));
+        }
+    }
+    found
+}
+
 /// Runs a step and keeps its result in `folder`.
 pub fn one(
     mut ready: Ready,
@@ -289,7 +303,9 @@ pub fn one(
     let again = (!drive.no_ceiling)
         .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
     let recording = ready.recording.clone();
+    let news = News::of(changing(&ready.run))?;
     let mut result = ready.run(&mut live)?;
+    drop(news);
     if let Some(traced) = &drive.trace {
         result.warnings.push(traced.warning());
     }

@@ -12,6 +12,7 @@ use os::folder::Entry;
 use stats::RunResult;
 
 use crate::exit::UsageError;
+use crate::signal;
 
 /// What a folder with a result holds, and one whose run was cut before its first result.
 const KEPT: [&str; 4] = ["sweep.json", "result.json", "job.toml", "step-1"];
@@ -219,7 +220,11 @@ pub fn write_file(
     let durable = |out: &mut BufWriter<File>| {
         content(out)?;
         out.flush()?;
-        Ok(out.get_ref().sync_all()?)
+        match signal::is_asked() {
+            // A slow disk is not waited for: what ends the program does not end the system.
+            true => Ok(()),
+            false => Ok(out.get_ref().sync_all()?),
+        }
     };
     replace(path, durable).with_context(told)
 }

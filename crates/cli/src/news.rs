@@ -1,5 +1,5 @@
-//! What happens to the legs of volumes that are served, told while it happens: an array goes on
-//! without a leg, and somebody must replace it before the next one fails.
+//! What happens to volumes while they are used, told while it happens: an array goes on without a
+//! leg, and somebody must replace it before the next one fails; a schedule of faults was changed.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -23,6 +23,9 @@ pub struct News {
 impl News {
     /// Of these volumes, each with what its lines begin with.
     pub fn of(volumes: Vec<(String, Arc<dyn Volume>)>) -> Result<News> {
+        if volumes.is_empty() {
+            return Ok(News { end: None, thread: None });
+        }
         let (end, ended) = mpsc::channel::<()>();
         let body = move || {
             loop {

@@ -1,8 +1,10 @@
 //! Our own files of settings and jobs.
 
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::Result;
+use job::formats::open_file;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
@@ -12,12 +14,25 @@ use crate::exit::{UsageError, of_file};
 /// Reads a file of TOML. What is wrong with it is said in one line, with file and line.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| of_file(&name, error))?;
+    let text = text_of(path).map_err(|error| of_file(&name, error))?;
     toml::from_str(&text).map_err(|error| {
         let line = line_at(&text, error.span().map_or(0, |span| span.start));
         let reason = error.message().lines().collect::<Vec<_>>().join("; ");
         UsageError(format!("{name}:{line}: {reason}")).into()
     })
+}
+
+/// Longest file: a job may name thousands of volumes.
+const FILE_MAX_BYTES: u64 = 64 << 20;
+
+/// The text of a file. A device without end is not read to its end.
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let len = open_file(path)?.take(FILE_MAX_BYTES + 1).read_to_string(&mut text)?;
+    match len as u64 > FILE_MAX_BYTES {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "longer than 64 MiB")),
+        false => Ok(text),
+    }
 }
 
 /// A job's file, as far as it says where its parts are.
@@ -38,7 +53,7 @@ struct Groups {
 pub fn place_of(path: &Path, step: usize, group: Option<usize>) -> String {
     let name = path.display();
     let line = || -> Option<usize> {
-        let text = std::fs::read_to_string(path).ok()?;
+        let text = text_of(path).ok()?;
         let parts: Parts = toml::from_str(&text).ok()?;
         let step = parts.steps.get(step.checked_sub(1)?)?;
         let group = group.and_then(|group| step.get_ref().groups.get(group.checked_sub(1)?));

@@ -278,10 +278,12 @@ pub fn finish(
     result.tool = tool();
     result.job.name = name.to_owned();
     let print = print && !lines_on_stdout(drive);
+    let writing = signal::Writing::begin();
     let kept = folder::write(folder, result);
     if kept.is_err() {
         keep_elsewhere(result, folder, print);
     }
+    drop(writing);
     if let Some(partial) = &result.partial {
         output::note(format_args!("drumfire: partial result: {partial}"));
     }

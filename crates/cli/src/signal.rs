@@ -1,15 +1,16 @@
 //! Ctrl-C, termination, and a terminal that goes away.
 //!
 //! The first SIGINT or SIGTERM asks for an end in order: I/Os in flight are completed, and the
-//! result is kept. The second one ends the program within [`LAST_WORDS`], whatever else hangs, and
-//! the third one now. SIGHUP asks for an end in order, however often it comes: the kernel and a
-//! shell both send it.
+//! result is kept. It ends the program within [`ORDERLY`], whatever hangs; the second one does so
+//! within [`LAST_WORDS`], and the third one now. SIGHUP asks for an end in order, however often it
+//! comes: the kernel and a shell both send it. A result that is being written is waited for, at most
+//! for [`WRITING`].
 
 use std::io;
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +20,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
+/// Time for an end in order: with the time to give a terminal back, less than two seconds.
+const ORDERLY: Duration = Duration::from_millis(1700);
 /// How long a result that need not wait for anything may take to be kept.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long writing a result may take beyond that: one of thousands of workers has a hundred
+/// megabytes.
+const WRITING: Duration = Duration::from_secs(30);
 /// How long a terminal may take to be given back before the program ends.
 const GIVING_BACK: Duration = Duration::from_millis(200);
 /// What the program ends with.
@@ -31,6 +37,9 @@ static LISTENERS: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
 /// How often the user asked for an end.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
+/// Results that are being made and written.
+static WRITTEN: Mutex<u32> = Mutex::new(0);
+static ALL_WRITTEN: Condvar = Condvar::new();
 
 enum Listener {
     Run(Stop),
@@ -47,6 +56,29 @@ pub fn on_signal() -> io::Result<Receiver<()>> {
     let (send, receive) = mpsc::channel();
     tell(Listener::Server(send))?;
     Ok(receive)
+}
+
+/// Whether the user asked for an end.
+pub fn is_asked() -> bool {
+    ASKED.load(Ordering::SeqCst) > 0 || HUNG_UP.load(Ordering::SeqCst)
+}
+
+/// A result is being made and written, until this is dropped.
+pub struct Writing(());
+
+impl Writing {
+    /// From now on.
+    pub fn begin() -> Writing {
+        *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Writing(())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ALL_WRITTEN.notify_all();
+    }
 }
 
 /// What the user of a full screen wants, as if a signal had said it.
@@ -81,17 +113,13 @@ fn tell(listener: Listener) -> io::Result<()> {
 /// The user asks for an end.
 fn interrupt() {
     match ASKED.fetch_add(1, Ordering::SeqCst) {
-        0 => ask(),
+        0 => {
+            leave_after(ORDERLY);
+            ask();
+        }
         1 => {
             // Nothing is waited for any more. Who waits all the same does not keep us.
-            let last = thread::Builder::new().name("last words".to_owned());
-            let begun = last.spawn(|| {
-                thread::sleep(LAST_WORDS);
-                leave();
-            });
-            if begun.is_err() {
-                leave();
-            }
+            leave_after(LAST_WORDS);
             ask();
         }
         _ => leave(),
@@ -101,7 +129,23 @@ fn interrupt() {
 /// The terminal is gone.
 fn hang_up() {
     if !HUNG_UP.swap(true, Ordering::SeqCst) {
+        leave_after(ORDERLY);
         ask();
+    }
+}
+
+/// Ends the program after a time, and after results that are being written.
+fn leave_after(time: Duration) {
+    let last = thread::Builder::new().name("last words".to_owned());
+    let begun = last.spawn(move || {
+        thread::sleep(time);
+        let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let still = |count: &mut u32| *count > 0;
+        drop(ALL_WRITTEN.wait_timeout_while(written, WRITING, still));
+        leave();
+    });
+    if begun.is_err() {
+        leave();
     }
 }
 

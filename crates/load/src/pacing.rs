@@ -36,13 +36,14 @@ impl Schedule {
     pub(crate) fn begin(&mut self, now: Nanos, mean_bytes: f64) {
         let first = self.rng.uniform() * self.step_q32;
         let first = if self.per_byte { first * mean_bytes } else { first };
-        self.next_q32 = (u128::from(now.0) << 32) + first as u128;
+        self.next_q32 = (u128::from(now.0) << 32).saturating_add(first as u128);
     }
 
     /// When the next I/O is due.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
-        Nanos((self.next_q32 >> 32) as u64)
+        // The far end of time is not its beginning.
+        Nanos(u64::try_from(self.next_q32 >> 32).unwrap_or(u64::MAX))
     }
 
     /// Plans the I/O after the next, which has this length.
@@ -56,7 +57,8 @@ impl Schedule {
             step *= self.rng.exponential();
         }
         // Casts to 128 bits are calls; 2⁶⁴ of these units are four seconds.
-        self.next_q32 += if step < 1e19 { u128::from(step as u64) } else { step as u128 };
+        let step = if step < 1e19 { u128::from(step as u64) } else { step as u128 };
+        self.next_q32 = self.next_q32.saturating_add(step);
     }
 
     /// Approximate number of I/Os planned before `until`.
@@ -90,7 +92,8 @@ impl Schedule {
         let more = u128::from(ahead.ahead(until, mean_bytes).min(left - most - 1));
         let step_q32 = if self.per_byte { self.step_q32 * mean_bytes } else { self.step_q32 };
         let middle_q32 = ahead.next_q32 + (step_q32 * more as f64 / 2.0) as u128;
-        sum_ns + ((((u128::from(now.0) << 32).saturating_sub(middle_q32)) * (more + 1)) >> 32)
+        let waited_q32 = (u128::from(now.0) << 32).saturating_sub(middle_q32);
+        sum_ns.saturating_add(waited_q32.saturating_mul(more + 1) >> 32)
     }
 
     /// From now on plans only one of `factor` I/Os.
@@ -131,6 +134,27 @@ mod test {
         let pacing = Pacing::Bytes { per_second: 4096.0 * 1000.0, arrivals: Arrivals::Constant };
         assert!(starts(pacing, 100).windows(2).all(|pair| pair[1] - pair[0] == 1_000_000));
         assert!(Schedule::new(&Pacing::Closed, Rng::new(1, 0)).is_none());
+    }
+
+    #[test]
+    fn a_rate_of_nothing_plans_nothing() {
+        for per_second in [1e-9, 1e-20, 1e-300, f64::MIN_POSITIVE, 0.0] {
+            for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+                let ios = Pacing::Ios { per_second, arrivals };
+                for pacing in [ios, Pacing::Bytes { per_second, arrivals }] {
+                    let mut schedule = Schedule::new(&pacing, Rng::new(4, 0)).unwrap();
+                    let now = Nanos::from_secs(1 << 30);
+                    schedule.begin(now, 4096.0);
+                    for _ in 0..10 {
+                        schedule.advance(4096);
+                    }
+                    let day = now + Nanos::from_secs(86_400);
+                    assert!(schedule.next() > day, "{per_second}: {:?}", schedule.next());
+                    assert_eq!(schedule.ahead(day, 4096.0), 0);
+                    assert_eq!(schedule.waited_ns((day, day), 4096.0, 10, u64::MAX), 0);
+                }
+            }
+        }
     }
 
     #[test]

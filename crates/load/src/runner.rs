@@ -31,6 +31,9 @@ use job::spec::AccessError;
 /// Time limit of the final flushes after a run, in seconds: a day.
 pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
 
+/// How long I/Os in flight are waited for once the user asked for an end.
+const STOPPING: Nanos = Nanos::from_millis(800);
+
 /// Runs specs: on this host, or in a model.
 pub trait Runner {
     /// Runs it, with `live` as its view.
@@ -99,7 +102,9 @@ impl Engine {
         let mut crew = Crew::start(&prepared, desk.as_ref(), self.recording.as_ref())?;
         let mut run = Run::new(&prepared, &crew, self.stop.clone());
         let measured = run.go(&crew, desk.as_ref(), self.gate, live);
-        let waits = (patience(&prepared), run.asked);
+        let patience = patience(&prepared);
+        // Whoever asked for an end does not wait for a volume that hangs.
+        let waits = (if run.asked > 0 { patience.min(STOPPING) } else { patience }, run.asked);
         let (rests, hurried) = crew.join(&self.stop, waits, &mut || run.poll(live));
         run.take(rests, hurried);
         let mut result = run.end(&measured, live);

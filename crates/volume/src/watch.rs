@@ -38,11 +38,23 @@ pub(crate) fn watch<T: Send + Sync + 'static>(
 ///
 /// # Errors
 ///
-/// Errors of the file, and `InvalidData` if it is not UTF-8.
+/// Errors of the file, `InvalidData` if it is not UTF-8, and `InvalidInput` for anything but a file:
+/// nobody may ever write into a pipe.
 pub(crate) fn read_short(path: &Path, bytes_max: u64) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+    }
     let mut text = String::new();
     File::open(path)?.take(bytes_max).read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// What is wrong with a text of TOML, in one line, with its line.
+pub(crate) fn in_one_line(text: &str, error: &toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| span.start);
+    let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+    let words = error.message().lines().collect::<Vec<_>>().join("; ");
+    format!("line {line}: {words}")
 }
 
 /// Identifies a version of a file: inode, time in nanoseconds and length.

@@ -4,8 +4,10 @@ mod line;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command as Program;
+use std::process::{Child, Command as Program, ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use block::Text;
@@ -17,6 +19,7 @@ use load::{Prepared, Recheck, Stop};
 use os::folder::Folder;
 use report::Painted;
 use report::fio::Include;
+use rustix::process::{Pid, Signal, kill_process_group};
 use stats::{Class, RunResult, WorkerResult};
 
 use self::line::{About, Form, Line};
@@ -306,7 +309,10 @@ fn results(
         if bench.stop.asked() > 0 {
             break;
         }
-        execute(job, &job.steps[index], "prerun")?;
+        execute(job, &job.steps[index], ("prerun", &bench.stop))?;
+        if bench.stop.asked() > 0 {
+            break;
+        }
         let folder = folder.join(format!("step-{}", index + 1));
         let unread = ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
         results.push(bench::one(ready, &folder, &drive, color, false)?);
@@ -314,7 +320,7 @@ fn results(
             let run = bench.prepare(job, &job.steps[index])?.run;
             right &= verified(&run, &folder, results.last_mut().expect("it was pushed"))?;
         }
-        execute(job, &job.steps[index], "postrun")?;
+        execute(job, &job.steps[index], ("postrun", &bench.stop))?;
     }
     layout::unlink(job);
     let interrupted = bench.stop.asked() > 0;
@@ -323,9 +329,9 @@ fn results(
     Ok((results, if right { exit } else { Exit::worse(exit, Exit::Mismatch) }))
 }
 
-/// Runs `exec_prerun` or `exec_postrun` of the jobs of a step; its output goes to a file, as with
-/// fio.
-fn execute(job: &JobSpec, step: &Step, when: &str) -> Result<()> {
+/// Runs `exec_prerun` or `exec_postrun` of the jobs of a step, and says so before; its output goes
+/// to a file, as with fio. A command that runs when the user asks for an end is ended.
+fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()> {
     let option = format!("exec_{when}");
     let mut before = "";
     for group in &step.groups {
@@ -337,11 +343,37 @@ fn execute(job: &JobSpec, step: &Step, when: &str) -> Result<()> {
         let kept = format!("{}.{when}.txt", group.name);
         let file = os::folder::new_file(Path::new(&kept));
         let file = file.with_context(|| format!("cannot write {kept}"))?;
-        let status = Program::new("/bin/sh").arg("-c").arg(command).stdout(file).status()?;
+        output::note(format_args!("drumfire: {}: runs {option}: {command}", group.name));
+        let mut command_of = Program::new("/bin/sh");
+        // In a group of its own, so that what it starts ends with it.
+        command_of.arg("-c").arg(command).stdin(Stdio::null()).stdout(file).process_group(0);
+        let child = command_of.spawn()?;
+        let Some(status) = ended(child, stop)? else { return Ok(()) };
         let goes_on = when == "postrun" || status.success();
         ensure!(goes_on, "{}: {option}={command}: {status}", group.name);
     }
     Ok(())
+}
+
+/// How a command ended; `None` if the user asked for an end before.
+fn ended(mut child: Child, stop: &Stop) -> Result<Option<ExitStatus>> {
+    const LOOK: Duration = Duration::from_millis(10);
+    /// Looks between a request to end and force.
+    const LOOKS: u32 = 50;
+    let mut asked = 0;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((asked == 0).then_some(status));
+        }
+        if stop.asked() > 0 {
+            asked += 1;
+            let signal = if asked == 1 { Some(Signal::TERM) } else { None };
+            let signal = signal.or((asked == LOOKS).then_some(Signal::KILL));
+            // It may have ended by now.
+            let _ = signal.map(|signal| kill_process_group(Pid::from_child(&child), signal));
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Compares what a step wrote, and counts that among its reads as fio does: whether all is right.

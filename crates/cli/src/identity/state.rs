@@ -93,7 +93,7 @@ pub fn server_id(
     chance: impl FnOnce() -> [u8; 16],
 ) -> io::Result<Kept> {
     let path = folder.join(NAME);
-    let before = match File::open(&path) {
+    let before = match open_plain(&path) {
         Ok(file) => read(file)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),
@@ -106,15 +106,19 @@ pub fn server_id(
     file.write_all(line(&before, chance(), machine).as_bytes())?;
     file.sync_all()?;
     // Of several that were added at once the first one counts, for each of them.
-    let after = read(File::open(&path)?)?;
+    let after = read(open_plain(&path)?)?;
     let id = find(&after, machine).ok_or_else(|| io::Error::other("what was written is gone"))?;
     Ok(Kept { id, copied: lines(&before).next().is_some() })
 }
 
-fn read(file: File) -> io::Result<String> {
-    if !file.metadata()?.is_file() {
+fn open_plain(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other(format!("{NAME} is not a file")));
     }
+    File::open(path)
+}
+
+fn read(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(READ_MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use job::formats::read_text;
 use serde_json::{Value, json};
 
 use crate::folder;
@@ -33,7 +34,8 @@ impl Kept {
 
     /// Reads it, if it is one of the same step.
     pub fn read(file: &Path, key: &Value) -> Option<Kept> {
-        let mut kept: Value = serde_json::from_str(&fs::read_to_string(file).ok()?).ok()?;
+        let text = file.is_file().then(|| fs::read_to_string(file));
+        let mut kept: Value = serde_json::from_str(&text?.ok()?).ok()?;
         let text = |kept: &Value, name: &str| kept[name].as_str().map(str::to_owned);
         let (run, ended) = (text(&kept, "run")?, text(&kept, "ended")?);
         let is_it = kept["key"] == *key && !kept["result"].is_null();
@@ -50,7 +52,7 @@ impl Kept {
     /// Notes in a step's folder what is begun there. Whether the same was begun there before.
     pub fn begin(work: &Path, key: &Value) -> Result<bool> {
         let file = work.join("begun.json");
-        let before = fs::read_to_string(&file).ok();
+        let before = read_text(&file).ok();
         let before: Option<Value> = before.and_then(|text| serde_json::from_str(&text).ok());
         if before.as_ref() == Some(key) {
             return Ok(true);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use job::formats::read_text;
 
 use crate::exit::{UsageError, of_file};
 
@@ -17,7 +18,7 @@ impl Token {
     /// The first line of a file.
     pub(super) fn read(path: &Path) -> Result<Token> {
         let name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| of_file(&name, error))?;
+        let text = read_text(path).map_err(|error| of_file(&name, error))?;
         let token = text.lines().next().unwrap_or_default().trim();
         let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c));
         if token.len() < LEAST || !is_plain {

@@ -11,4 +11,4 @@ mod surroundings;
 
 pub use note::{FormatError, Location, Note, Treatment};
 pub use reading::{Reading, Remote, Storage};
-pub use surroundings::{FILE_MAX_BYTES, Surroundings, read_old_text, read_text};
+pub use surroundings::{FILE_MAX_BYTES, Surroundings, open_file, read_old_text, read_text};

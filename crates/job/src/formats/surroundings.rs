@@ -1,6 +1,8 @@
 //! What a job file may ask of the host that reads it: other files, variables, the host's size.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::spec::{OpenTrace, open_trace};
@@ -84,12 +86,23 @@ pub fn read_old_text(path: &Path, only_words: impl Fn(&str) -> bool) -> io::Resu
     use std::io::Read;
     let mut bytes = Vec::new();
     // One byte more than is allowed, so that a device without end is not read to its end.
-    std::fs::File::open(path)?.take(FILE_MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    open_file(path)?.take(FILE_MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if bytes.len() > FILE_MAX_BYTES {
         return Err(wrong("longer than 1 MiB".to_owned()));
     }
     decode(&bytes, only_words).map_err(wrong)
+}
+
+/// Opens a file to read it. A pipe is refused, as nobody may ever write into it, unless the process
+/// was started with it.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let own = ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder));
+    let is_pipe = std::fs::metadata(path)?.file_type().is_fifo();
+    match is_pipe && !own && path != Path::new("/dev/stdin") {
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe: name a file")),
+        false => File::open(path),
+    }
 }
 
 fn decode(bytes: &[u8], only_words: impl Fn(&str) -> bool) -> Result<String, String> {

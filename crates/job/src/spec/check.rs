@@ -62,9 +62,13 @@ impl SpecError {
 const MAX_WORKERS: u64 = 65536;
 /// Most I/Os of one worker in flight.
 const MAX_OUTSTANDING: u32 = 65536;
-/// Longest window: a year.
+/// Shortest window, in which something can be counted, and longest: a year.
+const MIN_SECONDS: f64 = 1e-3;
 const MAX_SECONDS: f64 = 366.0 * 86400.0;
-/// Highest rate of a worker: an I/O each nanosecond, and the bytes of the longest.
+const SECONDS: &str = "1 ms to a year";
+/// Lowest rate of a worker: an I/O a year; and the highest: one each nanosecond, or the bytes of the
+/// longest.
+const MIN_RATE: f64 = 1.0 / MAX_SECONDS;
 const MAX_RATE: f64 = 1e9;
 
 impl JobSpec {
@@ -99,7 +103,7 @@ impl Step {
     fn check(&self, number: usize) -> Result<(), SpecError> {
         let at = format!("step {number}");
         let s = self.seconds;
-        within(&at, "seconds", "above 0 and at most a year", s, s > 0.0 && s <= MAX_SECONDS)?;
+        within(&at, "seconds", SECONDS, s, (MIN_SECONDS..=MAX_SECONDS).contains(&s))?;
         let (s, fits) = (self.ramp_seconds, (0.0..=MAX_SECONDS).contains(&self.ramp_seconds));
         within(&at, "ramp_seconds", "0 to a year", s, fits)?;
         self.check_steady(&at)?;
@@ -212,8 +216,7 @@ impl Group {
         let (range, fits) = ("0 to a year", (0.0..=MAX_SECONDS).contains(delay));
         within(at, "delay_seconds", range, *delay, fits)?;
         if let Some(s) = *seconds {
-            let fits = s > 0.0 && s <= MAX_SECONDS;
-            within(at, "seconds", "above 0 and at most a year", s, fits)?;
+            within(at, "seconds", SECONDS, s, (MIN_SECONDS..=MAX_SECONDS).contains(&s))?;
         }
         if !after.is_empty() && self.waits_for(before).next().is_none() {
             let what = "after must name a group before it in the step";
@@ -328,12 +331,14 @@ impl Workload {
     }
 
     fn check_pacing(&self, at: &str) -> Result<(), SpecError> {
-        let rate = match self.pacing {
+        // The bytes of an I/O, of the shortest and of the longest.
+        let (rate, [least, most]) = match self.pacing {
             Pacing::Closed => return Ok(()),
-            Pacing::Ios { per_second, .. } => per_second,
-            Pacing::Bytes { per_second, .. } => per_second / f64::from(MAX_BYTES),
+            Pacing::Ios { per_second, .. } => (per_second, [1.0; 2]),
+            Pacing::Bytes { per_second, .. } => (per_second, [1.0, f64::from(MAX_BYTES)]),
         };
-        within(at, "a rate", "above 0, at most 1e9 I/Os", rate, rate > 0.0 && rate <= MAX_RATE)?;
+        let fits = (MIN_RATE * least..=MAX_RATE * most).contains(&rate);
+        within(at, "a rate", "one a year to 1e9 I/Os a second", rate, fits)?;
         let closed = |line: &Line| line.delay_us > 0 || line.reply_bytes > 0;
         if self.access.lines.iter().any(closed) || self.refill_at.is_some() {
             let what = "delays, replies and refill_at need a closed loop: remove the rate";
@@ -394,11 +399,16 @@ mod test {
             }
         };
         assert!(says("seconds", "second").contains("unknown field `second`"));
-        assert!(says("10", "0").contains("step 1: seconds must be above 0"));
+        assert!(says("10", "0").contains("step 1: seconds must be 1 ms to a year"));
         assert!(says("'null:1t'", "").contains("number of workers must be 1 to 65536, not 0"));
         assert!(says("= 70", "= 170").contains("step 1, group 1: the share of reads must be 0"));
         let paced = "workload.pacing.ios.per_second = 0\nworkload.access";
-        assert!(says("workload.access", paced).contains("a rate must be above 0"));
+        assert!(says("workload.access", paced).contains("a rate must be one a year"));
+        for rate in ["1e-20", "1e-300", "3e-8", "1.1e9", "1e300", "inf", "nan"] {
+            let paced = format!("workload.pacing.ios.per_second = {rate}\nworkload.access");
+            let said = says("workload.access", &paced);
+            assert!(said.contains("a rate must be one a year to 1e9 I/Os"), "{rate}: {said}");
+        }
         let deep = "workload.outstanding = 0\nworkload.access";
         assert!(says("workload.access", deep).contains("outstanding I/Os must be 1 to 65536"));
         let steady = |words: &str| {
@@ -411,7 +421,7 @@ mod test {
         assert!(steady("below = 1, seconds = 1").contains("seconds must be two intervals"));
         let timed = |when: &str| says("workload.access", &format!("when.{when}\nworkload.access"));
         assert!(timed("delay_seconds = -1").contains("delay_seconds must be 0 to a year"));
-        assert!(timed("seconds = 0").contains("group 1: seconds must be above 0"));
+        assert!(timed("seconds = 0").contains("group 1: seconds must be 1 ms"));
         assert!(timed("after = 'x'").contains("must name a group before it"));
         let across = "stripes.bytes = 6144\nworkload.access";
         assert!(says("workload.access", across).contains("a stripe is a whole number"));

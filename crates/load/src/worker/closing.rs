@@ -98,12 +98,24 @@ impl Worker {
             each = schedule.ahead(until, mean_bytes).div_ceil(COUNTED).max(1);
             schedule.thin(each);
         }
-        while let Upcoming::Now(next, due) = self.upcoming(until) {
+        // Whatever the plan says, there are no more.
+        let most = self.backlog_most();
+        for _ in 0..most {
+            let Upcoming::Now(next, due) = self.upcoming(until) else { break };
             let age = now.since(due);
             self.interval.record_waiting(next.op, age, each, false);
             self.interval.record_outstanding(each, age);
         }
         self.plan.exhausted = true;
+    }
+
+    /// More I/Os than this cannot have been planned: a trace has an end, and of a rate one stands
+    /// for several.
+    fn backlog_most(&self) -> u64 {
+        match &self.pattern {
+            Pattern::Replay(_) => self.pattern.left(),
+            _ => 2 * COUNTED,
+        }
     }
 
     /// Start or due time of the oldest I/O without a completion at `now`.

@@ -46,6 +46,8 @@ struct Changes {
     name: String,
     /// Why the last one was refused.
     refused: Option<String>,
+    /// Those that nobody was told of yet.
+    news: Vec<String>,
 }
 
 impl Delay {
@@ -96,15 +98,29 @@ impl Drive {
         });
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         match taken {
-            Ok(name) => *changes = Changes { count: changes.count + 1, name, refused: None },
-            Err(reason) => changes.refused = Some(reason),
+            Ok(name) => {
+                changes.news.push(format!("the profile changed to {name}"));
+                (changes.count, changes.name, changes.refused) = (changes.count + 1, name, None);
+            }
+            Err(reason) => {
+                let reason = reason.lines().collect::<Vec<_>>().join("; ");
+                let line =
+                    format!("the change of the profile is refused, the old one stays: {reason}");
+                changes.news.push(line);
+                changes.refused = Some(reason);
+            }
         }
+    }
+
+    /// Changes since the last call, a line each.
+    fn news(&self) -> Vec<String> {
+        std::mem::take(&mut self.changes.lock().unwrap_or_else(PoisonError::into_inner).news)
     }
 
     /// Changes so far, in words.
     fn incidents(&self) -> Vec<String> {
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let Changes { count, name, refused } = &*changes;
+        let Changes { count, name, refused, .. } = &*changes;
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
         let taken = (*count > 0)
             .then(|| format!("the profile changed {times} during the run, last to {name}"));
@@ -156,6 +172,10 @@ impl Volume for Delay {
 
     fn emulates(&self) -> Option<&str> {
         Some(&self.about)
+    }
+
+    fn news(&self) -> Vec<String> {
+        self.drive.news().into_iter().chain(self.inner.news()).collect()
     }
 
     fn own_incidents(&self) -> Vec<String> {

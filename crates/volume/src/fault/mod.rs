@@ -127,6 +127,10 @@ impl Volume for Faulty {
         Some(&self.about)
     }
 
+    fn news(&self) -> Vec<String> {
+        self.referee.news().into_iter().chain(self.inner.news()).collect()
+    }
+
     fn own_incidents(&self) -> Vec<String> {
         let (name, counts) = self.referee.strikes();
         let struck: Vec<String> = counts

@@ -38,6 +38,8 @@ struct Inside {
     history: Option<History>,
     /// Why the last change of the schedule was refused.
     refused: Option<String>,
+    /// Changes that nobody was told of yet.
+    news: Vec<String>,
 }
 
 #[derive(Default)]
@@ -132,12 +134,28 @@ impl Referee {
         match fits {
             Ok(schedule) => {
                 self.cache.replace(schedule.cache.clone());
-                *inside = Inside::new(schedule);
+                let mut news = std::mem::take(&mut inside.news);
+                let count = schedule.rules.len();
+                let faults =
+                    if count == 1 { "1 fault".to_owned() } else { format!("{count} faults") };
+                news.push(format!("the schedule changed to '{}', {faults}", schedule.name));
+                *inside = Inside { news, ..Inside::new(schedule) };
                 self.next_cut.store(0, Ordering::Release);
                 self.edition.fetch_add(1, Ordering::Release);
             }
-            Err(reason) => inside.refused = Some(reason),
+            Err(reason) => {
+                let name = &inside.schedule.name;
+                let line =
+                    format!("the change of the schedule is refused, '{name}' stays: {reason}");
+                inside.news.push(line);
+                inside.refused = Some(reason);
+            }
         }
+    }
+
+    /// Changes of the schedule since the last call, a line each.
+    pub(super) fn news(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().news)
     }
 
     /// Why the last change of the schedule was refused.
@@ -260,7 +278,7 @@ impl Inside {
         let rng = Rng::new(schedule.seed, 0);
         let wants_history = schedule.rules.iter().any(|rule| rule.verb == Verb::Stale);
         let history = wants_history.then(History::default);
-        Inside { schedule, began: None, rng, states, history, refused: None }
+        Inside { schedule, began: None, rng, states, history, refused: None, news: Vec::new() }
     }
 
     /// The rule that keeps the power off at this time, if any.

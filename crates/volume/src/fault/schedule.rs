@@ -43,7 +43,7 @@ use block::Geometry;
 use serde::Deserialize;
 
 use super::rule::{Rule, Size, Verb};
-use crate::watch::read_short;
+use crate::watch::{in_one_line, read_short};
 
 /// Maximum length of a schedule, in bytes.
 pub(super) const TEXT_BYTES_MAX: u64 = 1 << 16;
@@ -68,7 +68,8 @@ const SHIPPED: [(&str, &str); 5] = [
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Schedule {
-    /// Its name.
+    /// Its name; one without faults needs none.
+    #[serde(default)]
     pub(super) name: String,
     /// What it imitates.
     #[serde(default)]
@@ -79,8 +80,8 @@ pub(super) struct Schedule {
     /// Its write cache, if it has one.
     #[serde(default)]
     pub(super) cache: Option<CacheRule>,
-    /// The faults, at most 64; none is allowed only with a cache. All of them apply to each I/O, in
-    /// this order.
+    /// The faults, at most 64. All of them apply to each I/O, in this order. A schedule without any,
+    /// as that of an empty file, heals.
     #[serde(rename = "fault", default)]
     pub(super) rules: Vec<Rule>,
 }
@@ -144,10 +145,13 @@ impl Schedule {
     ///
     /// The reason, with line or key.
     pub(super) fn parse(text: &str) -> Result<Schedule, String> {
-        let schedule: Schedule = toml::from_str(text).map_err(|error| error.to_string())?;
-        let least = usize::from(schedule.cache.is_none());
-        if !(least..=RULES_MAX).contains(&schedule.rules.len()) {
-            return Err(format!("{} faults: 1 to {RULES_MAX}", schedule.rules.len()));
+        let mut schedule: Schedule =
+            toml::from_str(text).map_err(|error| in_one_line(text, &error))?;
+        if schedule.rules.len() > RULES_MAX {
+            return Err(format!("{} faults: {RULES_MAX} at most", schedule.rules.len()));
+        }
+        if schedule.name.is_empty() && schedule.rules.is_empty() && schedule.cache.is_none() {
+            "no faults".clone_into(&mut schedule.name);
         }
         if schedule.name.is_empty() || schedule.name.chars().any(char::is_control) {
             return Err("name: missing: describe the schedule".to_owned());
