@@ -250,6 +250,25 @@ fn one_signal_ends_every_command() {
 }
 
 #[test]
+fn a_plan_that_is_far_ahead_ends_with_its_window() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    for rate in ["1e-300", "1e-20", "1e-12"] {
+        let args = format!("run null:1g --rate {rate} --seconds 1 --ramp 0 --no-ceiling");
+        let ended = drumfire.run(folder.path(), &args, Duration::from_secs(60));
+        assert_eq!(ended.code, Some(2), "{rate}: {ended:?}");
+        assert!(ended.stderr.contains("a rate must be one a year to 1e9"), "{rate}: {ended:?}");
+    }
+    for arrivals in ["constant", "poisson"] {
+        let args = format!(
+            "run null:1g --rate 4e-8 --arrivals {arrivals} --seconds 1 --ramp 0 --no-ceiling --json"
+        );
+        let ended = drumfire.run(folder.path(), &args, Duration::from_secs(60)).ok();
+        assert_eq!(ended.json()["totals"]["ios"], 0, "{ended:?}");
+    }
+}
+
+#[test]
 fn an_attached_file_goes_with_one_signal() {
     let Some(rig) = Rig::new() else { return };
     if !Path::new("/dev/fuse").exists() || require("fusermount3").is_none() {

@@ -375,8 +375,17 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         "d" => 86_400.0,
         _ => return Err(format!("'{text}' is not a time: write 10, 500ms, 10s, 2m or 1h")),
     };
-    Ok(number(digits).map_err(|_| format!("'{text}' is not a number of seconds"))? * unit)
+    let seconds =
+        number(digits).map_err(|_| format!("'{text}' is not a number of seconds"))? * unit;
+    if seconds > YEAR_SECONDS {
+        Err(format!("'{text}' is longer than a year"))
+    } else {
+        Ok(seconds)
+    }
 }
+
+/// The longest time that may be asked for.
+const YEAR_SECONDS: f64 = 366.0 * 86_400.0;
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     let why = || format!("'{text}' is not an address with a port: write 127.0.0.1:3260");

@@ -229,6 +229,14 @@ pub fn write_file(
     replace(path, durable).with_context(told)
 }
 
+/// Begins a file anew that is appended to later; a special one stays as it is.
+pub fn begin_file(path: &Path) -> io::Result<()> {
+    match special(path)? {
+        Some(_) => Ok(()),
+        None => os::folder::new_file(path).map(drop),
+    }
+}
+
 /// What is no file and may be written, a pipe or a terminal, unless another user put it there.
 fn special(path: &Path) -> io::Result<Option<File>> {
     let (folder, name) = os::folder::Folder::of(path)?;

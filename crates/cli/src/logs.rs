@@ -14,7 +14,7 @@ use report::fio::{Driven, Form, HistogramLog, Logs, Trace};
 use stats::{Moment, Record};
 
 use crate::exit::UsageError;
-use crate::foreign;
+use crate::{folder, foreign};
 
 /// Refuses logs in folders that are not there, before anything is opened.
 pub fn check(job: &JobSpec) -> Result<(), UsageError> {
@@ -53,7 +53,7 @@ pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
         }
     }
     for path in paths {
-        let made = os::folder::new_file(&path);
+        let made = folder::begin_file(&path);
         made.map_err(|error| UsageError(format!("the log {}: {error}", path.display())))?;
     }
     Ok(())

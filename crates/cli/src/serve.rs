@@ -103,8 +103,9 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         idle_cores,
         limits,
     };
-    doors::print(&config);
+    let doors = doors::lines(&config);
     let server = Server::start(config, Log::new(|line| note(format_args!("drumfire: {line}"))))?;
+    doors.iter().for_each(|line| note(format_args!("drumfire: {line}")));
     end_with(&server);
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));

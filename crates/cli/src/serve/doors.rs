@@ -4,18 +4,12 @@ use std::net::SocketAddr;
 
 use ::serve::{Export, Protocol, ServeConfig};
 
-use crate::output::note;
-
 /// Volumes that are named in a line.
 const NAMED_MAX: usize = 8;
 
-/// Prints a line about volumes that anybody may write, and one about those that a list for one
-/// protocol closes over another.
-pub fn print(config: &ServeConfig) {
-    lines(config).iter().for_each(|line| note(format_args!("drumfire: {line}")));
-}
-
-fn lines(config: &ServeConfig) -> Vec<String> {
+/// A line about volumes that anybody may write, and one about those that a list for one protocol
+/// closes over another.
+pub fn lines(config: &ServeConfig) -> Vec<String> {
     let doors = [
         (Protocol::Iscsi, &config.iscsi),
         (Protocol::NvmeTcp, &config.nvme_tcp),
