@@ -53,6 +53,7 @@ mod memory;
 mod mirrors;
 mod misuse;
 mod nbd;
+mod odd_length;
 mod our_initiator;
 mod owners;
 mod pages;

@@ -126,7 +126,7 @@ pub fn attach(
     options: &Options,
     log: Log,
 ) -> Result<Attached, AttachError> {
-    let geometry = volume.geometry();
+    let geometry = volume.byte_geometry();
     check_blocks(geometry.block_bytes)?;
     let read_only = geometry.read_only || options.read_only;
     let access = Access { allow_other: options.allow_other, read_only };

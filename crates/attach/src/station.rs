@@ -46,7 +46,7 @@ impl<'a> Station<'a> {
         let station = Station {
             shared,
             core,
-            geometry: volume.geometry(),
+            geometry: volume.byte_geometry(),
             lane,
             ios: VecDeque::with_capacity(most),
             done: Vec::with_capacity(most),

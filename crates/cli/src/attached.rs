@@ -56,7 +56,7 @@ const CORES_MOST: usize = 4;
 /// Serves the file or device until it is detached or this is asked to stop.
 pub fn attach(of: &Attach) -> Result<Exit> {
     let purpose = if of.read_only { Purpose::Read } else { Purpose::Store };
-    let volume = opened::open(&of.volume, purpose)?;
+    let volume = opened::open(&of.volume.to_the_byte(), purpose)?;
     let cores = placement::chosen(&of.cores, CORES_MOST)?;
     let cores = placement::of_lanes(cores, [(&*of.volume.to_string(), &*volume)]);
     let options = Options { allow_other: of.allow_other, read_only: of.read_only, cores };

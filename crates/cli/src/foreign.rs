@@ -173,6 +173,7 @@ fn uri_of(storage: &Storage) -> Result<Uri, String> {
                 iopoll: *iopoll,
                 sqpoll: *sqpoll,
                 unlocked: false,
+                to_the_byte: false,
             })
         }
     })

@@ -224,7 +224,7 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
             );
             return Err(UsageError(message).into());
         }
-        let volume = match opened::open(&uri, Purpose::Store) {
+        let volume = match opened::open(&uri.to_the_byte(), Purpose::Store) {
             Ok(volume) => volume,
             // The others do not suffer by legs that were lost.
             Err(error @ OpenError::Array(_)) if texts.len() > 1 => {

@@ -101,6 +101,12 @@ impl OpenFile {
         OpenFile::open(Path::new(&path), write, Some(self.direct))
     }
 
+    /// Reopens the file through the page cache.
+    pub fn again_cached(&self, write: bool) -> io::Result<OpenFile> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        OpenFile::open(Path::new(&path), write, Some(false))
+    }
+
     /// Opens a block device exclusively (`O_EXCL`): it cannot be mounted or claimed meanwhile.
     ///
     /// # Errors

@@ -292,7 +292,7 @@ fn nbd_exports(exports: &[Export], instances: &[Instance]) -> Vec<NbdExport> {
             alias: numbered(&export.target),
             description: model(export),
             id: UnitId(index as u32),
-            geometry: export.volume.geometry(),
+            geometry: export.volume.byte_geometry(),
             memory: export.volume.memory(),
             instance: Some(instances[index].clone()),
         }

@@ -1,5 +1,7 @@
 //! A volume in a file, on a block device, or on an NVMe namespace by passthrough.
 
+mod odd;
+
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -16,6 +18,8 @@ use crate::hold::Hold;
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard, hold};
 
+use self::odd::{Odd, Tail};
+
 /// Maximum I/Os of a lane in the kernel.
 const MAX_IN_FLIGHT: usize = 1024;
 
@@ -25,6 +29,8 @@ pub(crate) struct FileVolume {
     geometry: Geometry,
     purpose: Purpose,
     direct: bool,
+    /// Its last part of a block.
+    tail: Tail,
     /// The open file: all lanes use it, whatever its path leads to later.
     opened: Arc<OpenFile>,
     /// It had a name when opened, on a file system that counts links.
@@ -73,7 +79,7 @@ impl FileVolume {
         let hold = Hold::take(uri, purpose)?;
         // Before the device is opened for writing: that alone triggers udev.
         let claim = guard::claim(&uri.path, purpose)?;
-        let found = OpenFile::open(&uri.path, purpose.writes(), uri.direct).map_err(fail)?;
+        let mut found = OpenFile::open(&uri.path, purpose.writes(), uri.direct).map_err(fail)?;
         if !hold.is_of(&found.file) {
             let why = "another file took its name while it was opened: try again";
             return Err(fail(std::io::Error::other(why)));
@@ -85,9 +91,16 @@ impl FileVolume {
             return Err(OpenError::HoldsData(uri.path.clone()));
         }
         let block_bytes = uri.block_bytes.unwrap_or(found.block_bytes);
-        if found.bytes < u64::from(block_bytes) {
+        let tail = Tail::of(uri, &found, block_bytes);
+        if found.bytes < u64::from(block_bytes) && tail != Tail::Padded {
             return Err(OpenError::TooSmall(uri.path.display().to_string(), block_bytes));
         }
+        if tail == Tail::Padded && found.direct {
+            // Direct I/O is of whole blocks.
+            found = found.again_cached(purpose.writes()).map_err(fail)?;
+        }
+        let blocks = found.bytes.next_multiple_of(u64::from(block_bytes));
+        let bytes = if tail == Tail::Padded { blocks } else { found.bytes };
         // A served volume promises that trimmed blocks read as zeroes.
         let discards = found.device && purpose != Purpose::Store;
         // Until a flush, written data may be in the page cache or the drive's volatile cache.
@@ -95,7 +108,7 @@ impl FileVolume {
             read_only: !purpose.writes(),
             volatile: found.namespace.is_none_or(|namespace| namespace.volatile_cache),
             trim_zeroes: !discards,
-            ..Geometry::new(found.bytes, block_bytes)
+            ..Geometry::new(bytes, block_bytes)
         };
         let direct = found.direct;
         let named = FileState::of(&found.file).map_err(fail)?.links > 0;
@@ -106,6 +119,7 @@ impl FileVolume {
             geometry,
             purpose,
             direct,
+            tail,
             opened,
             named,
             discards,
@@ -123,6 +137,13 @@ impl FileVolume {
 impl Volume for FileVolume {
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    fn byte_geometry(&self) -> Geometry {
+        match self.tail {
+            Tail::Padded => Geometry { block_bytes: 1, blocks: self.opened.bytes, ..self.geometry },
+            Tail::None | Tail::LeftOut => self.geometry,
+        }
     }
 
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
@@ -162,6 +183,7 @@ impl Volume for FileVolume {
             file,
             watch: Watch::new(self),
             opened: Arc::clone(&self.opened),
+            odd: (self.tail == Tail::Padded).then(|| Odd::new(self.byte_geometry())),
             _hold: self.hold.clone(),
             trim: match self.discards && core.features().discards {
                 true => FileOpKind::Discard,
@@ -190,7 +212,8 @@ impl Volume for FileVolume {
     }
 
     fn remarks(&self) -> Vec<String> {
-        self.hold.remark().map(str::to_owned).into_iter().collect()
+        let hold = self.hold.remark().map(str::to_owned);
+        hold.into_iter().chain(self.tail_remark()).collect()
     }
 
     fn ground(&self) -> Ground {
@@ -228,6 +251,8 @@ struct FileLane {
     watch: Watch,
     /// For operations that are no I/Os.
     opened: Arc<OpenFile>,
+    /// Its length is no multiple of the block.
+    odd: Option<Odd>,
     _hold: Hold,
     /// How ranges are deallocated.
     trim: FileOpKind,
@@ -251,7 +276,11 @@ impl Lane for FileLane {
         }
         while self.in_flight < MAX_IN_FLIGHT {
             let Some(io) = ios.pop_front() else { return };
-            if let Err(fault) = self.geometry.check(&io) {
+            let checked = match &self.odd {
+                None => self.geometry.check(&io),
+                Some(odd) => odd.check(&self.geometry, &io),
+            };
+            if let Err(fault) = checked {
                 self.refused.push(io.failed(fault));
                 continue;
             }
@@ -275,7 +304,10 @@ impl Lane for FileLane {
                 Op::Trim => self.trim,
                 Op::WriteZeroes => FileOpKind::Zero,
             };
-            let Io { tag, offset, len, buf, .. } = io;
+            let Io { tag, offset, mut len, buf, .. } = io;
+            if let Some(odd) = &mut self.odd {
+                len = odd.cut(tag, offset, len);
+            }
             self.file.submit(FileOp { tag: tag.0, kind, offset, len, buf });
             self.in_flight += 1;
         }
@@ -288,8 +320,11 @@ impl Lane for FileLane {
         }
         self.file.take_done(&mut self.done);
         self.in_flight.lower(self.done.len());
-        let (sync, cached) = (&self.sync, self.cached);
-        done.extend(self.done.drain(..).map(|FileDone { tag, kind, result, buf }| {
+        let (sync, cached, odd) = (&self.sync, self.cached, &mut self.odd);
+        done.extend(self.done.drain(..).map(|FileDone { tag, kind, result, mut buf }| {
+            if let Some(odd) = odd {
+                odd.pad(Tag(tag), buf.as_deref_mut());
+            }
             let mut told = result.map_err(|error| match NvmeStatus::of(&error) {
                 Some(NvmeStatus(status)) => status_from_kernel(status),
                 None => (fault_of(&error), cause_of(&error)),

@@ -51,6 +51,12 @@ pub trait Volume: Send + Sync {
     /// Its geometry.
     fn geometry(&self) -> Geometry;
 
+    /// The geometry for peers that know bytes: that of its lanes to the byte where an image is no
+    /// multiple of the block. Others see the last block padded with zeroes, and cannot write it.
+    fn byte_geometry(&self) -> Geometry {
+        self.geometry()
+    }
+
     /// A core's lane to it. May block, at most for the time-out of a login.
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError>;
 

@@ -106,6 +106,8 @@ pub struct FileUri {
     pub sqpoll: bool,
     /// `lock=off`: other processes may use it meanwhile.
     pub unlocked: bool,
+    /// Its last part of a block is used, too, as [`Uri::to_the_byte`] asks.
+    pub to_the_byte: bool,
 }
 
 /// Names a logical unit of an iSCSI target.
@@ -223,6 +225,16 @@ impl Uri {
             | Uri::Mirror { legs }
             | Uri::Array(ArrayUri { legs, .. }) => legs.iter().any(Uri::calls_on_files),
             _ => false,
+        }
+    }
+
+    /// The same volume to its last byte, if it is a file whose length is no multiple of the block:
+    /// its last block is padded then. Any other volume is the same.
+    #[must_use]
+    pub fn to_the_byte(&self) -> Uri {
+        match self {
+            Uri::File(file) => Uri::File(FileUri { to_the_byte: true, ..file.clone() }),
+            other => other.clone(),
         }
     }
 

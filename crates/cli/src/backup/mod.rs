@@ -21,7 +21,7 @@ use rustix::process::umask;
 use volume::{DataLocation, FileUri, Purpose, Uri, Volume};
 
 use crate::exit::{Exit, UsageError};
-use crate::{output, signal};
+use crate::{opened, output, signal};
 
 mod print;
 
@@ -210,7 +210,7 @@ fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
             return Err(UsageError("null has no data to read".to_owned()).into());
         }
         Medium::Path(path) => Target::open(&path)?,
-        Medium::Volume(uri) => Target::volume(from, volume::open(&uri, Purpose::Read)?),
+        Medium::Volume(uri) => Target::volume(from, opened::open(&uri, Purpose::Read)?),
     };
     let into = args.into.as_deref();
     let into = into.map(|folder| Destination { folder, owners: args.owners });
@@ -336,7 +336,7 @@ fn open_target(args: &Args, name: &str, uri: &Uri) -> Result<(Target, bool)> {
     };
     // A file that is made for it is as private as one that is named.
     let usual = umask(Mode::from_raw_mode(0o077));
-    let volume = volume::open(uri, purpose);
+    let volume = opened::open(uri, purpose);
     umask(usual);
     let volume = volume?;
     let emulated = volume.emulates().is_some();
@@ -362,7 +362,7 @@ fn sources(args: &Args, skip: &Skip, stop: &dyn Fn() -> bool) -> Result<(Vec<Ent
             Medium::Volume(uri) => volumes.push((uri, Purpose::Read)),
         }
     }
-    let opened: Vec<Arc<dyn Volume>> = volume::open_all(&volumes)?;
+    let opened: Vec<Arc<dyn Volume>> = opened::open_all(&volumes)?;
     let mut entries = list(&paths, skip, stop).map_err(|error| match error {
         BackupError::Itself(_) => UsageError(error.to_string()).into(),
         error => anyhow::Error::new(error),

@@ -16,7 +16,7 @@ use job::formats::fio::{COMMAND_LINE, Source};
 use job::formats::{Note, Reading, Treatment, read_old_text};
 use job::spec::{JobSpec, Step};
 use load::{Prepared, Recheck, Stop};
-use os::folder::Folder;
+use os::shared_folder::SharedFolder;
 use report::Painted;
 use report::fio::Include;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -341,7 +341,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
             continue;
         }
         let kept = format!("{}.{when}.txt", group.name);
-        let file = os::folder::new_file(Path::new(&kept));
+        let file = os::shared_folder::new_file(Path::new(&kept));
         let file = file.with_context(|| format!("cannot write {kept}"))?;
         output::note(format_args!("drumfire: {}: runs {option}: {command}", group.name));
         let mut command_of = Program::new("/bin/sh");
@@ -422,7 +422,7 @@ impl Kept {
         // Nobody can have made it before, and nobody else may put anything into it.
         let (parent, name) = (std::env::temp_dir(), format!("drumfire-fio-{:016x}", os::random()));
         let path = parent.join(&name);
-        Folder::open(&parent)
+        SharedFolder::open(&parent)
             .and_then(|parent| parent.create_inside(OsStr::new(&name), true))
             .with_context(|| format!("cannot create the folder {}", path.display()))?;
         Ok(Kept(path))

@@ -205,7 +205,16 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
         return Err("block=1 goes through the page cache: it needs direct=no".to_owned());
     }
     let path = options.path.into();
-    Ok(Uri::File(FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll, unlocked }))
+    Ok(Uri::File(FileUri {
+        path,
+        block_bytes,
+        size_bytes,
+        direct,
+        iopoll,
+        sqpoll,
+        unlocked,
+        to_the_byte: false,
+    }))
 }
 
 fn parse_iscsi(rest: &str) -> Result<Uri, String> {

@@ -28,12 +28,12 @@ const WAY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
 /// An open folder.
 #[derive(Debug)]
-pub struct Folder(OwnedFd);
+pub struct SharedFolder(OwnedFd);
 
 /// A new file under a name that nobody can guess. Dropped, it is removed.
 #[derive(Debug)]
 pub struct Draft<'a> {
-    folder: &'a Folder,
+    folder: &'a SharedFolder,
     name: OsString,
     /// The file, open to be read and written.
     pub file: File,
@@ -56,13 +56,13 @@ pub enum Entry {
     },
 }
 
-impl Folder {
+impl SharedFolder {
     /// Opens a folder.
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::PermissionDenied`] if a link of another user leads there.
-    pub fn open(path: &Path) -> io::Result<Folder> {
+    pub fn open(path: &Path) -> io::Result<SharedFolder> {
         walk(path, &mut None)
     }
 
@@ -71,8 +71,8 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// As for [`Folder::open`].
-    pub fn create(path: &Path) -> io::Result<(Folder, Vec<PathBuf>)> {
+    /// As for [`SharedFolder::open`].
+    pub fn create(path: &Path) -> io::Result<(SharedFolder, Vec<PathBuf>)> {
         let mut made = Some(Vec::new());
         let folder = walk(path, &mut made)?;
         let mut made = made.unwrap_or_default();
@@ -84,11 +84,11 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// As for [`Folder::open`], and for a path without a name.
-    pub fn of(path: &Path) -> io::Result<(Folder, &OsStr)> {
+    /// As for [`SharedFolder::open`], and for a path without a name.
+    pub fn of(path: &Path) -> io::Result<(SharedFolder, &OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        Ok((Folder::open(folder.unwrap_or(Path::new(".")))?, name))
+        Ok((SharedFolder::open(folder.unwrap_or(Path::new(".")))?, name))
     }
 
     /// Begins a file, to be kept by a name that has nothing to do with its own.
@@ -125,7 +125,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// As for [`Folder::append`].
+    /// As for [`SharedFolder::append`].
     pub fn update(&self, name: &OsStr) -> io::Result<File> {
         self.open_file(name, OFlags::RDWR)
     }
@@ -173,9 +173,9 @@ impl Folder {
     /// # Errors
     ///
     /// [`io::ErrorKind::AlreadyExists`] if there is anything by this name.
-    pub fn create_inside(&self, name: &OsStr, private: bool) -> io::Result<Folder> {
+    pub fn create_inside(&self, name: &OsStr, private: bool) -> io::Result<SharedFolder> {
         mkdirat(&self.0, name, if private { Mode::RWXU } else { FOLDER_MODE })?;
-        Ok(Folder(openat(&self.0, name, WAY | OFlags::DIRECTORY, Mode::empty())?))
+        Ok(SharedFolder(openat(&self.0, name, WAY | OFlags::DIRECTORY, Mode::empty())?))
     }
 
     /// Removes a file, or a link itself.
@@ -226,32 +226,32 @@ impl Drop for Draft<'_> {
 ///
 /// Errors of the file system.
 pub fn new_file(path: &Path) -> io::Result<File> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = SharedFolder::of(path)?;
     folder.draft()?.keep(name)
 }
 
-/// Opens a file that is there, to be read and written; see [`Folder::update`].
+/// Opens a file that is there, to be read and written; see [`SharedFolder::update`].
 ///
 /// # Errors
 ///
 /// Errors of the file system.
 pub fn update(path: &Path) -> io::Result<File> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = SharedFolder::of(path)?;
     folder.update(name)
 }
 
-/// Opens a file to append to it, and creates it if it is missing; see [`Folder::append`].
+/// Opens a file to append to it, and creates it if it is missing; see [`SharedFolder::append`].
 ///
 /// # Errors
 ///
 /// Errors of the file system.
 pub fn append_to(path: &Path) -> io::Result<File> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = SharedFolder::of(path)?;
     folder.append(name)
 }
 
 /// Goes to a folder part by part, and creates what is missing if `made` collects that.
-fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<Folder> {
+fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<SharedFolder> {
     let mut left: Vec<OsString> = parts(path);
     left.reverse();
     let (mut here, mut links, mut way) = (openat(CWD, ".", WAY, Mode::empty())?, 0, PathBuf::new());
@@ -286,7 +286,7 @@ fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<Folder> {
         let to = readlinkat(&next, "", Vec::new())?;
         left.extend(parts(Path::new(OsStr::from_bytes(to.as_bytes()))).into_iter().rev());
     }
-    Ok(Folder(openat(&here, ".", WAY | OFlags::DIRECTORY, Mode::empty())?))
+    Ok(SharedFolder(openat(&here, ".", WAY | OFlags::DIRECTORY, Mode::empty())?))
 }
 
 fn parts(path: &Path) -> Vec<OsString> {
@@ -400,7 +400,7 @@ mod test {
         let scratch = Scratch::new("folder-way");
         if scratch.planted("elsewhere", "theirs/out") {
             for path in ["theirs/out", "theirs/out/deep/er", "theirs/out/../elsewhere"] {
-                let error = Folder::create(&scratch.at(path)).unwrap_err();
+                let error = SharedFolder::create(&scratch.at(path)).unwrap_err();
                 assert!(error.to_string().contains("out is a link of another user"), "{error}");
             }
         }
@@ -408,22 +408,22 @@ mod test {
         // Ours lead where they lead.
         symlink(scratch.at("theirs"), scratch.at("ours")).unwrap();
         symlink("ours", scratch.at("again")).unwrap();
-        let (folder, made) = Folder::create(&scratch.at("again/deep/./er")).unwrap();
+        let (folder, made) = SharedFolder::create(&scratch.at("again/deep/./er")).unwrap();
         assert_eq!(made, [scratch.at("theirs/deep/er"), scratch.at("theirs/deep")]);
         let mut draft = folder.draft().unwrap();
         draft.file.write_all(b"x").unwrap();
         draft.keep(OsStr::new("file")).unwrap();
         assert!(scratch.at("theirs/deep/er/file").is_file());
         symlink("loop", scratch.at("loop")).unwrap();
-        assert!(Folder::open(&scratch.at("loop/x")).is_err());
-        assert!(Folder::open(&scratch.at("elsewhere/victim")).is_err());
-        assert!(Folder::open(&scratch.at("missing")).is_err());
+        assert!(SharedFolder::open(&scratch.at("loop/x")).is_err());
+        assert!(SharedFolder::open(&scratch.at("elsewhere/victim")).is_err());
+        assert!(SharedFolder::open(&scratch.at("missing")).is_err());
     }
 
     #[test]
     fn a_draft_that_is_not_kept_is_gone() {
         let scratch = Scratch::new("folder-draft");
-        let folder = Folder::open(&scratch.at("theirs")).unwrap();
+        let folder = SharedFolder::open(&scratch.at("theirs")).unwrap();
         let mut draft = folder.draft().unwrap();
         draft.file.write_all(b"half").unwrap();
         assert_eq!(draft.file.metadata().unwrap().permissions().mode() & 0o111, 0);
