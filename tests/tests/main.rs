@@ -12,6 +12,7 @@ mod believed;
 mod conformance;
 mod database;
 mod earlier;
+mod edges;
 mod failures;
 mod faults;
 mod fio;

@@ -6,6 +6,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -245,17 +246,53 @@ fn unmount(path: &Path, helped: bool, force: bool) -> io::Result<()> {
 
 /// Whether one of our mounts is at that path.
 fn is_ours(path: &Path) -> bool {
+    mount_line(path).is_some()
+}
+
+/// The line of the mount table of our mount at that path.
+fn mount_line(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     // The path of a dead mount cannot be resolved, but that of its folder can.
     let name = path.file_name().unwrap_or_default();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = std::fs::canonicalize(folder.unwrap_or(Path::new("."))).unwrap_or_default();
     let path = folder.join(name);
-    text.lines().any(|line| {
+    let is_it = |line: &&str| {
         let Some((place, kind)) = line.split_once(" - ") else { return false };
         let place = place.split(' ').nth(4).unwrap_or_default();
         kind.starts_with(KIND) && unescape(place) == path.to_string_lossy()
-    })
+    };
+    text.lines().find(is_it).map(str::to_owned)
+}
+
+/// The user and group that attached the file at a path, if they are others than this process's and
+/// this is root's.
+fn owner_of(path: &Path) -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let line = mount_line(path)?;
+    let id = |word: &str| -> Option<u32> {
+        let (_, rest) = line.split_once(word)?;
+        rest.split(',').next()?.trim().parse().ok()
+    };
+    Some((id("user_id=")?, id("group_id=")?)).filter(|(user, _)| *user != 0)
+}
+
+/// Detaches as the user who attached: this program anew, with no right but his.
+fn detach_as_owner(path: &Path) -> io::Result<()> {
+    let (user, group) = owner_of(path).ok_or(io::ErrorKind::PermissionDenied)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("detach").arg("--").arg(std::path::absolute(path)?);
+    let said = command.uid(user).gid(group).current_dir("/").stdin(Stdio::null()).output()?;
+    match said.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&said.stderr);
+            let words = said.trim().trim_start_matches("drumfire: ");
+            Err(io::Error::other(format!("its owner, user {user}: {words}")))
+        }
+    }
 }
 
 /// Undoes the octal escapes of a path there.
@@ -273,6 +310,12 @@ pub(crate) fn detach(file: &Path) -> Result<(), AttachError> {
     match File::open(file).and_then(|file| file.sync_all()) {
         Err(error) if is_dead(&error) => {
             return unmount(file, false, true).map_err(|error| wrong(error.to_string()));
+        }
+        // Root may not open a file that another user attached for himself: he may.
+        Err(error)
+            if error.kind() == io::ErrorKind::PermissionDenied && owner_of(file).is_some() =>
+        {
+            return detach_as_owner(file).map_err(|why| wrong(why.to_string()));
         }
         Err(error) => {
             return Err(wrong(format!(

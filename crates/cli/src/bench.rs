@@ -232,6 +232,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
     drop(preparing);
     if bench.logged {
+        logs::name_those_outside(job);
         logs::begin(job)?;
     }
     let folder = named.map_or_else(|| new(None), Ok)?;

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
+use rustix::io::Errno;
 use stats::{RunResult, Verdict};
 
 /// The meaning of an exit code.
@@ -103,6 +104,27 @@ fn is_named_wrongly(error: &io::Error) -> bool {
     };
     [NotFound, IsADirectory, NotADirectory, InvalidData, InvalidInput, InvalidFilename]
         .contains(&error.kind())
+}
+
+/// An error with its causes, each once, and the limit that took the memory away, if it is that.
+pub fn words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.ends_with(&cause) {
+            words += &format!(": {cause}");
+        }
+    }
+    let is_memory = |cause: &(dyn std::error::Error + 'static)| {
+        // Where no thread can be started, it says that it should be tried again.
+        let io = cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+        matches!(io.map(Errno::from_raw_os_error), Some(Errno::NOMEM | Errno::AGAIN))
+    };
+    if error.chain().any(is_memory) {
+        words += &os::address_limit_words().unwrap_or_default();
+    }
+    words
 }
 
 /// What an error comes to: wrong arguments, or a failure. Wrong is whatever was typed, or stands in

@@ -14,7 +14,7 @@ use report::fio::{Driven, Form, HistogramLog, Logs, Trace};
 use stats::{Moment, Record};
 
 use crate::exit::UsageError;
-use crate::{folder, foreign};
+use crate::{folder, foreign, output};
 
 /// Refuses logs in folders that are not there, before anything is opened.
 pub fn check(job: &JobSpec) -> Result<(), UsageError> {
@@ -44,15 +44,31 @@ pub fn within(job: &JobSpec, folder: &Path) -> io::Result<JobSpec> {
     Ok(job)
 }
 
-/// Begins all logs of a job anew. Refuses those that cannot be written, before anything runs.
-pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
+/// Names the logs that a job writes outside of the working folder, before any is made: the job may
+/// be somebody else's.
+pub fn name_those_outside(job: &JobSpec) {
+    let is_outside = |path: &&PathBuf| {
+        !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+    };
+    for path in paths(job).iter().filter(is_outside) {
+        output::note(format_args!("drumfire: the job writes the log {}", path.display()));
+    }
+}
+
+/// The logs of all groups.
+fn paths(job: &JobSpec) -> BTreeSet<PathBuf> {
     let mut paths = BTreeSet::new();
     for group in job.steps.iter().flat_map(|step| &step.groups) {
         for number in group.logs.numbers() {
             paths.extend(Paths::of(group, number).all());
         }
     }
-    for path in paths {
+    paths
+}
+
+/// Begins all logs of a job anew. Refuses those that cannot be written, before anything runs.
+pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
+    for path in paths(job) {
         let made = folder::begin_file(&path);
         made.map_err(|error| UsageError(format!("the log {}: {error}", path.display())))?;
     }

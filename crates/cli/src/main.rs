@@ -58,7 +58,7 @@ fn main() -> std::process::ExitCode {
     match typed::parse().map_err(anyhow::Error::from).and_then(run) {
         Ok(exit) => exit.code(),
         Err(error) => {
-            output::note(format_args!("drumfire: {error:#}"));
+            output::note(format_args!("drumfire: {}", exit::words(&error)));
             exit::of_error(&error).code()
         }
     }

@@ -377,6 +377,13 @@ fn bill(args: &Flagged, catalogue: Catalogue) -> Result<Bill> {
     if args.adapters == 0 {
         return Err(UsageError("--adapters: 1 at least".to_owned()).into());
     }
+    if args.adapters > drives && adapter.is_some() && drive.is_some() {
+        let why = format!(
+            "--adapters {}: at most one for each drive, and there are {drives}",
+            args.adapters
+        );
+        return Err(UsageError(why).into());
+    }
     let groups = match (&adapter, &drive) {
         (Some(adapter), Some(drive)) => spread(adapter, args.adapters, drive, drives),
         (None, Some(drive)) => vec![Group::of_drives(None, drives, drive, 1)],

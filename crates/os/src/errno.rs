@@ -2,6 +2,9 @@
 
 use std::io::Error;
 
+use block::print_size;
+use rustix::process::{Resource, getrlimit};
+
 /// An errno with its name and the text of the C library: `EIO (5): Input/output error`.
 pub fn errno_words(errno: i32) -> String {
     let said = Error::from_raw_os_error(errno).to_string();
@@ -24,6 +27,14 @@ pub fn files_remedy(error: &Error) -> &'static str {
         Some(libc::EMFILE | libc::ENFILE) => ": raise the limit of open files (ulimit -n)",
         _ => "",
     }
+}
+
+/// What limits the memory of this process by its addresses, if anything does, to be appended to an
+/// error that says that there is none.
+pub fn address_limit_words() -> Option<String> {
+    let limit = getrlimit(Resource::As).current?;
+    let limit = print_size(limit >> 20 << 20);
+    Some(format!(": the addresses of this process are limited to {limit}: raise 'ulimit -v'"))
 }
 
 /// Whether an errno means that a file system or device is write-protected.

@@ -59,7 +59,7 @@ pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, Shared
 pub use crate::connecting::Connecting;
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
-pub use crate::errno::{errno_words, files_remedy, is_full, is_protected};
+pub use crate::errno::{address_limit_words, errno_words, files_remedy, is_full, is_protected};
 pub use crate::extents::{Extents, cached_bytes, next_data};
 pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::tree::{FileAbout, FileId, FileKind, FolderTree};

@@ -8,6 +8,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
 use crate::core::Core;
+use crate::errno::address_limit_words;
 use crate::polled::Polling;
 use crate::waker::Waker;
 use crate::{cpu, pipe};
@@ -81,12 +82,20 @@ pub enum OpenRingError {
     /// It does not support passthrough commands.
     #[error("this kernel takes no NVMe commands through io_uring: Linux 5.19 or newer is needed")]
     Commands,
-    /// Too little locked memory or too few descriptors.
-    #[error("io_uring needs more locked memory or descriptors: raise 'ulimit -l' and 'ulimit -n'")]
-    Limits,
+    /// Too few descriptors.
+    #[error("io_uring needs more descriptors: raise 'ulimit -n'")]
+    Files,
+    /// Too little memory.
+    #[error("io_uring has no memory{}", memory_remedy())]
+    Memory,
     /// Anything else.
     #[error("io_uring cannot be set up: {0}")]
     Other(#[source] io::Error),
+}
+
+/// The limit that a ring without memory has met.
+fn memory_remedy() -> String {
+    address_limit_words().unwrap_or_else(|| ": raise 'ulimit -l', the locked memory".to_owned())
 }
 
 impl From<io::Error> for OpenRingError {
@@ -94,7 +103,8 @@ impl From<io::Error> for OpenRingError {
         match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => OpenRingError::Forbidden,
             Some(libc::ENOSYS) => OpenRingError::Missing,
-            Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE) => OpenRingError::Limits,
+            Some(libc::EMFILE | libc::ENFILE) => OpenRingError::Files,
+            Some(libc::ENOMEM) => OpenRingError::Memory,
             _ => OpenRingError::Other(error),
         }
     }

@@ -78,7 +78,7 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
     if let Some(fit) = least_squares(&through, &logs, terms) {
         let mut off = 0.0_f64;
         for at in place(CHECKS, 1000) {
-            off = off.max((value(&fit, &at) - solve(&at)?.ln()).abs().exp_m1());
+            off = worse(off, (value(&fit, &at) - solve(&at)?.ln()).abs().exp_m1());
         }
         if off <= OFF_MAX {
             let all = place(draws, 2000).iter().map(|at| value(&fit, at).exp()).collect();
@@ -89,6 +89,11 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
     let all: Vec<f64> = few.iter().map(|at| solve(at)).collect::<Result<_, _>>()?;
     let solved = fits + CHECKS + all.len();
     Ok(told(all, solved, 0.0))
+}
+
+/// The worse of two errors. What is no number is worse than any: a rate of 0 has no logarithm.
+fn worse(one: f64, other: f64) -> f64 {
+    if other.is_nan() || one.is_nan() { f64::INFINITY } else { one.max(other) }
 }
 
 /// Rates by Linearizer, all moved by as much as the exact answer is off it in the middle: what
@@ -170,6 +175,14 @@ mod test {
     use super::*;
     use crate::chance::chance;
     use catalogue::Catalogue;
+
+    #[test]
+    fn what_is_no_number_is_off_by_more_than_any() {
+        assert_eq!((worse(0.1, 0.3), worse(0.3, 0.1)), (0.3, 0.3));
+        for (one, other) in [(0.1, f64::NAN), (f64::NAN, 0.1), (0.0, f64::INFINITY)] {
+            assert!(!(worse(one, other) <= OFF_MAX), "{one} {other}");
+        }
+    }
 
     #[test]
     fn it_says_what_solving_every_draw_says() {

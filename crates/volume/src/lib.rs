@@ -384,7 +384,7 @@ pub enum OpenError {
         room: MemoryRoom,
     },
     /// The system refused memory.
-    #[error("no memory: {0}")]
+    #[error("no memory: {0}{limit}", limit = os::address_limit_words().unwrap_or_default())]
     Memory(io::Error),
     /// The connection failed.
     #[error("cannot connect to {address}: {error}{remedy}", remedy = os::files_remedy(error))]

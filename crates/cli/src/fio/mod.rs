@@ -302,6 +302,7 @@ fn results(
     logs::check(job)?;
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<_>>>()?;
+    logs::name_those_outside(job);
     logs::begin(job)?;
     signal::stop_on_signal(&bench.stop)?;
     let (mut results, mut right) = (Vec::new(), true);
