@@ -29,6 +29,7 @@ pub(crate) struct Remote<D> {
     facts: Arc<Facts<D>>,
     /// The target's product name.
     product: Option<String>,
+    odd_bytes: Option<u64>,
     fence: Nanos,
 }
 
@@ -71,7 +72,8 @@ impl<D: Dial> Remote<D> {
         // A server of ours answers a login when it has ended what it had from this host before.
         let fence = if learned.instance.is_some() { Nanos(0) } else { grace };
         let facts = Arc::new(Facts::new(dial, &learned));
-        Ok(Remote { facts, product: learned.product, fence })
+        let Learned { product, odd_bytes, .. } = learned;
+        Ok(Remote { facts, product, odd_bytes, fence })
     }
 
     fn line(&self, event: &str) -> String {
@@ -107,6 +109,16 @@ impl<D: Dial> Volume for Remote<D> {
 
     fn fence_time(&self) -> Nanos {
         self.fence
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let told = |bytes| odd_words(&self.dial.uri(), bytes, &self.geometry);
+        self.odd_bytes.map(told).into_iter().collect()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let told = |bytes| odd_words(&self.facts.dial.uri(), bytes, &self.facts.geometry);
+        self.odd_bytes.map(told).into_iter().collect()
     }
 
     fn kind(&self) -> &'static str {

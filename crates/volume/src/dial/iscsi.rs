@@ -126,7 +126,8 @@ impl Errand for IscsiInitiator {
             Phase::Ready(geometry) => {
                 let product = self.product().map(str::to_owned);
                 let (identity, instance) = (self.identity(), self.instance());
-                Some(Learned { geometry, product, flushes_all: true, identity, instance })
+                let (flushes_all, odd_bytes) = (true, None);
+                Some(Learned { geometry, product, flushes_all, identity, instance, odd_bytes })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

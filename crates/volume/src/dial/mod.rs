@@ -39,6 +39,8 @@ pub struct Learned {
     pub identity: Option<String>,
     /// The running server, of one of this project.
     pub instance: Option<u64>,
+    /// Its length in bytes, if the rest beyond its blocks is left out.
+    pub odd_bytes: Option<u64>,
 }
 
 /// What a target knows a connection by, held while the connection lives. Dropped after it, it is

@@ -58,8 +58,8 @@ impl Errand for NbdInitiator {
             Phase::Ready(geometry) => {
                 let product = self.product().map(str::to_owned);
                 let (flushes_all, identity) = (self.flushes_all(), self.identity());
-                let instance = self.instance();
-                Some(Learned { geometry, product, flushes_all, identity, instance })
+                let (instance, odd_bytes) = (self.instance(), self.odd_bytes());
+                Some(Learned { geometry, product, flushes_all, identity, instance, odd_bytes })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

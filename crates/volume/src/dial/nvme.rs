@@ -116,7 +116,8 @@ impl Dial for NvmeDial {
         let product = Some(association.model.clone()).filter(|model| !model.is_empty());
         let (identity, instance) = (association.identity.clone(), association.instance);
         let geometry = association.geometry;
-        Ok(Learned { geometry, product, flushes_all: true, identity, instance })
+        let (flushes_all, odd_bytes) = (true, None);
+        Ok(Learned { geometry, product, flushes_all, identity, instance, odd_bytes })
     }
 
     fn initiator(

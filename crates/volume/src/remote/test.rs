@@ -17,9 +17,11 @@ fn core() -> Core {
 
 /// The volume that `dial` leads to.
 fn volume<D: Dial>(dial: D, geometry: Geometry) -> Remote<D> {
-    let (identity, instance) = (None, None);
-    let learned = Learned { geometry, product: None, flushes_all: true, identity, instance };
-    Remote { facts: Arc::new(Facts::new(dial, &learned)), product: None, fence: Nanos(0) }
+    let (product, identity, instance, odd_bytes) = (None, None, None, None);
+    let flushes_all = true;
+    let learned = Learned { geometry, product, flushes_all, identity, instance, odd_bytes };
+    let (facts, fence) = (Arc::new(Facts::new(dial, &learned)), Nanos(0));
+    Remote { facts, product: None, odd_bytes, fence }
 }
 
 fn dial(address: &str, option: &str) -> IscsiDial {

@@ -45,6 +45,8 @@ pub struct NbdInitiator {
     until: Nanos,
     head: Collector,
     geometry: Geometry,
+    /// Length of the export, which may be no multiple of a block.
+    told_bytes: u64,
     /// Transmission flags of the export.
     flags: u16,
     max_request: u32,
@@ -97,6 +99,7 @@ impl NbdInitiator {
             until: later(now, config.login_timeout),
             head: Collector::new(64),
             geometry: Geometry::new(0, 512),
+            told_bytes: 0,
             flags: 0,
             max_request: wire::REQUEST_MAX_BYTES,
             structured: false,
@@ -116,6 +119,11 @@ impl NbdInitiator {
     //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection is good for all.
     pub fn flushes_all(&self) -> bool {
         self.flags & (flag::MULTI_CONN | flag::READ_ONLY) != 0
+    }
+
+    /// Length of the export, if a rest of it is shorter than a block and therefore left out.
+    pub fn odd_bytes(&self) -> Option<u64> {
+        Some(self.told_bytes).filter(|bytes| *bytes > self.geometry.bytes())
     }
 }
 

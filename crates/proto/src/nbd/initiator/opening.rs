@@ -120,7 +120,8 @@ impl NbdInitiator {
         match (kind, data.len()) {
             (Some(info::EXPORT), 12) => {
                 self.flags = u16_at(data, 10) | flag::HAS_FLAGS;
-                self.shape(u64_at(data, 2), self.geometry.block_bytes);
+                self.told_bytes = u64_at(data, 2);
+                self.shape(self.told_bytes, self.geometry.block_bytes);
             }
             (Some(info::BLOCK_SIZE), 14) => {
                 let (least, most) = (u32_at(data, 2), u32_at(data, 10));
@@ -132,7 +133,7 @@ impl NbdInitiator {
                 // Whole blocks, and within our own limit.
                 self.max_request = most.min(REQUEST_MAX_BYTES) / block * block;
                 self.max_request = self.max_request.max(block);
-                self.shape(self.geometry.bytes(), block);
+                self.shape(self.told_bytes, block);
             }
             (Some(info::EXPORT | info::BLOCK_SIZE) | None, _) => {
                 return Err(violation("NBD §NBD_REP_INFO: lengths of what is told", 0));
