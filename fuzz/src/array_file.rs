@@ -1,6 +1,6 @@
 //! Malformed superblocks and maps of arrays.
 
-use block::{Geometry, Rng};
+use block::{Geometry, Nanos, Rng};
 use proto::crc32c::crc32c;
 use volume::array::{
     Array, Assembly, DATA_OFFSET, Found, LegState, PAGE_BYTES, Page, SUPERBLOCK_BYTES, Superblock,
@@ -58,9 +58,9 @@ pub fn read_map(input: &[u8]) {
     assert_eq!(page_count(BYTES), 1);
     let regions = (BYTES / region_bytes(BYTES)) as usize;
     let dirty = (0..regions).filter(|region| page.is_dirty(*region)).count();
-    let array = Array::new(&assembly(BYTES), vec![String::new()], &[vec![Some(page)]], {
-        Geometry::new(BYTES, 512)
-    });
+    let (maps, geometry) = (vec![(0, vec![Some(page)])], Geometry::new(BYTES, 512));
+    let names = vec![String::new()];
+    let array = Array::new(&assembly(BYTES), names, &maps, geometry, Nanos::from_secs(30));
     assert_eq!(array.behind(), dirty);
 }
 
@@ -85,7 +85,8 @@ fn assembly(bytes: u64) -> Assembly {
     };
     let stands = vec![newest.generation];
     let (places, first) = (vec![Some(0)], vec![0]);
-    Assembly { newest, places, stands, first, missing: 0, notes: Vec::new() }
+    let sizes = vec![bytes];
+    Assembly { newest, places, stands, first, sizes, missing: 0, notes: Vec::new() }
 }
 
 /// `len` bytes with a valid checksum.

@@ -44,11 +44,10 @@ impl Serving<IscsiTarget> {
     /// An iSCSI connection; the units are LUNs 1 and 2.
     pub fn iscsi() -> Serving<IscsiTarget> {
         let memory = memory();
-        let unit = |id: u32| Unit {
-            id: UnitId(id),
-            geometry: geometry(),
-            memory: (id == 0).then(|| memory.clone()),
-            identity: Identity { disk: disk(id), product: "ram".into() },
+        let unit = |id: u32| {
+            let identity = Identity { disk: disk(id), product: "ram".into() };
+            let memory = (id == 0).then(|| memory.clone());
+            Unit::new(UnitId(id), geometry(), memory, identity)
         };
         let entry = TargetEntry {
             name: TARGET_NAME.into(),

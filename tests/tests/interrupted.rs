@@ -1,8 +1,8 @@
 //! One signal ends every command, at whatever moment it comes, within two seconds, and what was
 //! measured by then is kept.
 //!
-//! Commands are drawn by a seed, and so are the moments. `DRUMFIRE_ROUNDS` asks for more rounds than
-//! the few of each run, `DRUMFIRE_SEED` for those of another one.
+//! Commands are drawn by a seed, and so are the moments. `DRUMFIRE_ROUNDS` asks for more rounds
+//! than the few of each run, `DRUMFIRE_SEED` for those of another one.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -104,11 +104,13 @@ impl Rig {
         fs::create_dir(folder.path().join("tree")).unwrap();
         for number in 0..200_u32 {
             let bytes: Vec<u8> =
-                (0..400_000_u32).map(|at| (at * (number + 7) >> 3) as u8).collect();
+                (0..400_000_u32).map(|at| ((at * (number + 7)) >> 3) as u8).collect();
             folder.file(&format!("tree/{number}"), &bytes);
         }
         folder.file("hangs.toml", b"name = 'hangs'\n[[fault]]\nverb = 'hang'\nafter_s = 0.3\n");
-        folder.file("long.fio", b"[a]\nioengine=null\nsize=1g\ntime_based\nruntime=100\n[b]\nstonewall\nioengine=null\nsize=1g\n");
+        let first = "[a]\nioengine=null\nsize=1g\ntime_based\nruntime=100\n";
+        let second = "[b]\nstonewall\nioengine=null\nsize=1g\n";
+        folder.file("long.fio", format!("{first}{second}").as_bytes());
         folder.file("make.fio", b"[a]\nrw=read\nfilename=large\nsize=4g\n");
         folder.file("runs.fio", b"[a]\nioengine=null\nsize=1m\nexec_prerun=sleep 1; sleep 1000\n");
         let page = include_str!("../../docs/database.md");
@@ -241,7 +243,7 @@ fn one_signal_ends_every_command() {
         let first = CASES.get(round).filter(|_| round < CASES.len());
         let case = first.unwrap_or_else(|| &CASES[draw(&mut state) as usize % CASES.len()]);
         let after = Duration::from_millis(draw(&mut state) % case.latest_ms);
-        let signal = if draw(&mut state) % 4 == 0 { Signal::TERM } else { Signal::INT };
+        let signal = if draw(&mut state).is_multiple_of(4) { Signal::TERM } else { Signal::INT };
         if let Err(why) = rig.interrupt(case, after, signal) {
             wrong.push(format!("{} after {after:?} by {signal:?}: {why}", case.args));
         }

@@ -17,7 +17,8 @@ const REMARK: &str = "img: 1000001 bytes are no multiple of 512: ";
 
 /// Writes an image without a zero in it, and returns its bytes.
 fn image(folder: &Folder) -> Vec<u8> {
-    let bytes: Vec<u8> = (0..BYTES as u64).map(|at| (at * 2_654_435_761 >> 7) as u8 | 1).collect();
+    let bytes: Vec<u8> =
+        (0..BYTES as u64).map(|at| ((at * 2_654_435_761) >> 7) as u8 | 1).collect();
     folder.file("img", &bytes);
     bytes
 }
@@ -101,9 +102,9 @@ fn the_last_block_cannot_be_written_where_it_is_padded() {
     ] {
         // All of it, block by block, once.
         let job = format!(
-            "[[steps]]\nseconds = 60\n[[steps.groups]]\nvolumes = ['{uri}']\n[steps.groups.workload]\n\
-             limit_bytes = {PADDED}\naccess = {{ lines = [{{ size_bytes = 512, read_percent = 0, \
-             random_percent = 0 }}] }}\n"
+            "[[steps]]\nseconds = 60\n[[steps.groups]]\nvolumes = ['{uri}']\n\
+             [steps.groups.workload]\nlimit_bytes = {PADDED}\naccess = {{ lines = [{{ size_bytes = 512, \
+             read_percent = 0, random_percent = 0 }}] }}\n"
         );
         folder.file("job.toml", job.as_bytes());
         let ended = drumfire.run(folder.path(), "run job.toml --destroy --json", LIMIT);

@@ -139,6 +139,11 @@ impl Progress {
         Progress(io::stderr().is_terminal())
     }
 
+    /// Whether it is on a terminal.
+    pub fn is_seen(&self) -> bool {
+        self.0
+    }
+
     /// Shows it.
     pub fn show(&mut self, line: &str) {
         if !self.0 {

@@ -79,17 +79,9 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let exports = volumes.into_iter().map(|volume| export(&identity, volume)).collect();
     let signals = signal::on_signal()?;
     let watch = serve.watch.open()?;
-    let by_name = file.nvme_hosts.into_iter();
-    let host_lists = HostLists {
-        nvme: by_name.map(|(name, hosts)| (Names::of(&name).subsystem, hosts)).collect(),
-        iscsi: networks("iscsi_hosts", &file.iscsi_hosts)?,
-        nbd: networks("nbd_hosts", &file.nbd_hosts)?,
-    };
+    let host_lists = host_lists(file.nvme_hosts, &file.iscsi_hosts, &file.nbd_hosts)?;
     let memory = file.memory.as_deref().map(memory_of).transpose()?;
-    let memory_bytes = serve.memory.or(memory);
-    let limits = Limits { memory_bytes, ..Limits::default() };
-    // Where the user wants it, and nowhere else.
-    let idle_cores = cores.clone();
+    let limits = Limits { memory_bytes: serve.memory.or(memory), ..Limits::default() };
     let config = ServeConfig {
         iscsi,
         nvme_tcp,
@@ -99,8 +91,9 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         shared: identity.is_given(),
         first_controller: identity::first_controller(),
         instance: identity::instance(),
+        // Where the user wants it, and nowhere else.
+        idle_cores: cores.clone(),
         cores,
-        idle_cores,
         limits,
     };
     let doors = doors::lines(&config);
@@ -125,6 +118,20 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         }
     }
     Ok(Exit::Good)
+}
+
+/// The hosts that may use volumes.
+fn host_lists(
+    nvme: BTreeMap<String, Vec<String>>,
+    iscsi: &BTreeMap<String, Vec<String>>,
+    nbd: &BTreeMap<String, Vec<String>>,
+) -> Result<HostLists, UsageError> {
+    let by_name = nvme.into_iter().map(|(name, hosts)| (Names::of(&name).subsystem, hosts));
+    Ok(HostLists {
+        nvme: by_name.collect(),
+        iscsi: networks("iscsi_hosts", iscsi)?,
+        nbd: networks("nbd_hosts", nbd)?,
+    })
 }
 
 /// Lists of addresses, by the names of iSCSI targets.

@@ -3,8 +3,8 @@
 //! The first SIGINT or SIGTERM asks for an end in order: I/Os in flight are completed, and the
 //! result is kept. It ends the program within [`ORDERLY`], whatever hangs; the second one does so
 //! within [`LAST_WORDS`], and the third one now. SIGHUP asks for an end in order, however often it
-//! comes: the kernel and a shell both send it. A result that is being written is waited for, at most
-//! for [`WRITING`].
+//! comes: the kernel and a shell both send it. A result that is being written is waited for, at
+//! most for [`WRITING`].
 
 use std::io;
 use std::process;

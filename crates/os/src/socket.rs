@@ -94,7 +94,8 @@ impl Socket {
         let socket = state.socket(self.index);
         let mut asked =
             libc::pollfd { fd: socket.fd.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-        // SAFETY: the one entry lives through the call, which does not wait; the descriptor is ours.
+        // SAFETY: the one entry lives through the call, which does not wait; the descriptor is
+        // ours.
         let count = unsafe { libc::poll(&mut asked, 1, 0) };
         socket.ended.is_none() && count <= 0
     }

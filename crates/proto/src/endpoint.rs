@@ -44,8 +44,8 @@ pub trait Initiator: Endpoint {
         None
     }
 
-    /// Offset and length in bytes of the changes (writes, trims, zeroing) that were sent and are not
-    /// answered. To be asked before [`abandon`](Self::abandon).
+    /// Offset and length in bytes of the changes (writes, trims, zeroing) that were sent and are
+    /// not answered. To be asked before [`abandon`](Self::abandon).
     ///
     /// Left out is what was not executed, such as a command that waits because the peer was busy,
     /// and a write that was answered and whose flush is under way.

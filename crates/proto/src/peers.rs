@@ -1,9 +1,9 @@
 //! Who uses a server: the connections of each peer, and what is left of those that are gone.
 //!
-//! A connection may end while a volume works on its I/Os, and they are executed nevertheless. A peer
-//! that comes back writes anew; what it wrote before must not be executed after that. So a login
-//! waits here for what is left of connections of the same peer. Shared by all connections on all
-//! cores; locked when one of them begins or ends, never for an I/O.
+//! A connection may end while a volume works on its I/Os, and they are executed nevertheless. A
+//! peer that comes back writes anew; what it wrote before must not be executed after that. So a
+//! login waits here for what is left of connections of the same peer. Shared by all connections on
+//! all cores; locked when one of them begins or ends, never for an I/O.
 //!
 //! Nobody waits for a connection that lives, unless it takes the place of that one. But a peer may
 //! have closed a connection whose core has not come to see it, with commands that are still to be
@@ -165,9 +165,9 @@ impl Presence {
     /// What others are to be told, if there are any.
     pub(crate) fn arrival(&self) -> Option<Arrival> {
         let state = self.peers.lock();
-        let same = state.present.get(&self.arrival.name).into_iter().flatten();
-        let alone = same.filter(|other| other.came < self.arrival.came).next().is_none();
-        (!alone).then(|| self.arrival.clone())
+        let mut same = state.present.get(&self.arrival.name).into_iter().flatten();
+        let others = same.any(|other| other.came < self.arrival.came);
+        others.then(|| self.arrival.clone())
     }
 
     /// Whether something may be left of older connections of the same peer: of one that has ended,

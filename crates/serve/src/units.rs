@@ -61,8 +61,8 @@ pub(crate) struct Units<R> {
     pub(crate) done: Vec<Done>,
     /// Failures of units, until the caller logs them.
     pub(crate) troubles: Vec<(usize, String)>,
-    /// Units whose lane was open and is lost, until the caller takes note: the next lane cannot know
-    /// whether all that was written through this one has become durable.
+    /// Units whose lane was open and is lost, until the caller takes note: the next lane cannot
+    /// know whether all that was written through this one has become durable.
     pub(crate) broken: Vec<usize>,
 }
 

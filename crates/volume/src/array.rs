@@ -103,8 +103,8 @@ impl Array {
         Array { shared: Arc::new(shared), geometry, numbers: Arc::default() }
     }
 
-    /// The array's only keeper. `lanes` lead to the legs that are present; `fence` is how long those
-    /// may still execute what a process before this one sent.
+    /// The array's only keeper. `lanes` lead to the legs that are present; `fence` is how long
+    /// those may still execute what a process before this one sent.
     pub fn keeper(
         &self,
         assembly: &Assembly,

@@ -18,6 +18,7 @@ use crate::hold::Hold;
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard, hold};
 
+pub(crate) use self::odd::left_out;
 use self::odd::{Odd, Tail};
 
 /// Maximum I/Os of a lane in the kernel.

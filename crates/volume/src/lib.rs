@@ -139,8 +139,8 @@ pub trait Volume: Send + Sync {
         self.below().into_iter().filter_map(|volume| volume.io_timeout()).max()
     }
 
-    /// How long after it was opened changes may still be executed that an earlier process sent to it
-    /// and that were never answered; zero if none can.
+    /// How long after it was opened changes may still be executed that an earlier process sent to
+    /// it and that were never answered; zero if none can.
     fn fence_time(&self) -> Nanos {
         self.below().into_iter().map(|volume| volume.fence_time()).max().unwrap_or(Nanos(0))
     }

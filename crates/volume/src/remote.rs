@@ -22,6 +22,7 @@ pub(crate) use self::link::Link;
 use self::past::Past;
 pub use self::wire::Wire;
 pub use crate::dial::{Dial, Learned, Place};
+use crate::file::left_out;
 use crate::{Ground, OpenError, Volume, await_open};
 
 /// A remote volume. Each lane is a connection of its own.
@@ -112,12 +113,8 @@ impl<D: Dial> Volume for Remote<D> {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let told = |bytes| odd_words(&self.dial.uri(), bytes, &self.geometry);
-        self.odd_bytes.map(told).into_iter().collect()
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        let told = |bytes| odd_words(&self.facts.dial.uri(), bytes, &self.facts.geometry);
+        let block_bytes = self.facts.geometry.block_bytes;
+        let told = |bytes| left_out(&self.facts.dial.uri(), bytes, block_bytes);
         self.odd_bytes.map(told).into_iter().collect()
     }
 

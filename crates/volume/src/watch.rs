@@ -38,8 +38,8 @@ pub(crate) fn watch<T: Send + Sync + 'static>(
 ///
 /// # Errors
 ///
-/// Errors of the file, `InvalidData` if it is not UTF-8, and `InvalidInput` for anything but a file:
-/// nobody may ever write into a pipe.
+/// Errors of the file, `InvalidData` if it is not UTF-8, and `InvalidInput` for anything but a
+/// file: nobody may ever write into a pipe.
 pub(crate) fn read_short(path: &Path, bytes_max: u64) -> io::Result<String> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));

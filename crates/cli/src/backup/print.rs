@@ -345,7 +345,7 @@ mod test {
     use super::*;
 
     fn lines(found: &Checked) -> String {
-        checked(found, "kept", false)
+        checked(found, "kept").as_str().to_owned()
     }
 
     fn missing(fate: Fate) -> Checked {
@@ -394,7 +394,7 @@ mod test {
         let mut found = missing(Fate::Vanished);
         found.missing = vec![found.missing[0].clone(); LINES_MAX + 5];
         assert!(lines(&found).contains("  and 5 more: --json has them\n"));
-        let json: Value = serde_json::from_str(&checked(&found, "kept", true)).unwrap();
+        let json: Value = checked_json(&found);
         assert_eq!(json["not_whole"].as_array().unwrap().len(), LINES_MAX + 5);
     }
 }

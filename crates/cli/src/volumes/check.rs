@@ -1,7 +1,5 @@
 //! `drumfire volume check`: compares the legs of arrays, and repairs them.
 
-use std::io::{IsTerminal, stderr};
-
 use anyhow::Result;
 use block::{Nanos, Text, parse_size, print_size};
 use os::Clock;
@@ -106,9 +104,9 @@ struct Shown {
 
 impl Shown {
     fn new() -> Shown {
-        let (now, every) =
-            (Clock::get().now(), if stderr().is_terminal() { ON_TERMINAL } else { IN_LOG });
-        Shown { line: Progress::new(), every, began: now, told: now }
+        let (now, line) = (Clock::get().now(), Progress::new());
+        let every = if line.is_seen() { ON_TERMINAL } else { IN_LOG };
+        Shown { line, every, began: now, told: now }
     }
 
     fn show(&mut self, name: &str, report: &CheckReport) {

@@ -66,8 +66,8 @@ const MAX_OUTSTANDING: u32 = 65536;
 const MIN_SECONDS: f64 = 1e-3;
 const MAX_SECONDS: f64 = 366.0 * 86400.0;
 const SECONDS: &str = "1 ms to a year";
-/// Lowest rate of a worker: an I/O a year; and the highest: one each nanosecond, or the bytes of the
-/// longest.
+/// Lowest rate of a worker: an I/O a year; and the highest: one each nanosecond, or the bytes of
+/// the longest.
 const MIN_RATE: f64 = 1.0 / MAX_SECONDS;
 const MAX_RATE: f64 = 1e9;
 

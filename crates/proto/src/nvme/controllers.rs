@@ -254,8 +254,8 @@ impl Controllers {
         registry.ending > 0 && registry.seats.values().any(|seat| left(&seat))
     }
 
-    /// Ends a controller, for another one of the same host and subsystem: that with this identifier,
-    /// CIU and CIRN. False if it is `own`.
+    /// Ends a controller, for another one of the same host and subsystem: that with this
+    /// identifier, CIU and CIRN. False if it is `own`.
     pub(super) fn end_other(&self, own: &Controller, id: u16, (ciu, cirn): (u8, u64)) -> bool {
         let mut registry = self.lock();
         let Some(entry) = registry.entries.get(&id) else { return true };
@@ -507,8 +507,8 @@ impl Membership {
         self.controllers.lock().seats.range((number, 0)..=(number, u64::MAX)).next().is_some()
     }
 
-    /// Whether changes are left of I/O queues of this controller that have ended. Only for the admin
-    /// queue.
+    /// Whether changes are left of I/O queues of this controller that have ended. Only for the
+    /// admin queue.
     pub(super) fn has_leftovers(&self) -> bool {
         let registry = self.controllers.lock();
         registry.has_ending(&self.controller) && !planted(Plant::CompleteResetEarly)

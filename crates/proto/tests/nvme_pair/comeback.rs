@@ -1,4 +1,5 @@
-//! Hosts that come back while I/Os of an earlier queue are with the volume, and controllers that end.
+//! Hosts that come back while I/Os of an earlier queue are with the volume, and controllers that
+//! end.
 
 use block::{Buf, Fault, Nanos, Op};
 use proto::nvme::pdu::{CommandBuilder, Status, admin, io};

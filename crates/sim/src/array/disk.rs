@@ -146,8 +146,8 @@ impl Leg {
         self.image = Some(held.collect());
     }
 
-    /// Whether its snapshot is older than what another leg holds, as far as maps can tell: one since
-    /// which no page was written is the same.
+    /// Whether its snapshot is older than what another leg holds, as far as maps can tell: one
+    /// since which no page was written is the same.
     pub(super) fn image_is_before(&self, other: &Leg) -> bool {
         let own = self.image.as_ref().and_then(map_of).map(|page| page.version());
         let newest = map_of(&other.durable).map(|page| page.version());

@@ -230,7 +230,8 @@ pub fn suit(array: &str, legs: &[Uri]) -> Result<(), OpenError> {
 }
 
 /// Refuses a leg that cannot be one, however deep in it the reason is: what forgets its data when
-/// its process ends, so that no later process could take it in again, and what reconnects by itself.
+/// its process ends, so that no later process could take it in again, and what reconnects by
+/// itself.
 pub(super) fn suits(array: &str, leg: &Uri) -> Result<(), ArrayError> {
     let below: Vec<&Uri> = match leg {
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => vec![&**inner],

@@ -110,12 +110,12 @@ pub fn assemble(
 /// The maps of an array's legs: each member that is in and present, and its pages.
 pub type Maps = Vec<(usize, Vec<Option<Page>>)>;
 
-/// Takes out legs that are listed as in and hold an older image, as their maps tell: a snapshot that
-/// was rolled back, or a copy that was restored. Leaves the maps of the other legs.
+/// Takes out legs that are listed as in and hold an older image, as their maps tell: a snapshot
+/// that was rolled back, or a copy that was restored. Leaves the maps of the other legs.
 ///
-/// A leg that lacks but the last write of a page may be an older image, or a crash has cut that write
-/// off. It is taken out, too: as it returns, little is copied to it. Where each of two legs has a page
-/// that the other lacks, it was a crash, in the middle of several pages.
+/// A leg that lacks but the last write of a page may be an older image, or a crash has cut that
+/// write off. It is taken out, too: as it returns, little is copied to it. Where each of two legs
+/// has a page that the other lacks, it was a crash, in the middle of several pages.
 ///
 /// # Errors
 ///
@@ -144,8 +144,8 @@ pub fn leave_older_images(
     Ok(rest)
 }
 
-/// Whether a leg with these pages may lack what a leg with `other` has. `shorter`: its superblock has
-/// a smaller size; a leg that has grown got the pages of the new size before.
+/// Whether a leg with these pages may lack what a leg with `other` has. `shorter`: its superblock
+/// has a smaller size; a leg that has grown got the pages of the new size before.
 fn lacks(own: &[Option<Page>], other: &[Option<Page>], shorter: bool) -> bool {
     let (mut before, mut after, mut lacks) = (false, false, false);
     for pages in own.iter().zip(other) {

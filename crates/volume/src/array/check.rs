@@ -1,8 +1,8 @@
 //! Comparing the legs of an array while it is used: the keeper reads each written range from all
 //! legs that are in, under the claims that writers take, and says where they differ.
 //!
-//! What the map marks is left out: the resync makes that equal. A difference is read twice before it
-//! counts. A repair writes what most legs hold to the others; of two legs the first counts.
+//! What the map marks is left out: the resync makes that equal. A difference is read twice before
+//! it counts. A repair writes what most legs hold to the others; of two legs the first counts.
 
 use block::{Buf, Nanos, Op, Plant, planted};
 
@@ -404,8 +404,8 @@ impl Check {
     }
 }
 
-/// The blocks in which legs differ, neighbours with the same legs as one. Of a leg that could not be
-/// read, all blocks differ.
+/// The blocks in which legs differ, neighbours with the same legs as one. Of a leg that could not
+/// be read, all blocks differ.
 fn differences(offset: u64, len: usize, bufs: &[(usize, Buf)], bad: u32) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     for at in (0..len).step_by(BLOCK_BYTES) {

@@ -87,9 +87,9 @@ pub enum ArrayError {
     },
     /// Legs that are in hold images of different times.
     #[error(
-        "array {array}: leg {one} lacks changes that leg {other} has, and the other way round: older \
-         images were put in place of both; name the leg that is right, with &degraded=1, and put \
-         the other in again with `drumfire volume replace`"
+        "array {array}: leg {one} lacks changes that leg {other} has, and the other way round: \
+         older images were put in place of both; name the leg that is right, with &degraded=1, and \
+         put the other in again with `drumfire volume replace`"
     )]
     OlderImages {
         /// The array's name.

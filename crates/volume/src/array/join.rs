@@ -205,7 +205,8 @@ impl Join {
                 let (name, wait) = (port.shared.leg_name(self.leg), end.since(port.now));
                 let seconds = wait.as_secs_f64();
                 port.shared.say(format!(
-                    "{name} waits {seconds:.0} s: writes of its lost connection may still be executed"
+                    "{name} waits {seconds:.0} s: writes of its lost connection may still be \
+                     executed"
                 ));
             }
             return;

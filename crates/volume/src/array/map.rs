@@ -32,8 +32,8 @@ const VERSION_AT: usize = 40;
 /// Smallest region.
 const REGION_MIN_BYTES: u64 = 64 << 10;
 
-/// Offsets on a leg of the two slots of a page. A version is written over the one before the last: a
-/// write that is cut off leaves the last one intact.
+/// Offsets on a leg of the two slots of a page. A version is written over the one before the last:
+/// a write that is cut off leaves the last one intact.
 pub fn page_slots(page: usize) -> [u64; 2] {
     let first = MAP_OFFSET + (page * PAGE_BYTES) as u64;
     [first, first + SLOTS_BYTES]
@@ -62,8 +62,8 @@ pub enum Region {
     /// Legs that are in are the same here, and one that joins may lack something: one of them is
     /// read, and the resync copies from it.
     Behind,
-    /// Legs that are in may differ here, after a crash or a failed write: as above, and before it is
-    /// read, it is copied.
+    /// Legs that are in may differ here, after a crash or a failed write: as above, and before it
+    /// is read, it is copied.
     Unsettled,
 }
 
@@ -151,10 +151,10 @@ impl Region {
 
 /// How often a page was written.
 ///
-/// Every write of data is enclosed by two writes of its page: one marks its region dirty before, and
-/// one marks it clean long after. So a leg whose page lacks both, as that of an older image does, may
-/// lack data in regions that no map marks. A leg that lacks one write of a page, which a crash cut
-/// off, or marks of dirty regions only, lacks nothing but what a map still marks.
+/// Every write of data is enclosed by two writes of its page: one marks its region dirty before,
+/// and one marks it clean long after. So a leg whose page lacks both, as that of an older image
+/// does, may lack data in regions that no map marks. A leg that lacks one write of a page, which a
+/// crash cut off, or marks of dirty regions only, lacks nothing but what a map still marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// All writes.

@@ -80,8 +80,8 @@ pub(super) struct Schedule {
     /// Its write cache, if it has one.
     #[serde(default)]
     pub(super) cache: Option<CacheRule>,
-    /// The faults, at most 64. All of them apply to each I/O, in this order. A schedule without any,
-    /// as that of an empty file, heals.
+    /// The faults, at most 64. All of them apply to each I/O, in this order. A schedule without
+    /// any, as that of an empty file, heals.
     #[serde(rename = "fault", default)]
     pub(super) rules: Vec<Rule>,
 }

@@ -3,6 +3,8 @@
 //! To peers that know bytes they are as long as they are. Others see whole blocks: the last one is
 //! padded with zeroes, and cannot be written, as there is no place for its padding.
 
+use std::fmt::Display;
+
 use block::{Fault, Geometry, Io, Op, Tag};
 use os::OpenFile;
 
@@ -42,6 +44,12 @@ impl Tail {
     }
 }
 
+/// Says that the last part of a block is not used.
+pub(crate) fn left_out(name: &dyn Display, bytes: u64, block_bytes: u32) -> String {
+    let odd = bytes % u64::from(block_bytes);
+    format!("{name}: {bytes} bytes are no multiple of {block_bytes}: the last {odd} are left out")
+}
+
 impl FileVolume {
     /// What the user of an image of odd length should know.
     pub(super) fn tail_remark(&self) -> Option<String> {
@@ -51,14 +59,12 @@ impl FileVolume {
         match self.tail {
             Tail::None => None,
             Tail::Padded => Some(format!(
-                "{name}: {bytes} bytes are no multiple of {block_bytes}: all of them by bytes (NBD, \
-                 attach), through the page cache; elsewhere the last block is padded with {} \
+                "{name}: {bytes} bytes are no multiple of {block_bytes}: all of them by bytes \
+                 (NBD, attach), through the page cache; elsewhere the last block is padded with {} \
                  zeroes and cannot be written",
                 block_bytes - odd
             )),
-            Tail::LeftOut => Some(format!(
-                "{name}: {bytes} bytes are no multiple of {block_bytes}: the last {odd} are left out"
-            )),
+            Tail::LeftOut => Some(left_out(&name, bytes, self.geometry.block_bytes)),
         }
     }
 }

@@ -94,7 +94,8 @@ pub(crate) trait Rules {
     /// executed. The leg must not return before there are none.
     fn haunts(&self, _leg: usize, _count: i64) {}
 
-    /// The lane to the last leg is lost. It is reopened when the leg has [`joined`](Self::joined) again.
+    /// The lane to the last leg is lost. It is reopened when the leg has [`joined`](Self::joined)
+    /// again.
     fn lost(&self, _leg: usize) {}
 
     /// A leg completed so many changes and flushes in this time, added up.

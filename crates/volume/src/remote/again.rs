@@ -78,8 +78,8 @@ impl<R: Wire> Again<R> {
         }
     }
 
-    /// Handles a completion: the caller's, or `None` if the I/O will be sent again. A change that is
-    /// lost is in doubt: `doubt` notes its place, and that it was in doubt before.
+    /// Handles a completion: the caller's, or `None` if the I/O will be sent again. A change that
+    /// is lost is in doubt: `doubt` notes its place, and that it was in doubt before.
     pub(crate) fn settle(
         &mut self,
         done: Done,

@@ -1,9 +1,9 @@
 //! What became of a volume's earlier connections: shared by all of its lanes.
 //!
 //! Two questions outlive a connection. Which changes were sent on it and never answered? They are
-//! *in doubt*: the target may execute them until it says that it has ended them, or until a grace is
-//! over, so later changes of the same places are held back. And which acknowledged changes had no
-//! flush covered? If the target was restarted, they may be gone, so the next flush of each lane
+//! *in doubt*: the target may execute them until it says that it has ended them, or until a grace
+//! is over, so later changes of the same places are held back. And which acknowledged changes had
+//! no flush covered? If the target was restarted, they may be gone, so the next flush of each lane
 //! fails.
 
 use std::collections::HashMap;
@@ -44,8 +44,8 @@ pub(crate) struct Past {
 struct State {
     doubts: Vec<Doubt>,
     next: u64,
-    /// For each connection that was lost with changes that no flush had covered: the instance of its
-    /// target, if known, and its number.
+    /// For each connection that was lost with changes that no flush had covered: the instance of
+    /// its target, if known, and its number.
     suspicions: Vec<(Option<u64>, u64)>,
     /// The number of the last one.
     suspected: u64,
@@ -209,8 +209,8 @@ impl Past {
         let wait = doubt.until.since(now).as_secs_f64();
         if !std::mem::replace(&mut state.holds, true) {
             self.events.say(format!(
-                "writes are held back for up to {wait:.0} s: earlier ones of the same places, sent on \
-                 a lost connection, may still be executed"
+                "writes are held back for up to {wait:.0} s: earlier ones of the same places, sent \
+                 on a lost connection, may still be executed"
             ));
         }
         true
@@ -231,8 +231,8 @@ impl Past {
         }
     }
 
-    /// A connection was lost with acknowledged changes that no flush had covered. `instance` is that
-    /// of its target.
+    /// A connection was lost with acknowledged changes that no flush had covered. `instance` is
+    /// that of its target.
     #[cold]
     pub(crate) fn suspect(&self, instance: Option<u64>) {
         if planted(Plant::ReviveSilently) {
@@ -251,10 +251,11 @@ impl Past {
         self.state().suspected
     }
 
-    /// A connection to the target was opened, or has completed a flush: whether the target is the one
-    /// that was lost, by its instance, or because the connection is older than the loss. `since` is
-    /// the number of [`suspicions`](Self::suspicions) when it was opened, and `power_lost` what the
-    /// target said itself. Returns whether changes were suspected to be lost and are not.
+    /// A connection to the target was opened, or has completed a flush: whether the target is the
+    /// one that was lost, by its instance, or because the connection is older than the loss.
+    /// `since` is the number of [`suspicions`](Self::suspicions) when it was opened, and
+    /// `power_lost` what the target said itself. Returns whether changes were suspected to be lost
+    /// and are not.
     pub(crate) fn resolve(
         &self,
         instance: Option<u64>,

@@ -1,8 +1,8 @@
 //! What the unit attentions of a logical unit mean for a session.
 //!
-//! Most are noted by repeating the command that met one. After some, what we know of the unit may be
-//! wrong, or commands in flight may be gone: the session ends then, and who begins another one looks
-//! at everything anew.
+//! Most are noted by repeating the command that met one. After some, what we know of the unit may
+//! be wrong, or commands in flight may be gone: the session ends then, and who begins another one
+//! looks at everything anew.
 
 use crate::Attention;
 use crate::scsi::{Key, Sense};
@@ -17,11 +17,7 @@ pub(super) fn that_ends(sense: Sense) -> Option<Attention> {
     let code = (sense.asc, sense.ascq);
     //= SPC-4 §ASC and ASCQ assignments: 2Ah/01h mode parameters, 2Ah/09h capacity, 2Fh commands
     // cleared, 3Fh/03h INQUIRY data, 3Fh/0Eh reported LUNs.
-    let ends = match code {
-        (RESET | 0x2f, _) => true,
-        (0x2a, 0x01 | 0x09) | (0x3f, 0x03 | 0x0e) => true,
-        _ => false,
-    };
+    let ends = matches!(code, (RESET | 0x2f, _) | (0x2a, 0x01 | 0x09) | (0x3f, 0x03 | 0x0e));
     let lost_power = lost_power(sense) == Some(true);
     (sense.key == Key::UnitAttention && ends).then_some(Attention { code, lost_power })
 }

@@ -1,9 +1,9 @@
 //! Making sure that a target executes nothing any more of what an older session sent.
 //!
-//! The session was opened under the ISID of the older one, which ends it. Some targets answer such a
-//! login only when the I/Os of the older session have ended; of others this is not known, or known
-//! not to be so, and there the unit is reset, which is answered when all its tasks have ended.
-//! See decision 0039.
+//! The session was opened under the ISID of the older one, which ends it. Some targets answer such
+//! a login only when the I/Os of the older session have ended; of others this is not known, or
+//! known not to be so, and there the unit is reset, which is answered when all its tasks have
+//! ended. See decision 0039.
 
 use block::Nanos;
 

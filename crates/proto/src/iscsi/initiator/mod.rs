@@ -3,8 +3,8 @@
 //! `login` and then `opening` run once, until the unit's shape is known; `fence` makes sure then
 //! that an older session's tasks have ended. `command` sends I/Os and `answer` takes what comes
 //! back, which is the hot path; `attention` says what news of the unit end the session, and
-//! `control` has the rest: pings, logouts. An I/O has one slot, and its task tag is the slot's number and a generation, so that
-//! an answer to a former use of the slot is noticed.
+//! `control` has the rest: pings, logouts. An I/O has one slot, and its task tag is the slot's
+//! number and a generation, so that an answer to a former use of the slot is noticed.
 
 mod answer;
 mod attention;

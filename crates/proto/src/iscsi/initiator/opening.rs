@@ -161,27 +161,11 @@ impl IscsiInitiator {
         sense: Option<Sense>,
         out: &mut Outbox,
     ) -> Result<(), Ending> {
-        let Stage::Opening(opening) = &mut self.stage else { return Ok(()) };
         let answered = status == GOOD;
-        if !answered && opening.attempts < ATTEMPTS_MAX {
-            match sense.map(|sense| (sense.key, sense)) {
-                Some((Key::UnitAttention, sense)) => {
-                    self.note_attention(sense);
-                    self.ask(out);
-                    return Ok(());
-                }
-                // Becoming ready, or busy: the time-out of the opening limits this.
-                Some((Key::NotReady, sense)) if sense.asc == 0x04 => {
-                    opening.again_at = Some(self.heard + NOT_READY_PAUSE);
-                    return Ok(());
-                }
-                _ if status != CHECK_CONDITION => {
-                    opening.again_at = Some(self.heard + NOT_READY_PAUSE);
-                    return Ok(());
-                }
-                _ => {}
-            }
+        if !answered && self.asks_again(status, sense, out) {
+            return Ok(());
         }
+        let Stage::Opening(opening) = &mut self.stage else { return Ok(()) };
         let data = std::mem::take(&mut opening.data);
         let next = match opening.question {
             Question::Ready if answered => Question::Capacity16,
@@ -203,20 +187,20 @@ impl IscsiInitiator {
                 self.facts.instance = parse_instance(&data).filter(|_| answered);
                 Question::Designation
             }
-            Question::Designation | Question::Serial => {
-                let page = if opening.question == Question::Serial {
-                    // Numbers of different makers may be equal.
-                    let maker = self.facts.product.clone().unwrap_or_default();
-                    parse_serial(&data).map(|serial| format!("{maker} {serial}"))
-                } else {
-                    parse_designation(&data)
-                };
-                self.facts.identity = page.filter(|_| answered);
-                if self.facts.identity.is_none() && opening.question == Question::Designation {
-                    self.go_on(Question::Serial, out);
-                } else {
+            Question::Designation => {
+                self.facts.identity = parse_designation(&data).filter(|_| answered);
+                if self.facts.identity.is_some() {
                     self.make_sure(out);
+                    return Ok(());
                 }
+                Question::Serial
+            }
+            Question::Serial => {
+                // Numbers of different makers may be equal.
+                let maker = self.facts.product.clone().unwrap_or_default();
+                let serial = parse_serial(&data).filter(|_| answered);
+                self.facts.identity = serial.map(|serial| format!("{maker} {serial}"));
+                self.make_sure(out);
                 return Ok(());
             }
             Question::Reset | Question::Settled => {
@@ -226,6 +210,27 @@ impl IscsiInitiator {
         };
         self.go_on(next, out);
         Ok(())
+    }
+
+    /// Asks again what was refused for a reason that passes: an attention, a unit that becomes ready, or one
+    /// that is busy. The time-out of the opening limits the tries.
+    fn asks_again(&mut self, status: u8, sense: Option<Sense>, out: &mut Outbox) -> bool {
+        let Stage::Opening(opening) = &mut self.stage else { return false };
+        if opening.attempts >= ATTEMPTS_MAX {
+            return false;
+        }
+        match sense {
+            Some(sense) if sense.key == Key::UnitAttention => {
+                self.note_attention(sense);
+                self.ask(out);
+                return true;
+            }
+            Some(Sense { key: Key::NotReady, asc: 0x04, .. }) => {}
+            _ if status != CHECK_CONDITION => {}
+            _ => return false,
+        }
+        opening.again_at = Some(self.heard + NOT_READY_PAUSE);
+        true
     }
 
     /// Sends the next command.

@@ -74,8 +74,8 @@ enum Stage {
     Closed,
 }
 
-/// How often a queue asks to be let in while the one before it, of the same identifier, has commands
-/// left.
+/// How often a queue asks to be let in while the one before it, of the same identifier, has
+/// commands left.
 const AGAIN: Nanos = Nanos::from_millis(20);
 /// Time-out of a Disconnect command.
 const DISCONNECT_PATIENCE: Nanos = Nanos::from_secs(5);

@@ -1,8 +1,8 @@
 //! Completions of the legs, and what follows from them.
 //!
-//! The mirror has checked each I/O against its own geometry. So a leg that refuses one, as read-only,
-//! outside of it or unsupported, has failed, as one that reports a medium error: another leg serves
-//! the I/O, and the submitter sees a fault only if no good leg is left.
+//! The mirror has checked each I/O against its own geometry. So a leg that refuses one, as
+//! read-only, outside of it or unsupported, has failed, as one that reports a medium error: another
+//! leg serves the I/O, and the submitter sees a fault only if no good leg is left.
 
 use super::*;
 

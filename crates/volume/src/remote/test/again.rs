@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use block::{Chain, Memory, Op, Piece, Rng, Tag};
+use block::{Cause, Chain, Done, Memory, Op, Piece, Rng, Tag};
 use proto::iscsi::{Directory, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry};
 use proto::scsi::{Identity, Unit};
 use proto::{DiskId, Endpoint, Outbox, Target, UnitId};

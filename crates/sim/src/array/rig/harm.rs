@@ -1,0 +1,106 @@
+//! What befalls legs, and what may be lost by it.
+
+use super::*;
+
+impl Run {
+    /// Counts the event of a step.
+    pub(super) fn count(&mut self, step: Step) {
+        let process = self.process.as_ref().expect("it is open");
+        let resync = process.array.behind() > 0;
+        let happens = match step {
+            Step::Fail(leg) | Step::Lose(leg) if leg < self.legs => {
+                if resync {
+                    self.kept.add(Happened::FailedInResync);
+                }
+                match step {
+                    Step::Lose(_) => Happened::LostCache,
+                    _ => Happened::Failed,
+                }
+            }
+            Step::Sicken(leg) if leg < self.legs => Happened::Sick,
+            Step::Spoil(leg) if leg < self.legs => Happened::Unreadable,
+            Step::Fill(leg) if leg < self.legs => Happened::Full,
+            Step::Refuse(leg) if leg < self.legs => Happened::Refusing,
+            Step::Hang(leg) if leg < self.legs => Happened::Hung,
+            Step::Return(leg) if leg < self.legs => Happened::Returned,
+            Step::Read(_) if resync => Happened::ReadInResync,
+            _ => return,
+        };
+        self.kept.add(happens);
+    }
+
+    /// Something befalls a leg.
+    pub(super) fn harm(&mut self, leg: usize, step: Step) {
+        // Another leg may get everything that was ever written.
+        self.touched = self.ever;
+        let power = matches!(step, Step::Lose(_));
+        let blocks = self.blocks() as u64;
+        let mut world = self.world.borrow_mut();
+        match step {
+            Step::Sicken(_) => {
+                (world.legs[leg].sick, world.legs[leg].blamed) = (true, true);
+            }
+            Step::Spoil(_) => {
+                let place = PLACES[world.rng.below(blocks) as usize];
+                world.legs[leg].spoil((DATA_OFFSET + place) / PAGE);
+            }
+            Step::Fill(_) => {
+                (world.legs[leg].full, world.legs[leg].blamed) = (true, true);
+            }
+            Step::Refuse(_) => {
+                let fault = REFUSALS[world.rng.below(REFUSALS.len() as u64) as usize];
+                (world.legs[leg].refuses, world.legs[leg].blamed) = (Some(fault), true);
+            }
+            Step::Hang(_) => {
+                (world.legs[leg].hung, world.legs[leg].blamed) = (true, true);
+            }
+            _ => world.fail(leg, power),
+        }
+        drop(world);
+        self.lose(power);
+    }
+
+    /// The model takes note of what no leg has any more.
+    fn lose(&mut self, power: bool) {
+        let world = self.world.borrow();
+        // Without a leg that has everything, a leg that lost data may become the authority:
+        // that data is lost.
+        let keeper = &self.process.as_ref().expect("it is open").keeper;
+        let (truth, recorded) = (self.truth, keeper.recorded());
+        let good = |leg: usize| truth & 1 << leg != 0 && !world.legs[leg].blamed;
+        let lost = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].lost;
+        let rolled = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].rolled;
+        if !(0..self.legs).any(good) && (0..self.legs).any(rolled) {
+            self.model.iter_mut().for_each(Block::lost_all);
+        } else if !(0..self.legs).any(good) && (power || (0..self.legs).any(lost)) {
+            self.model.iter_mut().for_each(Block::lost);
+        }
+    }
+
+    pub(super) fn bring_back(&mut self, leg: usize) {
+        let leg = &mut self.world.borrow_mut().legs[leg];
+        (leg.dead, leg.sick, leg.full, leg.bad) = (false, false, false, None);
+        (leg.refuses, leg.hung) = (None, false);
+    }
+
+    /// A leg goes back to its snapshot, if another one has all data: that none is left that has
+    /// them is nothing that an array could know.
+    pub(super) fn roll_back(&mut self, leg: usize) {
+        let mut world = self.world.borrow_mut();
+        let good = |other: usize| {
+            let of = &world.legs[other];
+            let knows = self.truth & 1 << other != 0 && !of.blamed && !of.dead;
+            other != leg && knows && world.legs[leg].image_is_before(of)
+        };
+        if (0..self.legs).any(good) && world.roll_back(leg) {
+            self.truth &= !(1 << leg);
+            if self.bytes > BYTES {
+                // It may have to get the grown part, though nothing was written there.
+                self.ever = [true; REGIONS];
+            }
+            self.touched = self.ever;
+            drop(world);
+            self.kept.add(Happened::RolledBack);
+        }
+    }
+}
