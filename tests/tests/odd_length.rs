@@ -103,8 +103,8 @@ fn the_last_block_cannot_be_written_where_it_is_padded() {
         // All of it, block by block, once.
         let job = format!(
             "[[steps]]\nseconds = 60\n[[steps.groups]]\nvolumes = ['{uri}']\n\
-             [steps.groups.workload]\nlimit_bytes = {PADDED}\naccess = {{ lines = [{{ size_bytes = 512, \
-             read_percent = 0, random_percent = 0 }}] }}\n"
+             [steps.groups.workload]\nlimit_bytes = {PADDED}\naccess = {{ lines = [{{ \
+             size_bytes = 512, read_percent = 0, random_percent = 0 }}] }}\n"
         );
         folder.file("job.toml", job.as_bytes());
         let ended = drumfire.run(folder.path(), "run job.toml --destroy --json", LIMIT);
