@@ -119,7 +119,7 @@ impl Plant {
     ];
 
     /// Mistakes of arrays.
-    pub const KEPT: [Plant; 14] = [
+    pub const KEPT: [Plant; 23] = [
         Plant::MapAfterData,
         Plant::AckEarly,
         Plant::ReadStale,
@@ -134,6 +134,24 @@ impl Plant {
         Plant::EnterUnseen,
         Plant::GrowUnzeroed,
         Plant::GrowEarly,
+        Plant::JoinWithoutFence,
+        Plant::RefuseForAll,
+        Plant::TrustOldImage,
+        Plant::ReadUnsettled,
+        Plant::TrimUnzeroed,
+        Plant::WaitForEver,
+        Plant::ReviveUnseen,
+        Plant::CheckUnclaimed,
+        Plant::ReviveSilently,
+    ];
+
+    /// Mistakes of arrays and remote volumes, seen over a network.
+    pub const PARTED: [Plant; 5] = [
+        Plant::JoinWithoutFence,
+        Plant::ReviveSilently,
+        Plant::SendOverDoubt,
+        Plant::AnswerReinstatementEarly,
+        Plant::ReviveUnseen,
     ];
 
     /// Mistakes of servers.

@@ -30,7 +30,7 @@ pub struct Instance {
 }
 
 /// Which failed flushes a connection knows of.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KnownLosses {
     /// All up to this one,
     before: u64,
@@ -128,11 +128,6 @@ impl KnownLosses {
         }
         if result.is_ok() && last > before { Err(Fault::Medium) } else { result }
     }
-
-    /// Up to which loss all of them are known, for the time when the connection is gone.
-    pub(crate) fn before(&self) -> u64 {
-        self.before
-    }
 }
 
 /// Whether a flush that failed so may be the only word of writes that are lost.
@@ -199,7 +194,11 @@ mod test {
         // Who begins now has written nothing.
         let mut late = KnownLosses::up_to(instances.losses());
         assert_eq!(late.result_of_flush(A, Some(&units[0]), Ok(())), Ok(()));
-        let mut back = KnownLosses::up_to(ends[0].before());
+        // Who comes back knows what it knew.
+        let mut back = ends[0].clone();
+        assert_eq!(back.result_of_flush(A, Some(&units[0]), Ok(())), Ok(()));
+        units[0].lose();
+        let mut back = ends[0].clone();
         assert_eq!(back.result_of_flush(A, Some(&units[0]), Ok(())), Err(Fault::Medium));
     }
 }

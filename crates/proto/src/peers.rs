@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Plant, planted};
 
+use crate::instance::KnownLosses;
+
 /// Most peers that are remembered after they have left. The longest gone are forgotten first, and
 /// are new then.
 const REMEMBERED_MAX: usize = 4096;
@@ -78,11 +80,11 @@ struct Entry {
 }
 
 /// What is remembered of a peer that has left.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     when: u64,
-    /// Failed flushes up to then.
-    pub(crate) losses: u64,
+    /// Failed flushes that it knows of.
+    pub(crate) losses: KnownLosses,
     /// Units, by their number of the peer's: those that said that their power was lost, and the
     /// peer was told.
     pub(crate) told: [u64; 4],
@@ -142,11 +144,11 @@ impl Peers {
 
     /// What is remembered of a peer's last connection of that number.
     pub(crate) fn recall(&self, name: &PeerName, number: Number) -> Option<Gone> {
-        self.lock().gone.get(&(name.clone(), number)).copied()
+        self.lock().gone.get(&(name.clone(), number)).cloned()
     }
 
     /// Remembers this of a peer for when it comes back.
-    pub(crate) fn remember(&self, name: PeerName, number: Number, losses: u64, told: [u64; 4]) {
+    pub(crate) fn remember(&self, name: PeerName, number: Number, losses: KnownLosses, told: [u64; 4]) {
         let mut state = self.lock();
         state.time += 1;
         let gone = Gone { when: state.time, losses, told };
@@ -218,7 +220,7 @@ impl Presence {
     }
 
     /// Remembers this of the peer for when it comes back.
-    pub(crate) fn remember(&self, losses: u64, told: [u64; 4]) {
+    pub(crate) fn remember(&self, losses: KnownLosses, told: [u64; 4]) {
         let Arrival { name, number, .. } = self.arrival.clone();
         self.peers.remember(name, number, losses, told);
     }
@@ -314,11 +316,12 @@ mod test {
         for number in 0..REMEMBERED_MAX as u64 + 10 {
             let presence = enter(number);
             assert!(presence.recall().is_none());
-            presence.remember(number, [0; 4]);
+            presence.remember(KnownLosses::up_to(number), [0; 4]);
         }
         let known = |number: u64| enter(number).recall().map(|gone| gone.losses);
-        assert_eq!((known(9), known(10)), (None, Some(10)));
-        assert_eq!(known(REMEMBERED_MAX as u64), Some(REMEMBERED_MAX as u64));
+        let up_to = |number| Some(KnownLosses::up_to(number));
+        assert_eq!((known(9), known(10)), (None, up_to(10)));
+        assert_eq!(known(REMEMBERED_MAX as u64), up_to(REMEMBERED_MAX as u64));
         assert_eq!(peers.lock().gone.len(), REMEMBERED_MAX);
     }
 }

@@ -6,12 +6,13 @@
 
 mod disk;
 mod model;
+mod remote;
 mod rig;
 mod short;
 mod story;
 
 pub use self::short::{all_short, short_count};
-pub use self::story::{Step, Story};
+pub use self::story::{Over, RemoteStory, Step, Story};
 
 /// Result of a story without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -245,6 +245,9 @@ impl Net {
 
     /// A side closes: the other sees the end after all data.
     pub(crate) fn close(&mut self, conn: usize, side: Side) {
+        if side == Side::Server {
+            self.conns[conn].server = None;
+        }
         if std::mem::replace(&mut self.conns[conn].left[side as usize], true) {
             return;
         }
@@ -254,9 +257,6 @@ impl Net {
             let at = other.last_arrival.max(now);
             other.end.get_or_insert((at, End::Closed));
             self.arrivals.push(Reverse((at, conn, side.other())));
-        }
-        if side == Side::Server {
-            self.conns[conn].server = None;
         }
         // Data for a closed side is answered by a reset.
         let mine = self.pipe(conn, side);

@@ -21,7 +21,7 @@ pub use self::lane::RemoteLane;
 pub(crate) use self::link::Link;
 use self::past::Past;
 pub use self::wire::Wire;
-pub use crate::dial::{Dial, Learned, Place};
+pub use crate::dial::{Dial, IscsiDial, Learned, Place};
 use crate::file::left_out;
 use crate::{Ground, OpenError, Volume, await_open};
 

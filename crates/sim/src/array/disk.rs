@@ -39,6 +39,8 @@ pub(super) struct Leg {
     cache: BTreeMap<u64, Vec<Version>>,
     /// Every I/O fails.
     pub(super) dead: bool,
+    /// Its host cannot be reached, or does not run. Its disk may be working.
+    pub(super) away: bool,
     /// Some writes fail.
     pub(super) sick: bool,
     /// A page that cannot be read until it is rewritten.
@@ -112,6 +114,7 @@ impl Leg {
             durable,
             cache,
             dead,
+            away: false,
             sick,
             bad,
             full,
@@ -136,7 +139,12 @@ impl Leg {
     /// Whether it does everything that it is asked for.
     pub(super) fn is_well(&self) -> bool {
         let refuses = self.refuses.is_some() || self.hung;
-        !self.dead && !self.sick && !self.full && !refuses
+        !self.is_gone() && !self.sick && !self.full && !refuses
+    }
+
+    /// Whether nobody can use it.
+    pub(super) fn is_gone(&self) -> bool {
+        self.dead || self.away
     }
 
     /// Takes a snapshot.
@@ -405,6 +413,27 @@ impl World {
         }
     }
 
+    /// The server of a leg has died: what its disk had under way is executed, or never will be.
+    pub(super) fn end_all_of(&mut self, leg: usize) {
+        for Taken { io, result, id, .. } in self.taken.extract_if(.., |taken| taken.leg == leg) {
+            let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
+            let writes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
+            if result.is_none() && writes && rng.below(2) == 0 {
+                leg.write(&io, id, || true);
+            }
+        }
+    }
+
+    /// A leg's host is gone; with `power` it loses its cache.
+    pub(super) fn leave(&mut self, leg: usize, power: bool) {
+        let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
+        (leg.away, leg.blamed) = (true, true);
+        leg.lost |= power;
+        if power {
+            leg.lose(rng);
+        }
+    }
+
     /// A leg dies and goes back to its snapshot. False if it has none.
     pub(super) fn roll_back(&mut self, leg: usize) -> bool {
         if !self.legs[leg].roll_back() {
@@ -549,7 +578,9 @@ impl Lane for Way {
     }
 
     fn wake(&self) -> Option<Nanos> {
-        None
+        let world = self.world.borrow();
+        let answered = world.answered.get(self.number).is_some_and(|done| !done.is_empty());
+        answered.then_some(Nanos(0))
     }
 
     fn broken(&self) -> Option<&str> {

@@ -15,10 +15,12 @@ use super::model::Block;
 use super::story::{BLOCKS, BLOCKS_GROWN, Step, Story};
 use super::{Happened, Kept};
 
+mod away;
 mod end;
 mod grow;
 mod harm;
 
+use self::away::Away;
 use self::grow::sizes;
 
 /// Offsets of the blocks: at the ends of a region, at the start of the next, and in another; and at
@@ -68,6 +70,8 @@ struct Asked {
 
 struct Run {
     world: Shared,
+    /// The hosts of the legs, if they are not in the process.
+    away: Option<Away>,
     process: Option<Process>,
     model: Vec<Block>,
     asked: BTreeMap<u64, Asked>,
@@ -140,8 +144,10 @@ impl Run {
                 leg_of.put(page_slots(page)[0], bytes);
             }
         }
+        let away = Away::new(story, &world, legs);
         Run {
             world,
+            away,
             process: None,
             model: vec![Block::new(); BLOCKS],
             asked: BTreeMap::new(),
@@ -161,9 +167,10 @@ impl Run {
     }
 
     /// The legs that can be read.
-    fn found(&self) -> Vec<(usize, Found)> {
+    fn found(&mut self) -> Result<Vec<(usize, Found)>, String> {
+        let reached = self.reach()?;
         let world = self.world.borrow();
-        let alive = (0..self.legs).filter(|leg| !world.legs[*leg].dead);
+        let alive = (0..self.legs).filter(|leg| reached & 1 << leg != 0);
         let look = |leg: usize| {
             let read = |place| Some(world.legs[leg].bytes_at(place));
             let bytes = world.legs[leg].bytes;
@@ -175,7 +182,7 @@ impl Run {
         if self.next.is_multiple_of(2) {
             found.reverse();
         }
-        found
+        Ok(found)
     }
 
     /// The assembly without legs that hold an older image, and the maps of those that are in.
@@ -189,7 +196,7 @@ impl Run {
     /// everything and that no other leg went on without; otherwise all are brought back.
     fn assemble(&mut self) -> Result<(Assembly, Vec<(usize, Found)>), String> {
         for tries in 0.. {
-            let found = self.found();
+            let found = self.found()?;
             let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
             match assemble("a", &legs, &[], false) {
                 Ok(assembly) => return Ok((assembly, found)),
@@ -231,11 +238,11 @@ impl Run {
         let geometry = Geometry { volatile: true, trim_zeroes, ..Geometry::new(self.bytes, 512) };
         let array = Array::new(&assembly, names, &maps, geometry, PATIENCE);
         let pool = Pool::new(64, 16);
-        let way = |leg| -> Option<Box<dyn Lane>> { Some(Box::new(Way::new(&self.world, leg))) };
-        let ways = || (0..self.legs).map(way).collect::<Vec<_>>();
+        let lanes = self.leg_lanes();
+        let ways = || (0..self.legs).map(|leg| Some(lanes(leg))).collect::<Vec<_>>();
         let source = || -> Ways {
-            let world = Rc::clone(&self.world);
-            Box::new(move |leg| Ok(Box::new(Way::new(&world, leg))))
+            let lanes = Rc::clone(&lanes);
+            Box::new(move |leg| Ok(lanes(leg)))
         };
         let places = self.world.borrow().legs.iter().map(|leg| copies_of(leg.bytes)).collect();
         let rng = Rng::new(self.rng.next_u64(), 33);
@@ -299,8 +306,8 @@ impl Run {
             Step::Crash => self.crash()?,
             Step::Go(events) => (0..events).try_for_each(|_| self.event())?,
             Step::Rest => self.rest()?,
-            Step::Sync => drop(self.sync(MINUTE, QUIET)?),
-            Step::Whole => drop(self.sync(MINUTE, Nanos(0))?),
+            Step::Sync => drop(self.sync(MINUTE, true)?),
+            Step::Whole => drop(self.sync(MINUTE, false)?),
             Step::Coming => self.coming()?,
             Step::Entering => self.entering()?,
             Step::Grow(writes) => {
@@ -318,6 +325,17 @@ impl Run {
         self.open()
     }
 
+    /// New lanes to legs, by number.
+    fn leg_lanes(&self) -> Rc<dyn Fn(usize) -> Box<dyn Lane>> {
+        match &self.away {
+            Some(away) => away.lanes(),
+            None => {
+                let world = Rc::clone(&self.world);
+                Rc::new(move |leg| Box::new(Way::new(&world, leg)))
+            }
+        }
+    }
+
     /// The process dies.
     fn kill(&mut self) {
         self.kept.add(Happened::Crash);
@@ -326,8 +344,11 @@ impl Run {
         }
         // I/Os in flight never complete.
         self.asked.clear();
-        self.world.borrow_mut().crash();
+        if self.away.is_none() {
+            self.world.borrow_mut().crash();
+        }
         self.process = None;
+        self.process_died();
         let time = self.world.borrow().time;
         self.model.iter_mut().for_each(|block| block.crashed(time));
     }
@@ -368,6 +389,7 @@ impl Run {
     /// One of the possible events happens.
     fn event(&mut self) -> Result<(), String> {
         self.now = self.now + EVENT;
+        self.network()?;
         match self.rng.below(10) {
             0..=4 => self.world.borrow_mut().go_on(),
             5..=7 => {
@@ -421,10 +443,12 @@ impl Run {
     /// Everything advances once. Returns whether I/Os are in flight below.
     fn round(&mut self) -> Result<bool, String> {
         self.now = self.now + EVENT;
+        self.network()?;
         (0..self.lanes).try_for_each(|lane| self.poll(lane))?;
         self.keep();
+        let busy = self.away.as_ref().is_some_and(|away| away.is_busy());
         let mut world = self.world.borrow_mut();
-        let busy = !world.is_idle();
+        let busy = busy || !world.is_idle();
         (0..4).for_each(|_| world.go_on());
         Ok(busy)
     }
@@ -441,15 +465,16 @@ impl Run {
             }
             if !self.round()? && round % 8 == 7 {
                 // They wait for a retry.
-                self.now = self.now + Nanos::from_millis(50);
+                self.now = self.now + self.pause();
             }
         }
         Err(format!("{} I/Os are never answered", self.asked.len()))
     }
 
-    /// Runs until the legs are equal, and on for the map to become clean; false on a time-out.
-    fn sync(&mut self, limit: Nanos, quiet: Nanos) -> Result<bool, String> {
+    /// Runs until the legs are equal, and `calms` for the map to become clean; false on a time-out.
+    fn sync(&mut self, limit: Nanos, calms: bool) -> Result<bool, String> {
         let end = self.now + limit;
+        let quiet = if calms { self.quiet() } else { Nanos(0) };
         let mut whole_since = None;
         while self.now < end {
             let busy = self.round()?;
@@ -457,7 +482,7 @@ impl Run {
             if !process.keeper.is_whole() || !self.asked.is_empty() {
                 whole_since = None;
             } else if self.now >= *whole_since.get_or_insert(self.now) + quiet {
-                if quiet < QUIET {
+                if !calms {
                     return Ok(true);
                 }
                 let legs = &mut self.world.borrow_mut().legs;
@@ -470,8 +495,9 @@ impl Run {
                 return Ok(true);
             }
             if !busy {
-                let wake = process.keeper.wake().unwrap_or(self.now + Nanos::from_secs(1));
                 let soon = self.now + Nanos::from_secs(1);
+                let wakes = [process.keeper.wake(), self.next_arrival()];
+                let wake = wakes.into_iter().flatten().min().unwrap_or(soon);
                 self.now = self.now.max(wake.min(soon));
             }
         }
@@ -488,7 +514,8 @@ impl Run {
                 return Ok(());
             }
             if !busy {
-                let wake = process.keeper.wake().unwrap_or(end);
+                let wakes = [process.keeper.wake(), self.next_arrival()];
+                let wake = wakes.into_iter().flatten().min().unwrap_or(end);
                 self.now = self.now.max(wake.min(self.now + Nanos::from_secs(1)));
             }
         }

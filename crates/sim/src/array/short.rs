@@ -1,7 +1,7 @@
 //! All stories of up to three operations, from four states of the array: most mistakes of such
 //! systems need no more.
 
-use super::story::{Step, Story};
+use super::story::{Over, Step, Story};
 
 /// Operations on two legs: the written block spans two regions, whose reads go to different legs.
 const WORDS: [Step; 10] = [
@@ -63,7 +63,7 @@ fn short(number: u64) -> Story {
         rest /= EACH;
     }
     steps.push(WORDS[last as usize]);
-    Story { seed: number, legs: 2, spares: 0, lanes: 1, steps }
+    Story { seed: number, legs: 2, spares: 0, lanes: 1, over: Over::Nothing, steps }
 }
 
 #[cfg(test)]

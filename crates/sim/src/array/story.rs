@@ -72,6 +72,25 @@ pub enum Step {
     Grow(u32),
 }
 
+/// How the legs of an array are reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// In the process itself.
+    #[default]
+    Nothing,
+    /// Over iSCSI.
+    Iscsi,
+    /// Over NBD.
+    Nbd,
+    /// Over one and the other.
+    Both,
+}
+
+impl Over {
+    const ALL: [(Over, &'static str); 4] =
+        [(Over::Nothing, "no"), (Over::Iscsi, "iscsi"), (Over::Nbd, "nbd"), (Over::Both, "both")];
+}
+
 /// A run of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
@@ -83,6 +102,8 @@ pub struct Story {
     pub spares: usize,
     /// Lanes of clients, 1 to 3.
     pub lanes: usize,
+    /// The network between the array and its legs.
+    pub over: Over,
     /// The steps.
     pub steps: Vec<Step>,
 }
@@ -339,10 +360,14 @@ impl FromStr for Step {
 
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Story { seed, legs, spares, lanes, steps } = self;
+        let Story { seed, legs, spares, lanes, over, steps } = self;
+        write!(f, "seed={seed} legs={legs} spares={spares} lanes={lanes} ")?;
+        if *over != Over::Nothing {
+            let (_, word) = Over::ALL[*over as usize];
+            write!(f, "over={word} ")?;
+        }
         let steps: Vec<String> = steps.iter().map(Step::to_string).collect();
-        let steps = steps.join(",");
-        write!(f, "seed={seed} legs={legs} spares={spares} lanes={lanes} steps={steps}")
+        write!(f, "steps={}", steps.join(","))
     }
 }
 
@@ -350,7 +375,8 @@ impl FromStr for Story {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Story, String> {
-        let mut story = Story { seed: 0, legs: 2, spares: 0, lanes: 1, steps: Vec::new() };
+        let (seed, steps, over) = (0, Vec::new(), Over::Nothing);
+        let mut story = Story { seed, legs: 2, spares: 0, lanes: 1, over, steps };
         for word in text.split_whitespace() {
             let (name, value) = word.split_once('=').ok_or(format!("{word}: write NAME=VALUE"))?;
             let number = || value.parse::<u64>().map_err(|_| format!("{word}: not a number"));
@@ -359,6 +385,10 @@ impl FromStr for Story {
                 "legs" => story.legs = number()?.clamp(1, 4) as usize,
                 "spares" => story.spares = number()?.min(1) as usize,
                 "lanes" => story.lanes = number()?.clamp(1, 3) as usize,
+                "over" => {
+                    let known = Over::ALL.iter().find(|(_, word)| *word == value);
+                    story.over = known.ok_or(format!("{word}: no, iscsi, nbd or both"))?.0;
+                }
                 "steps" => {
                     let steps = value.split(',').filter(|step| !step.is_empty());
                     story.steps = steps.map(str::parse).collect::<Result<_, _>>()?;
@@ -400,7 +430,7 @@ impl Case for Story {
             grow(&mut steps, &mut Rng::new(seed, 22));
         }
         let (legs, spares, lanes) = (legs as usize, spares as usize, lanes as usize);
-        Story { seed, legs, spares, lanes, steps }
+        Story { seed, legs, spares, lanes, over: Over::Nothing, steps }
     }
 
     fn seed(&self) -> u64 {
@@ -447,6 +477,57 @@ impl Case for Story {
         let result = super::run(self);
         block::plant(None);
         result
+    }
+
+    fn ios(held: &Kept) -> u64 {
+        held.ios
+    }
+
+    fn counts(held: &Kept) -> Vec<(&'static str, u64)> {
+        held.counts()
+    }
+}
+
+/// A story of an array whose legs are on other hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteStory(pub Story);
+
+impl fmt::Display for RemoteStory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for RemoteStory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<RemoteStory, String> {
+        text.parse().map(RemoteStory)
+    }
+}
+
+impl Case for RemoteStory {
+    type Held = Kept;
+    const WORD: &'static str = "remote stories";
+    const FLAG: &'static str = "--remote ";
+    const PLANTS: &'static [Plant] = &Plant::PARTED;
+    const PLANT_SEEDS: u64 = 1000;
+
+    fn of_seed(seed: u64) -> RemoteStory {
+        let (over, _) = Over::ALL[1 + Rng::new(seed, 24).below(3) as usize];
+        RemoteStory(Story { over, ..Story::of_seed(seed) })
+    }
+
+    fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    fn smaller(&self) -> Vec<RemoteStory> {
+        self.0.smaller().into_iter().map(RemoteStory).collect()
+    }
+
+    fn run(&self, plant: Option<Plant>, say: fn(&str)) -> Result<Kept, String> {
+        self.0.run(plant, say)
     }
 
     fn ios(held: &Kept) -> u64 {

@@ -54,7 +54,8 @@ impl Cool {
                 port.shared.leave(leg, &|| "flush failed".to_owned());
             }
             let same = good == self.legs && port.shared.writers_now() == self.legs;
-            if calm && same && port.shared.leaving() == 0 {
+            // Those that are out may leave once more, such as one whose connection dies late.
+            if calm && same && port.shared.leaving() & self.legs == 0 {
                 for region in regions {
                     port.shared.map.tell(region, Event::Flushed);
                 }

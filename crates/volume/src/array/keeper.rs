@@ -118,7 +118,14 @@ impl Keeper {
     fn is_calm(&self) -> bool {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.is_complete() && self.join.is_idle();
-        settled && self.port.shared.leaving() & recorder.block().in_state(LegState::In) == 0
+        settled && self.leaving() == 0
+    }
+
+    /// Legs that get writes and are to be recorded as out.
+    fn leaving(&self) -> u32 {
+        let block = self.recorder.block();
+        let active = block.in_state(LegState::In) | block.in_state(LegState::Syncing);
+        self.port.shared.leaving() & active
     }
 
     /// Whether a leg is syncing and no other one lacks anything: regions already copied to it need
@@ -126,7 +133,7 @@ impl Keeper {
     fn is_coming(&self) -> bool {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.forgets() && self.join.is_copying();
-        settled && self.port.shared.leaving() == 0
+        settled && self.leaving() == 0
     }
 
     /// Compares the legs, when that is wanted.

@@ -34,7 +34,7 @@ impl IscsiUri {
 /// ended, if there is one: the target then ends what that one had in flight.
 //= RFC 7143 §6.3.5: a login under the name of a session reinstates it.
 #[derive(Clone)]
-pub(crate) struct IscsiDial {
+pub struct IscsiDial {
     uri: IscsiUri,
     free: Arc<Isids>,
 }
@@ -50,13 +50,14 @@ impl Isids {
 }
 
 impl IscsiDial {
-    pub(crate) fn new(uri: IscsiUri) -> IscsiDial {
+    /// Of a unit with which there has been no session yet.
+    pub fn new(uri: IscsiUri) -> IscsiDial {
         IscsiDial { uri, free: Arc::default() }
     }
 }
 
 /// The ISID of a session, free for another one when this is dropped.
-pub(crate) struct Isid {
+pub struct Isid {
     isid: [u8; 6],
     free: Arc<Isids>,
 }

@@ -18,8 +18,7 @@ use proto::Initiator;
 use self::keeper::{Errand, Keeper, Kept};
 use crate::{OpenError, Session};
 
-pub(crate) use iscsi::IscsiDial;
-pub use iscsi::discover_iscsi;
+pub use iscsi::{IscsiDial, discover_iscsi};
 pub(crate) use nvme::NvmeDial;
 pub use subsystems::discover_nvme;
 

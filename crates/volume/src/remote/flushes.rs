@@ -77,6 +77,7 @@ impl Flushes {
         match done.result {
             Ok(()) => {
                 self.resolve(None);
+                self.told = self.told.max(self.past.forgotten());
                 if self.told < self.past.losses() {
                     (done.result, done.cause) = (Err(Fault::Medium), LOST);
                     self.told = self.past.losses();

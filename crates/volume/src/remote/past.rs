@@ -271,10 +271,11 @@ impl Past {
             std::mem::take(&mut state.suspicions)
         };
         let is_same = |(known, number): &(Option<u64>, u64)| match (known, instance) {
+            // A session that is new to a target hears of its start, however long ago that was.
             (Some(known), Some(instance)) => *known == instance,
-            _ => *number > since,
+            _ => *number > since && power_lost != Some(true),
         };
-        let is_lost = power_lost == Some(true) || !suspicions.iter().all(is_same);
+        let is_lost = !suspicions.iter().all(is_same);
         if is_lost {
             let why = match (power_lost, instance) {
                 (Some(true), _) => "says that it lost its power",
@@ -312,6 +313,11 @@ impl Past {
     #[cold]
     pub(crate) fn tell(&self, losses: u64) {
         self.state().told.insert(std::thread::current().id(), losses);
+    }
+
+    /// Losses that the owner has made good, whoever has reported them.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.state().forgotten
     }
 
     /// The owner has made good all losses until now.

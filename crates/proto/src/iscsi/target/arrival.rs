@@ -64,8 +64,9 @@ impl IscsiTarget {
         let gone = self.presence.as_ref().and_then(|presence| presence.recall());
         let units = self.entry().units.iter().flatten();
         let losses = units.filter_map(|unit| unit.instance.as_ref()).map(|it| it.losses()).max();
-        self.losses = KnownLosses::up_to(gone.map_or(losses.unwrap_or(0), |gone| gone.losses));
-        self.attentions.told = gone.map_or([0; 4], |gone| gone.told);
+        let gone = gone.map(|gone| (gone.losses, gone.told));
+        let new = || (KnownLosses::up_to(losses.unwrap_or(0)), [0; 4]);
+        (self.losses, self.attentions.told) = gone.unwrap_or_else(new);
         if let Some(held) = self.held.take() {
             self.complete_login(*held, out);
             self.announce_power_on();
@@ -134,7 +135,7 @@ impl IscsiTarget {
         });
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
         if let Some(presence) = self.presence.as_mut().filter(|_| self.stage == Stage::Normal) {
-            presence.remember(self.losses.before(), self.attentions.told);
+            presence.remember(self.losses.clone(), self.attentions.told);
             presence.end();
         }
         self.held = None;

@@ -89,7 +89,7 @@ impl NbdTarget {
     pub(super) fn recall_losses(&mut self) {
         let gone = self.presence.as_ref().and_then(|presence| presence.recall());
         let losses = self.export().instance.as_ref().map_or(0, Instance::losses);
-        self.losses = KnownLosses::up_to(gone.map_or(losses, |gone| gone.losses));
+        self.losses = gone.map_or_else(|| KnownLosses::up_to(losses), |gone| gone.losses);
     }
 
     /// When a choice that waits is looked at.
@@ -138,7 +138,7 @@ impl NbdTarget {
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
         if let Some(presence) = &self.presence {
             if self.stage == Stage::Serving {
-                presence.remember(self.losses.before(), [0; 4]);
+                presence.remember(self.losses.clone(), [0; 4]);
             }
             presence.end();
         }

@@ -106,8 +106,8 @@ impl NvmeTarget {
         let instances = self.subsystem.namespaces.iter().flatten();
         let losses = instances.filter_map(|it| it.instance.as_ref()).map(Instance::losses).max();
         let gone = self.peers.recall(&name, number);
-        let losses = gone.map_or(losses.unwrap_or(0), |gone| gone.losses);
-        self.losses = KnownLosses::up_to(losses);
+        let new = || KnownLosses::up_to(losses.unwrap_or(0));
+        self.losses = gone.map_or_else(new, |gone| gone.losses);
     }
 
     /// The name of the host's queue, if this is an I/O queue.
@@ -121,7 +121,7 @@ impl NvmeTarget {
     /// The connection is lost. Its changes that are with a volume are awaited.
     pub(super) fn depart(&mut self) {
         if let Some((name, number)) = self.peer_name() {
-            self.peers.remember(name, number, self.losses.before(), [0; 4]);
+            self.peers.remember(name, number, self.losses.clone(), [0; 4]);
         }
         let commands = self.slots.iter().filter_map(|(slot, command)| {
             let flushes = match command.state {

@@ -4,7 +4,7 @@ use block::{Nanos, Op};
 use volume::array::DATA_OFFSET;
 
 use super::super::disk::{Content, PAGE};
-use super::{PLACES, QUIET, Run};
+use super::{PLACES, Run};
 
 impl Run {
     /// All legs return and are resynced; all data is read from each of them, and again after a
@@ -14,7 +14,7 @@ impl Run {
         self.rest()?;
         self.open_anew()?;
         for after_crash in [false, true] {
-            if !self.sync(Nanos::from_secs(300), QUIET)? {
+            if !self.sync(Nanos::from_secs(300), true)? {
                 let process = self.process.as_ref().expect("it is open");
                 let words = process.array.words().unwrap_or_default();
                 return Err(format!("the legs are not made equal; {words}"));
@@ -34,7 +34,7 @@ impl Run {
 
     /// An array whose last leg came back as an older image waits for its user, who opens it again.
     fn open_anew(&mut self) -> Result<(), String> {
-        self.sync(Nanos::from_secs(30), Nanos(0))?;
+        self.sync(Nanos::from_secs(30), false)?;
         let process = self.process.as_ref().expect("it is open");
         let words = process.array.words().unwrap_or_default();
         if words.contains("came back as an older image") && !process.keeper.is_whole() {

@@ -54,7 +54,12 @@ impl Run {
             Step::Hang(_) => {
                 (world.legs[leg].hung, world.legs[leg].blamed) = (true, true);
             }
-            _ => world.fail(leg, power),
+            _ if self.away.is_none() => world.fail(leg, power),
+            _ => {
+                drop(world);
+                self.part(leg, power);
+                return self.lose(power);
+            }
         }
         drop(world);
         self.lose(power);
@@ -78,28 +83,39 @@ impl Run {
     }
 
     pub(super) fn bring_back(&mut self, leg: usize) {
-        let leg = &mut self.world.borrow_mut().legs[leg];
-        (leg.dead, leg.sick, leg.full, leg.bad) = (false, false, false, None);
-        (leg.refuses, leg.hung) = (None, false);
+        {
+            let of = &mut self.world.borrow_mut().legs[leg];
+            (of.dead, of.away, of.sick, of.full, of.bad) = (false, false, false, false, None);
+            (of.refuses, of.hung) = (None, false);
+        }
+        if let Some(away) = &mut self.away {
+            away.start(leg);
+        }
     }
 
     /// A leg goes back to its snapshot, if another one has all data: that none is left that has
     /// them is nothing that an array could know.
     pub(super) fn roll_back(&mut self, leg: usize) {
-        let mut world = self.world.borrow_mut();
-        let good = |other: usize| {
-            let of = &world.legs[other];
-            let knows = self.truth & 1 << other != 0 && !of.blamed && !of.dead;
-            other != leg && knows && world.legs[leg].image_is_before(of)
+        let may = {
+            let world = self.world.borrow();
+            let good = |other: usize| {
+                let of = &world.legs[other];
+                let knows = self.truth & 1 << other != 0 && !of.blamed && !of.is_gone();
+                other != leg && knows && world.legs[leg].image_is_before(of)
+            };
+            (0..self.legs).any(good)
         };
-        if (0..self.legs).any(good) && world.roll_back(leg) {
+        if !may {
+            return;
+        }
+        self.stop_server(leg);
+        if self.world.borrow_mut().roll_back(leg) {
             self.truth &= !(1 << leg);
             if self.bytes > BYTES {
                 // It may have to get the grown part, though nothing was written there.
                 self.ever = [true; REGIONS];
             }
             self.touched = self.ever;
-            drop(world);
             self.kept.add(Happened::RolledBack);
         }
     }
