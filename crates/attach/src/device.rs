@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use volume::Volume;
 
+use crate::sync::sync;
 use crate::{AttachError, Attached, Log, Options, Place, Shared, check_blocks, queue};
 
 /// Kept by the kernel with each device of ours, so that nobody takes away another program's.
@@ -213,7 +214,7 @@ fn is_in_use(path: &Path) -> bool {
 impl Node {
     /// Has the kernel write what is dirty, and the volume flush.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        sync(&self.path)
     }
 
     /// Takes the block device away, and says so to `log` if somebody uses it.

@@ -12,6 +12,7 @@ mod plan;
 mod port;
 mod queue;
 mod station;
+mod sync;
 mod wire;
 mod worker;
 

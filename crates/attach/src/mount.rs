@@ -20,6 +20,7 @@ use rustix::net::{
 };
 
 use crate::AttachError;
+use crate::sync::sync;
 use crate::wire::IO_MAX_BYTES;
 
 /// Our source field in `/proc/self/mountinfo`.
@@ -196,7 +197,7 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
 impl Target {
     /// Syncs the file: the kernel writes dirty pages, and the volume flushes.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        sync(&self.path)
     }
 
     /// Unmounts the file unless a program has it open.

@@ -119,7 +119,7 @@ impl Plant {
     ];
 
     /// Mistakes of arrays.
-    pub const KEPT: [Plant; 23] = [
+    pub const KEPT: [Plant; 17] = [
         Plant::MapAfterData,
         Plant::AckEarly,
         Plant::ReadStale,
@@ -134,15 +134,9 @@ impl Plant {
         Plant::EnterUnseen,
         Plant::GrowUnzeroed,
         Plant::GrowEarly,
-        Plant::JoinWithoutFence,
         Plant::RefuseForAll,
         Plant::TrustOldImage,
-        Plant::ReadUnsettled,
         Plant::TrimUnzeroed,
-        Plant::WaitForEver,
-        Plant::ReviveUnseen,
-        Plant::CheckUnclaimed,
-        Plant::ReviveSilently,
     ];
 
     /// Mistakes of arrays and remote volumes, seen over a network.

@@ -148,7 +148,13 @@ impl Peers {
     }
 
     /// Remembers this of a peer for when it comes back.
-    pub(crate) fn remember(&self, name: PeerName, number: Number, losses: KnownLosses, told: [u64; 4]) {
+    pub(crate) fn remember(
+        &self,
+        name: PeerName,
+        number: Number,
+        losses: KnownLosses,
+        told: [u64; 4],
+    ) {
         let mut state = self.lock();
         state.time += 1;
         let gone = Gone { when: state.time, losses, told };

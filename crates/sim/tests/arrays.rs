@@ -7,21 +7,24 @@ use sim::Case;
 use sim::array::{Story, all_short, run};
 
 /// Planted mistakes, each with a seed that finds it.
-const FOUND: [(Plant, u64); 14] = [
+const FOUND: [(Plant, u64); 17] = [
     (Plant::MapAfterData, 0),
-    (Plant::AckEarly, 356),
-    (Plant::ReadStale, 61),
+    (Plant::AckEarly, 1),
+    (Plant::ReadStale, 2),
     (Plant::KeepGeneration, 15),
-    (Plant::FlushOneLeg, 167),
-    (Plant::CleanUnflushed, 5),
-    (Plant::CopyUnclaimed, 23),
-    (Plant::JoinUnmapped, 2),
-    (Plant::JoinUnflushed, 127),
-    (Plant::MapOnOneLeg, 2),
-    (Plant::TrustFirst, 19),
+    (Plant::FlushOneLeg, 109),
+    (Plant::CleanUnflushed, 21),
+    (Plant::CopyUnclaimed, 111),
+    (Plant::JoinUnmapped, 0),
+    (Plant::JoinUnflushed, 15),
+    (Plant::MapOnOneLeg, 0),
+    (Plant::TrustFirst, 57),
     (Plant::EnterUnseen, 1),
     (Plant::GrowUnzeroed, 3),
-    (Plant::GrowEarly, 83),
+    (Plant::GrowEarly, 19),
+    (Plant::RefuseForAll, 1),
+    (Plant::TrustOldImage, 527),
+    (Plant::TrimUnzeroed, 88),
 ];
 
 fn holds(story: &str) {

@@ -98,7 +98,10 @@ fn holes_stay_holes_and_are_not_read() {
     let back = into.join("d/sparse");
     // A file system that shows no holes has them read, which takes hours for this one.
     assert!(stored < 1 << 20, "the temporary folder has holes");
-    assert_eq!(size(&back), (stored, len));
+    // File systems list extents in blocks of their own, more or fewer by chance.
+    let (restored, restored_len) = size(&back);
+    assert!(restored <= stored + (16 << 10), "{restored} bytes of blocks, and there were {stored}");
+    assert_eq!(restored_len, len);
     assert!(outcome.source_bytes <= 32 << 10 && outcome.hole_bytes > 1 << 39);
     let back = fs::File::open(back).unwrap();
     for at in [0, 5 << 20, (5 << 20) + 8192, (9 << 30) - 100] {

@@ -26,7 +26,7 @@ pub(super) fn read_capacity_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     put(&mut bytes, 0, (unit.geometry.blocks - 1).to_be_bytes());
     put(&mut bytes, 8, unit.geometry.block_bytes.to_be_bytes());
     bytes[13] = physical_exponent(unit);
-    bytes[14] = LBPME | LBPRZ;
+    bytes[14] = LBPME | if unit.geometry.trim_zeroes { LBPRZ } else { 0 };
     data(bytes, be32(cdb, 10))
 }
 

@@ -148,9 +148,10 @@ fn characteristics(_: &Unit, bytes: &mut Vec<u8>) {
 }
 
 //= SBC-4 §Logical Block Provisioning VPD page: PAGE LENGTH 4 without a group descriptor.
-fn provisioning_page(_: &Unit, bytes: &mut Vec<u8>) {
+fn provisioning_page(unit: &Unit, bytes: &mut Vec<u8>) {
     bytes.resize(8, 0);
-    bytes[5] = 0x80 | 0x40 | 0x20 | 0x04; // LBPU, LBPWS, LBPWS10, LBPRZ 001b
+    let zeroes = if unit.geometry.trim_zeroes { 0x04 } else { 0 }; // LBPRZ 001b
+    bytes[5] = 0x80 | 0x40 | 0x20 | zeroes; // LBPU, LBPWS, LBPWS10
     bytes[6] = 0x02; // PROVISIONING TYPE: thin.
 }
 

@@ -84,7 +84,7 @@ pub(super) fn write_same_10(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
 /// WRITE SAME (10) with its data-out.
 pub(super) fn write_same_10_block(unit: &Unit, cdb: &Cdb, block: &[u8]) -> Result<Plan, Sense> {
     let range = same_range(unit, cdb, be32(cdb, 2).into(), be16(cdb, 7).into(), 7)?;
-    Ok(same(range, cdb, block))
+    Ok(same(unit, range, cdb, block))
 }
 
 //= SBC-4 §WRITE SAME (16) command
@@ -92,7 +92,7 @@ pub(super) fn write_same_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     let range = same_range(unit, cdb, be64(cdb, 2), be32(cdb, 10).into(), 10)?;
     //= SBC-4 §WRITE SAME (16) command: NDOB is one for blocks of zeroes without data-out.
     if cdb[1] & NDOB != 0 {
-        return Ok(same(range, cdb, &[]));
+        return Ok(same(unit, range, cdb, &[]));
     }
     Ok(Plan::Collect { len: unit.geometry.block_bytes })
 }
@@ -100,7 +100,7 @@ pub(super) fn write_same_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
 /// WRITE SAME (16) with its data-out.
 pub(super) fn write_same_16_block(unit: &Unit, cdb: &Cdb, block: &[u8]) -> Result<Plan, Sense> {
     let range = same_range(unit, cdb, be64(cdb, 2), be32(cdb, 10).into(), 10)?;
-    Ok(same(range, cdb, block))
+    Ok(same(unit, range, cdb, block))
 }
 
 /// The byte range of a valid WRITE SAME.
@@ -135,9 +135,10 @@ fn same_range(
 }
 
 /// Writes `block` over a range; an empty one means zeroes.
-fn same((offset, len): (u64, u64), cdb: &Cdb, block: &[u8]) -> Plan {
+fn same(unit: &Unit, (offset, len): (u64, u64), cdb: &Cdb, block: &[u8]) -> Plan {
     let zeroes = block.iter().all(|byte| *byte == 0);
-    let trim = cdb[1] & UNMAP != 0;
+    //= SBC-4 §WRITE SAME (10) command: unmapped only where the blocks read as zeroes then.
+    let trim = cdb[1] & UNMAP != 0 && unit.geometry.trim_zeroes;
     match (len, zeroes) {
         (0, _) => Plan::Good,
         (_, true) => clear(if trim { Op::Trim } else { Op::WriteZeroes }, vec![(offset, len)]),
@@ -215,6 +216,16 @@ mod test {
         );
         let list = build::unmap_list(&vec![(0, 1); most + 1]);
         assert_eq!(unmap_with(&list), Err(Sense::parameter_field(2)));
+    }
+
+    /// Trimmed blocks of some volumes read as anything.
+    #[test]
+    fn zeroes_are_written_where_a_trim_does_not_promise_them() {
+        let mut volume = volume();
+        volume.geometry.trim_zeroes = false;
+        let cdb = build::write_same16(10, 3, true);
+        let clear = Plan::Clear { op: Op::WriteZeroes, ranges: vec![(10 * BLOCK, 3 * BLOCK)] };
+        assert_eq!(volume.plan_with(&cdb, &[0; 512]), Ok(clear));
     }
 
     #[test]

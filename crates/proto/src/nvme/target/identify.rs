@@ -247,7 +247,7 @@ fn describe(page: &mut Page, namespace: &Namespace, shared: bool) {
     //= NVMe base §NMIC: bit 0, several controllers may be attached at once.
     page.put(30, [u8::from(shared)]);
     //= NVMe base §DLFEAT: deallocated blocks read as zeroes; Write Zeroes may deallocate.
-    page.put(33, [1 | 1 << 3]);
+    page.put(33, [if geometry.trim_zeroes { 1 | 1 << 3 } else { 0 }]);
     page.put(48, u128::from(geometry.bytes()).to_le_bytes());
     page.put(99, [protected(geometry)]);
     page.put(104, namespace.disk.nguid()).put(120, namespace.disk.eui64());

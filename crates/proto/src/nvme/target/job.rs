@@ -81,7 +81,8 @@ impl NvmeTarget {
         if geometry.read_only {
             return Err(Status::WRITE_PROTECTED.into());
         }
-        let op = if command.word(12) & ZEROES_DEALLOCATE == 0 { Op::WriteZeroes } else { Op::Trim };
+        let may_trim = command.word(12) & ZEROES_DEALLOCATE != 0 && geometry.trim_zeroes;
+        let op = if may_trim { Op::Trim } else { Op::WriteZeroes };
         let place = BlockRange { unit: namespace.id, namespace: command.namespace(), ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Working).ok_or(Refused::Overrun)?;
         let ranges = vec![(start << shift, count << shift)];

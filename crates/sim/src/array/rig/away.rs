@@ -128,8 +128,7 @@ impl Run {
         (0..self.legs).for_each(|leg| away.hosts.kill(leg));
         let mut world = self.world.borrow_mut();
         world.crash();
-        let here: Vec<usize> =
-            (0..self.legs).filter(|leg| !world.legs[*leg].is_gone()).collect();
+        let here: Vec<usize> = (0..self.legs).filter(|leg| !world.legs[*leg].is_gone()).collect();
         drop(world);
         here.into_iter().for_each(|leg| away.hosts.start(leg));
     }
