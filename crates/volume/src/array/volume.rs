@@ -19,7 +19,10 @@ use crate::uri::ArrayUri;
 use crate::{Ground, Hints, OpenError, Purpose, Volume};
 
 /// Time limit of the keeper to mark the map clean at the end.
-const CLOSING: Nanos = Nanos::from_secs(5);
+///
+/// Less than a signal leaves to a program. What is not done by then, such as a copy of what cannot
+/// be read, stays marked, and is copied after the next opening.
+const CLOSING: Nanos = Nanos::from_secs(1);
 /// Time between looks at the progress of a check.
 const PROGRESS: std::time::Duration = std::time::Duration::from_millis(100);
 /// Longest time between steps of the keeper.
