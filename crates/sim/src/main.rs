@@ -84,8 +84,8 @@ fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, Stri
             case if case.contains('=') => return Ok(Job::One { case: case.parse()?, plant }),
             other => {
                 return Err(format!(
-                    "what is {other}? --rig, --array, --remote, --seeds N, --from S, --seed S, --plants, or \
-                     one of the {}",
+                    "what is {other}? --rig, --array, --remote, --seeds N, --from S, --seed S, \
+                     --plants, or one of the {}",
                     C::WORD
                 ));
             }

@@ -315,11 +315,9 @@ fn what_was_copied_and_is_clean_is_not_copied_again() {
 
 #[test]
 fn clients_keep_four_fifths_while_legs_are_made_equal() {
-    for (op, len, outstanding) in [
-        (Op::Write, 4096, 1),
-        (Op::Write, 4096, 32),
-        (Op::Write, 65_536, 4),
-    ] {
+    for (op, len, outstanding) in
+        [(Op::Write, 4096, 1), (Op::Write, 4096, 32), (Op::Write, 65_536, 4)]
+    {
         let clients = Some(Clients { op, len, outstanding });
         for speeds in [[FAST, FAST], [FAST, SLOW], [SLOW, FAST]] {
             // Writes wait for the slower leg.

@@ -497,7 +497,7 @@ strangers_with_several_ways_stay_apart() {
         [ "$(sum /tmp/b.img)" != "$(sum /tmp/random)" ] && disconnect_here 4
 }
 
-serve_one() { serve_here $1 $2 --id both --volume disk=file:/tmp/one.img?size=16m; }
+serve_one() { serve_here $1 $2 --id both "--volume=disk=file:/tmp/one.img?size=16m&lock=off"; }
 
 one_id_is_one_disk() {
     fresh

@@ -237,7 +237,7 @@ fn config(disks: &Disks, leg: usize, started: u64) -> ServeConfig {
         host_lists: HostLists::default(),
         shared: false,
         first_controller: 1,
-        instance: started << 8 | leg as u64 + 1,
+        instance: (started << 8) + leg as u64 + 1,
         cores: vec![0],
         idle_cores: Vec::new(),
         limits: Limits { memory_bytes: Some(MEMORY_BYTES), ..Limits::default() },

@@ -21,7 +21,7 @@ impl Away {
             Over::Nothing => None,
             Over::Iscsi => Some(Protocol::Iscsi),
             Over::Nbd => Some(Protocol::Nbd),
-            Over::Both if leg % 2 == 0 => Some(Protocol::Iscsi),
+            Over::Both if leg.is_multiple_of(2) => Some(Protocol::Iscsi),
             Over::Both => Some(Protocol::Nbd),
         };
         let protocols: Option<Vec<Protocol>> = (0..legs).map(protocol).collect();
