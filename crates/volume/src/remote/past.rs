@@ -396,12 +396,14 @@ mod test {
         assert!(!past.resolve(Some(1), None, 1), "there is nothing left");
         past.suspect(None);
         assert!(past.resolve(None, None, 1), "a connection from before the loss still works");
+        past.suspect(Some(1));
+        assert!(past.resolve(Some(1), Some(true), 2), "each new session hears of the start");
         assert_eq!(past.losses(), 0, "it is the same target");
         for (known, found, power) in [
             (Some(1), Some(2), None),
             (Some(1), None, None),
             (None, None, None),
-            (Some(1), Some(1), Some(true)),
+            (None, None, Some(true)),
         ] {
             let before = past.losses();
             past.suspect(known);
