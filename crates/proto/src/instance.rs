@@ -29,14 +29,35 @@ pub struct Instance {
     last: Arc<AtomicU64>,
 }
 
-/// Which failed flushes a connection knows of.
+/// Failed flushes that a client knows of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KnownLosses {
-    /// All up to this one,
+    /// All up to this one, unless `of` says more of the unit.
     before: u64,
-    /// and these of single units.
-    of: Vec<(UnitId, u64)>,
+    of: Vec<Known>,
 }
+
+/// Failed flushes of one unit that a client knows of.
+///
+/// An answer that was sent may be lost with its connection. So a client is told again after it has
+/// come back, until it has ended a connection in order ([`KnownLosses::confirm`]), or was told
+/// [`TELLINGS_MAX`] times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    unit: UnitId,
+    /// The client has confirmed all up to this one.
+    confirmed: u64,
+    /// The last one that an answer told of.
+    told: u64,
+    /// An answer on this connection told of it.
+    told_here: bool,
+    /// Connections before this one that were lost after such an answer.
+    tellings: u32,
+}
+
+/// A client that has been told so often, on as many connections, counts as told, even if it never
+/// ends a connection in order.
+const TELLINGS_MAX: u32 = 4;
 
 impl Instances {
     /// Of a process that has drawn this number by chance.
@@ -86,13 +107,13 @@ impl Instance {
 }
 
 impl KnownLosses {
-    /// What a connection knows that begins now, or that knew all up to `before`.
+    /// The knowledge of a client that begins now, or that knew all up to `before`.
     pub(crate) fn up_to(before: u64) -> KnownLosses {
         KnownLosses { before, of: Vec::new() }
     }
 
     /// The result of a flush of a unit that has completed with `result`: it fails, too, if another
-    /// flush of the unit has failed that this connection does not know of.
+    /// flush of the unit has failed that this client does not know of.
     #[inline]
     pub(crate) fn result_of_flush(
         &mut self,
@@ -120,13 +141,66 @@ impl KnownLosses {
         }
         instance.note_flush(result);
         let last = instance.last.load(Ordering::Acquire);
-        let known = self.of.iter_mut().find(|(other, _)| *other == unit);
-        let before = known.as_ref().map_or(self.before, |(_, before)| *before);
-        match known {
-            Some((_, known)) => *known = last,
-            None => self.of.push((unit, last)),
+        if last <= self.of_unit(unit) {
+            return result;
         }
-        if result.is_ok() && last > before { Err(Fault::Medium) } else { result }
+        let at = self.of.iter().position(|known| known.unit == unit);
+        let at = at.unwrap_or_else(|| {
+            self.of.push(self.known(unit));
+            self.of.len() - 1
+        });
+        let known = &mut self.of[at];
+        if last > known.told {
+            known.tellings = 0;
+        }
+        (known.told, known.told_here) = (last, true);
+        result.and(Err(Fault::Medium))
+    }
+
+    /// The last failed flush of a unit that the client knows of.
+    fn of_unit(&self, unit: UnitId) -> u64 {
+        let known = self.known(unit);
+        if known.told_here { known.told } else { known.confirmed }
+    }
+
+    /// The client ends its connection in order: it has seen all answers.
+    pub(crate) fn confirm(&mut self) {
+        for known in &mut self.of {
+            (known.confirmed, known.told_here) = (known.told, false);
+        }
+    }
+
+    /// The failed flushes that the client surely knows of when it comes back after this connection.
+    /// `twin`: the same of another client that cannot be told from this one.
+    pub(crate) fn when_back(&self, twin: Option<&KnownLosses>) -> KnownLosses {
+        let twins = twin.into_iter().flat_map(|twin| &twin.of);
+        let mut of: Vec<Known> = Vec::new();
+        for unit in self.of.iter().chain(twins).map(|known| known.unit) {
+            if of.iter().all(|known| known.unit != unit) {
+                of.push(self.known(unit).when_back(twin.map(|twin| twin.known(unit))));
+            }
+        }
+        let before = twin.map_or(self.before, |twin| twin.before.min(self.before));
+        KnownLosses { before, of }
+    }
+
+    fn known(&self, unit: UnitId) -> Known {
+        let known = self.of.iter().find(|known| known.unit == unit).cloned();
+        let (confirmed, told) = (self.before, self.before);
+        known.unwrap_or(Known { unit, confirmed, told, told_here: false, tellings: 0 })
+    }
+}
+
+impl Known {
+    fn when_back(self, twin: Option<Known>) -> Known {
+        let twin = twin.as_ref().unwrap_or(&self);
+        let (told, mut confirmed) = (self.told.max(twin.told), self.confirmed.min(twin.confirmed));
+        let tellings = if twin.told == told { twin.tellings } else { self.tellings };
+        let tellings = tellings + u32::from(self.told_here && self.told == told);
+        if tellings >= TELLINGS_MAX {
+            confirmed = told;
+        }
+        Known { unit: self.unit, confirmed, told, told_here: false, tellings }
     }
 }
 
@@ -195,10 +269,48 @@ mod test {
         let mut late = KnownLosses::up_to(instances.losses());
         assert_eq!(late.result_of_flush(A, Some(&units[0]), Ok(())), Ok(()));
         // Who comes back knows what it knew.
-        let mut back = ends[0].clone();
+        ends[0].confirm();
+        let mut back = ends[0].when_back(None);
         assert_eq!(back.result_of_flush(A, Some(&units[0]), Ok(())), Ok(()));
         units[0].lose();
-        let mut back = ends[0].clone();
+        let mut back = ends[0].when_back(None);
         assert_eq!(back.result_of_flush(A, Some(&units[0]), Ok(())), Err(Fault::Medium));
+    }
+
+    #[test]
+    fn who_may_not_have_seen_an_answer_is_told_again() {
+        let unit = Instances::new(7).unit();
+        let mut client = KnownLosses::up_to(0);
+        let flush = |client: &mut KnownLosses| client.result_of_flush(A, Some(&unit), Ok(()));
+        unit.lose();
+        for _ in 0..TELLINGS_MAX {
+            assert_eq!([flush(&mut client), flush(&mut client)], [Err(Fault::Medium), Ok(())]);
+            client = client.when_back(None);
+        }
+        // It never ends in order: this does not go on for ever.
+        assert_eq!(flush(&mut client), Ok(()));
+        unit.lose();
+        assert_eq!(flush(&mut client), Err(Fault::Medium));
+        client = client.when_back(None);
+        assert_eq!(flush(&mut client), Err(Fault::Medium), "another one counts anew");
+        client.confirm();
+        assert_eq!(flush(&mut client.when_back(None)), Ok(()));
+    }
+
+    #[test]
+    fn of_two_clients_of_one_name_the_one_that_knows_less_is_told() {
+        let unit = Instances::new(7).unit();
+        let (mut one, other) = (KnownLosses::up_to(0), KnownLosses::up_to(0));
+        unit.lose();
+        let flush = |client: &mut KnownLosses| client.result_of_flush(A, Some(&unit), Ok(()));
+        assert_eq!(flush(&mut one), Err(Fault::Medium));
+        one.confirm();
+        let late = KnownLosses::up_to(1);
+        for (a, b) in [(&one, &other), (&other, &one), (&other, &late), (&late, &other)] {
+            assert_eq!(flush(&mut a.when_back(Some(b))), Err(Fault::Medium));
+        }
+        for (a, b) in [(&one, &late), (&late, &one), (&one, &one)] {
+            assert_eq!(flush(&mut a.when_back(Some(b))), Ok(()));
+        }
     }
 }

@@ -95,6 +95,8 @@ pub(crate) struct Gone {
 pub(crate) struct Presence {
     peers: Arc<Peers>,
     arrival: Arrival,
+    /// When it learned what is remembered of its peer.
+    recalled: u64,
 }
 
 impl Peers {
@@ -139,26 +141,19 @@ impl Peers {
     ) -> Presence {
         state.time += 1;
         let arrival = Arrival { name, number, came: state.time, instead };
-        Presence { peers: Arc::clone(self), arrival }
+        Presence { peers: Arc::clone(self), arrival, recalled: 0 }
     }
 
-    /// What is remembered of a peer's last connection of that number.
-    pub(crate) fn recall(&self, name: &PeerName, number: Number) -> Option<Gone> {
-        self.lock().gone.get(&(name.clone(), number)).cloned()
-    }
-
-    /// Remembers this of a peer for when it comes back.
-    pub(crate) fn remember(
-        &self,
-        name: PeerName,
-        number: Number,
-        losses: KnownLosses,
-        told: [u64; 4],
-    ) {
+    /// Remembers what a peer knows that recalled then, for when it comes back.
+    fn remember(&self, arrival: Arrival, recalled: u64, losses: &KnownLosses, told: [u64; 4]) {
         let mut state = self.lock();
         state.time += 1;
-        let gone = Gone { when: state.time, losses, told };
+        let Arrival { name, number, .. } = arrival;
         let key = (name, number);
+        // Both were there at a time, and either may come back.
+        let twin = state.gone.get(&key).filter(|gone| gone.when > recalled);
+        let losses = losses.when_back(twin.map(|twin| &twin.losses));
+        let gone = Gone { when: state.time, losses, told };
         if state.gone.len() >= REMEMBERED_MAX && !state.gone.contains_key(&key) {
             let longest = state.gone.iter().min_by_key(|(_, gone)| gone.when);
             if let Some(longest) = longest.map(|(key, _)| key.clone()) {
@@ -166,6 +161,14 @@ impl Peers {
             }
         }
         state.gone.insert(key, gone);
+    }
+
+    /// All connections of a peer have ended in order.
+    pub(crate) fn confirm(&self, name: &PeerName) {
+        let mut state = self.lock();
+        let from = (name.clone(), Number::default());
+        let of_peer = state.gone.range_mut(from..).take_while(|((other, _), _)| other == name);
+        of_peer.for_each(|(_, gone)| gone.losses.confirm());
     }
 }
 
@@ -221,14 +224,17 @@ impl Presence {
     }
 
     /// What is remembered of the peer's last connection of that number.
-    pub(crate) fn recall(&self) -> Option<Gone> {
-        self.peers.recall(&self.arrival.name, self.arrival.number)
+    pub(crate) fn recall(&mut self) -> Option<Gone> {
+        let mut state = self.peers.lock();
+        state.time += 1;
+        self.recalled = state.time;
+        let Arrival { name, number, .. } = self.arrival.clone();
+        state.gone.get(&(name, number)).cloned()
     }
 
     /// Remembers this of the peer for when it comes back.
-    pub(crate) fn remember(&self, losses: KnownLosses, told: [u64; 4]) {
-        let Arrival { name, number, .. } = self.arrival.clone();
-        self.peers.remember(name, number, losses, told);
+    pub(crate) fn remember(&self, losses: &KnownLosses, told: [u64; 4]) {
+        self.peers.remember(self.arrival.clone(), self.recalled, losses, told);
     }
 }
 
@@ -320,9 +326,9 @@ mod test {
         let peers = Arc::new(Peers::new());
         let enter = |number: u64| peers.enter(PeerName::Nbd(number.into(), 0), [0; 6], false);
         for number in 0..REMEMBERED_MAX as u64 + 10 {
-            let presence = enter(number);
+            let mut presence = enter(number);
             assert!(presence.recall().is_none());
-            presence.remember(KnownLosses::up_to(number), [0; 4]);
+            presence.remember(&KnownLosses::up_to(number), [0; 4]);
         }
         let known = |number: u64| enter(number).recall().map(|gone| gone.losses);
         let up_to = |number| Some(KnownLosses::up_to(number));

@@ -61,7 +61,7 @@ impl IscsiTarget {
         if self.held.is_none() || waits || self.finished {
             return;
         }
-        let gone = self.presence.as_ref().and_then(|presence| presence.recall());
+        let gone = self.presence.as_mut().and_then(|presence| presence.recall());
         let units = self.entry().units.iter().flatten();
         let losses = units.filter_map(|unit| unit.instance.as_ref()).map(|it| it.losses()).max();
         let gone = gone.map(|gone| (gone.losses, gone.told));
@@ -135,7 +135,7 @@ impl IscsiTarget {
         });
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
         if let Some(presence) = self.presence.as_mut().filter(|_| self.stage == Stage::Normal) {
-            presence.remember(self.losses.clone(), self.attentions.told);
+            presence.remember(&self.losses, self.attentions.told);
             presence.end();
         }
         self.held = None;

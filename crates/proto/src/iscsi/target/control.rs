@@ -164,7 +164,10 @@ impl IscsiTarget {
             time_to_retain: 0,
         };
         self.send(&answer, &[], out);
-        self.finished |= response == 0;
+        if response == 0 {
+            self.losses.confirm();
+            self.finished = true;
+        }
     }
 
     /// Sends a Reject with the header.

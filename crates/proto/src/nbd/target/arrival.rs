@@ -87,7 +87,7 @@ impl NbdTarget {
 
     /// An export was chosen: what its client knows of failed flushes.
     pub(super) fn recall_losses(&mut self) {
-        let gone = self.presence.as_ref().and_then(|presence| presence.recall());
+        let gone = self.presence.as_mut().and_then(|presence| presence.recall());
         let losses = self.export().instance.as_ref().map_or(0, Instance::losses);
         self.losses = gone.map_or_else(|| KnownLosses::up_to(losses), |gone| gone.losses);
     }
@@ -137,8 +137,8 @@ impl NbdTarget {
         });
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
         if let Some(presence) = &self.presence {
-            if self.stage == Stage::Serving {
-                presence.remember(self.losses.clone(), [0; 4]);
+            if matches!(self.stage, Stage::Serving | Stage::Leaving) {
+                presence.remember(&self.losses, [0; 4]);
             }
             presence.end();
         }

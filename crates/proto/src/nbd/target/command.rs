@@ -76,6 +76,7 @@ impl NbdTarget {
             command::DISC => {
                 //= NBD §NBD_CMD_DISC: I/Os in flight are answered, and then the connection ends.
                 self.stage = Stage::Leaving;
+                self.losses.confirm();
                 self.end_when_quiet();
                 Ok(())
             }

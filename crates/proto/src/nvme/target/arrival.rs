@@ -102,10 +102,11 @@ impl NvmeTarget {
     pub(super) fn take_place(&mut self) {
         self.presence = None;
         let Some((name, number)) = self.peer_name() else { return };
-        self.presence = Some(self.peers.enter(name.clone(), number, false));
+        let mut presence = self.peers.enter(name, number, false);
+        let gone = presence.recall();
+        self.presence = Some(presence);
         let instances = self.subsystem.namespaces.iter().flatten();
         let losses = instances.filter_map(|it| it.instance.as_ref()).map(Instance::losses).max();
-        let gone = self.peers.recall(&name, number);
         let new = || KnownLosses::up_to(losses.unwrap_or(0));
         self.losses = gone.map_or_else(new, |gone| gone.losses);
     }
@@ -118,11 +119,22 @@ impl NvmeTarget {
         Some((PeerName::Nvme(host, self.subsystem.nqn.clone()), [0, 0, 0, 0, high, low]))
     }
 
+    /// Remembers the failed flushes that the host knows of, if this is an I/O queue.
+    pub(super) fn remember_losses(&self) {
+        let presence = self.presence.as_ref().filter(|_| self.stage == Stage::Io);
+        presence.into_iter().for_each(|presence| presence.remember(&self.losses, [0; 4]));
+    }
+
+    /// The host shuts its controller down, whose I/O queues have ended: it has seen all answers.
+    pub(super) fn confirm_losses(&self) {
+        let Some(member) = &self.member else { return };
+        let host = member.controller().host.nqn.clone();
+        self.peers.confirm(&PeerName::Nvme(host, self.subsystem.nqn.clone()));
+    }
+
     /// The connection is lost. Its changes that are with a volume are awaited.
     pub(super) fn depart(&mut self) {
-        if let Some((name, number)) = self.peer_name() {
-            self.peers.remember(name, number, self.losses.clone(), [0; 4]);
-        }
+        self.remember_losses();
         let commands = self.slots.iter().filter_map(|(slot, command)| {
             let flushes = match command.state {
                 SlotState::Writing | SlotState::Working => false,

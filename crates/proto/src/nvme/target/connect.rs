@@ -270,6 +270,8 @@ impl NvmeTarget {
         if command.field16(field::FORMAT) != 0 {
             return self.answer(command.id(), Status::CONNECT_INCOMPATIBLE_FORMAT, out);
         }
+        self.losses.confirm();
+        self.remember_losses();
         // The queue identifier is free before the host sees the completion, unless commands are in
         // flight.
         if self.slots.are_free() {

@@ -68,6 +68,7 @@ impl NvmeTarget {
             admin.status = 0;
             enables.into_iter().for_each(|configuration| self.enable(configuration));
         } else if std::mem::take(&mut settling.shuts_down) {
+            self.confirm_losses();
             self.flush_all();
         }
     }
