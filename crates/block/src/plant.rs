@@ -119,7 +119,7 @@ impl Plant {
     ];
 
     /// Mistakes of arrays.
-    pub const KEPT: [Plant; 17] = [
+    pub const KEPT: [Plant; 21] = [
         Plant::MapAfterData,
         Plant::AckEarly,
         Plant::ReadStale,
@@ -137,6 +137,10 @@ impl Plant {
         Plant::RefuseForAll,
         Plant::TrustOldImage,
         Plant::TrimUnzeroed,
+        Plant::ReviveUnseen,
+        Plant::ReadUnsettled,
+        Plant::WaitForEver,
+        Plant::CheckUnclaimed,
     ];
 
     /// Mistakes of arrays and remote volumes, seen over a network.

@@ -48,7 +48,7 @@ fn run_all<C: Case>(args: Vec<String>) -> ExitCode {
         Ok(Job::Many { from, count, threads }) => {
             many(Cases { from, count, of: &C::of_seed }, threads)
         }
-        Ok(Job::Plants { count }) => plants::<C>(count),
+        Ok(Job::Plants { count, only }) => plants::<C>(count, only),
         Err(why) => {
             eprintln!("drumfire-sim: {why}");
             ExitCode::from(2)
@@ -59,7 +59,7 @@ fn run_all<C: Case>(args: Vec<String>) -> ExitCode {
 enum Job<C> {
     One { case: C, plant: Option<Plant> },
     Many { from: u64, count: u64, threads: u64 },
-    Plants { count: u64 },
+    Plants { count: u64, only: Option<Plant> },
 }
 
 fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, String> {
@@ -91,8 +91,8 @@ fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, Stri
             }
         }
     }
-    Ok(match planted {
-        true => Job::Plants { count: count.unwrap_or(C::PLANT_SEEDS) },
+    Ok(match planted || plant.is_some() {
+        true => Job::Plants { count: count.unwrap_or(C::PLANT_SEEDS), only: plant },
         false => Job::Many { from, count: count.unwrap_or(10_000), threads },
     })
 }
@@ -177,10 +177,11 @@ fn many<C: Case>(Cases { from, count, of }: Cases<'_, C>, threads: u64) -> ExitC
     ExitCode::SUCCESS
 }
 
-fn plants<C: Case>(count: u64) -> ExitCode {
+/// Looks for a seed that finds each planted mistake, or one of them.
+fn plants<C: Case>(count: u64, only: Option<Plant>) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut missed = false;
-    for plant in C::PLANTS {
+    for plant in C::PLANTS.iter().filter(|plant| only.is_none_or(|only| only == **plant)) {
         let found = (0..count).find_map(|seed| {
             let case = C::of_seed(seed);
             run(&case, Some(*plant)).err().map(|why| (seed, why))

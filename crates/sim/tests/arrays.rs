@@ -7,24 +7,28 @@ use sim::Case;
 use sim::array::{Story, all_short, run};
 
 /// Planted mistakes, each with a seed that finds it.
-const FOUND: [(Plant, u64); 17] = [
+const FOUND: [(Plant, u64); 21] = [
     (Plant::MapAfterData, 0),
     (Plant::AckEarly, 1),
-    (Plant::ReadStale, 2),
-    (Plant::KeepGeneration, 15),
-    (Plant::FlushOneLeg, 109),
-    (Plant::CleanUnflushed, 21),
-    (Plant::CopyUnclaimed, 111),
+    (Plant::ReadStale, 37),
+    (Plant::KeepGeneration, 1),
+    (Plant::FlushOneLeg, 283),
+    (Plant::CleanUnflushed, 10),
+    (Plant::CopyUnclaimed, 125),
     (Plant::JoinUnmapped, 0),
-    (Plant::JoinUnflushed, 15),
+    (Plant::JoinUnflushed, 61),
     (Plant::MapOnOneLeg, 0),
-    (Plant::TrustFirst, 57),
+    (Plant::TrustFirst, 366),
     (Plant::EnterUnseen, 1),
     (Plant::GrowUnzeroed, 3),
-    (Plant::GrowEarly, 19),
+    (Plant::GrowEarly, 79),
     (Plant::RefuseForAll, 1),
-    (Plant::TrustOldImage, 527),
+    (Plant::TrustOldImage, 55),
     (Plant::TrimUnzeroed, 88),
+    (Plant::ReviveUnseen, 55),
+    (Plant::ReadUnsettled, 118),
+    (Plant::WaitForEver, 45),
+    (Plant::CheckUnclaimed, 457),
 ];
 
 fn holds(story: &str) {
@@ -48,6 +52,19 @@ fn all_stories_of_up_to_two_operations_hold() {
 fn the_same_story_is_the_same_run() {
     let story = Story::of_seed(3);
     assert_eq!(run(&story), run(&story));
+}
+
+#[test]
+fn a_flush_of_the_last_leg_tells_that_its_cache_was_lost() {
+    for seed in 0..20 {
+        for (legs, first) in [(1, ""), (2, "fail1,"), (3, "fail1,fail2,")] {
+            holds(&format!(
+                "seed={seed} legs={legs} spares=0 lanes=2 steps={first}write0,rest,lose0,return0,\
+                 go{},flush,rest,crash,read0,rest",
+                seed * 5
+            ));
+        }
+    }
 }
 
 #[test]

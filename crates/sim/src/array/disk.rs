@@ -7,7 +7,9 @@ use std::rc::Rc;
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Rng};
 use volume::array::{DATA_OFFSET, Page, Put, page_slots, region_bytes};
 
-use super::rig::{ARRAY, BYTES};
+use super::rig::{ARRAY, BYTES, REGIONS};
+
+mod leg;
 
 /// Bytes of a page, which is written whole or not at all; only superblocks may be torn.
 pub(super) const PAGE: u64 = 4096;
@@ -57,6 +59,11 @@ pub(super) struct Leg {
     pub(super) rolled: bool,
     /// A snapshot of it.
     image: Option<BTreeMap<u64, Content>>,
+    /// How often the marks of its map had changed then, and have changed.
+    image_marks: u64,
+    marks: u64,
+    /// Its own data, while the snapshot stands where they were.
+    own: Option<BTreeMap<u64, Content>>,
     /// It is full: superblocks, maps and pages never written before cannot be written.
     pub(super) full: bool,
     /// It had a bad page: failed reads are repaired, even in clean regions.
@@ -67,6 +74,10 @@ pub(super) struct Leg {
     pub(super) blamed: bool,
     /// It lost its cache, and was not recorded as in since.
     pub(super) lost: bool,
+    /// How often it lost writes that it had acknowledged, and how often when all was made good. The
+    /// next flush of each lane fails, as those of a remote volume do.
+    losses: u64,
+    forgiven: u64,
 }
 
 struct Taken {
@@ -96,6 +107,10 @@ pub(super) struct World {
     pub(super) in_it: u32,
     /// Violation: a write to a leg whose map did not mark it.
     pub(super) unmarked: Option<String>,
+    /// The loss of its leg that each lane has told of.
+    knows: Vec<u64>,
+    /// Flushes that failed for a cache that was lost.
+    pub(super) told: u64,
     /// Pages torn by crashes.
     pub(super) torn: u64,
     /// Events so far.
@@ -104,229 +119,6 @@ pub(super) struct World {
 }
 
 pub(super) type Shared = Rc<RefCell<World>>;
-
-impl Leg {
-    fn new(bytes: u64) -> Leg {
-        let (durable, cache) = (BTreeMap::new(), BTreeMap::new());
-        let (dead, sick, full, bad, spoiled) = (false, false, false, None, false);
-        Leg {
-            bytes,
-            durable,
-            cache,
-            dead,
-            away: false,
-            sick,
-            bad,
-            full,
-            spoiled,
-            refuses: None,
-            hung: false,
-            careless: false,
-            plain: false,
-            rolled: false,
-            image: None,
-            epoch: 0,
-            blamed: false,
-            lost: false,
-        }
-    }
-
-    /// Makes a page unreadable until it is rewritten.
-    pub(super) fn spoil(&mut self, page: u64) {
-        (self.bad, self.spoiled, self.blamed) = (Some(page), true, true);
-    }
-
-    /// Whether it does everything that it is asked for.
-    pub(super) fn is_well(&self) -> bool {
-        let refuses = self.refuses.is_some() || self.hung;
-        !self.is_gone() && !self.sick && !self.full && !refuses
-    }
-
-    /// Whether nobody can use it.
-    pub(super) fn is_gone(&self) -> bool {
-        self.dead || self.away
-    }
-
-    /// Takes a snapshot.
-    pub(super) fn snap(&mut self) {
-        let pages = self.durable.keys().chain(self.cache.keys());
-        let held = pages.filter_map(|page| Some((*page, self.page(*page)?.clone())));
-        self.image = Some(held.collect());
-    }
-
-    /// Whether its snapshot is older than what another leg holds, as far as maps can tell: one
-    /// since which no page was written is the same.
-    pub(super) fn image_is_before(&self, other: &Leg) -> bool {
-        let own = self.image.as_ref().and_then(map_of).map(|page| page.version());
-        let newest = map_of(&other.durable).map(|page| page.version());
-        own.zip(newest).is_some_and(|(own, newest)| own.is_before(newest))
-    }
-
-    /// Goes back to the snapshot. False if there is none.
-    fn roll_back(&mut self) -> bool {
-        let Some(image) = self.image.clone() else { return false };
-        (self.durable, self.bad, self.rolled) = (image, None, true);
-        self.cache.clear();
-        true
-    }
-
-    /// Whether the durable map marks all of a range.
-    fn is_marked(&self, offset: u64, len: u64) -> bool {
-        let Some(page) = map_of(&self.durable) else { return false };
-        let region = |at: u64| ((at - DATA_OFFSET) / region_bytes(BYTES)) as usize;
-        (region(offset)..=region(offset + len - 1)).all(|region| page.is_dirty(region))
-    }
-
-    /// Whether there is room for a write.
-    fn has_room(&self, io: &Io) -> bool {
-        let pages = io.offset / PAGE..(io.offset + u64::from(io.len)) / PAGE;
-        let mut data = pages.filter(|page| (DATA_OFFSET / PAGE..self.tail()).contains(page));
-        !self.full || data.next().is_some_and(|page| self.page(page).is_some())
-    }
-
-    /// The page after the data.
-    fn tail(&self) -> u64 {
-        (self.bytes >> 12) - 256
-    }
-
-    /// Content of a page; `None` for zeroes.
-    pub(super) fn page(&self, page: u64) -> Option<&Content> {
-        let cached = self.cache.get(&page).and_then(|versions| versions.last());
-        cached.map(|version| &version.content).or_else(|| self.durable.get(&page))
-    }
-
-    /// The 4 KiB of a superblock or map page.
-    pub(super) fn bytes_at(&self, offset: u64) -> Vec<u8> {
-        match self.page(offset / PAGE) {
-            Some(Content::Bytes(bytes)) => bytes.to_vec(),
-            _ => vec![0; PAGE as usize],
-        }
-    }
-
-    /// All non-zero data pages of an array of `bytes` bytes.
-    pub(super) fn data(&self, bytes: u64) -> BTreeMap<u64, Content> {
-        let data = DATA_OFFSET / PAGE..(DATA_OFFSET + bytes) / PAGE;
-        let pages = self.durable.keys().chain(self.cache.keys()).filter(|page| data.contains(page));
-        let held = pages.filter_map(|page| Some((*page, self.page(*page)?.clone())));
-        held.filter(|(_, content)| matches!(content, Content::Value(value) if *value != 0))
-            .collect()
-    }
-
-    /// Stores bytes durably.
-    pub(super) fn put(&mut self, offset: u64, bytes: &[u8]) {
-        let bytes: Box<[u8; PAGE as usize]> = Box::new(bytes.try_into().expect("a page"));
-        self.durable.insert(offset / PAGE, Content::Bytes(bytes));
-    }
-
-    /// Fills the space behind an array of `bytes` bytes with old data.
-    pub(super) fn fill_behind(&mut self, bytes: u64, junk: u64) {
-        for page in (DATA_OFFSET + bytes) / PAGE..self.tail() {
-            self.durable.insert(page, Content::Value(junk));
-        }
-    }
-
-    /// Executes a write of a growth, durably, or a part of it.
-    pub(super) fn grow(&mut self, step: &volume::array::Step, whole: bool, rng: &mut Rng) {
-        match &step.put {
-            Put::Bytes(bytes) => {
-                let mut page = self.bytes_at(step.offset);
-                let sectors = (0..PAGE as usize).step_by(SECTOR);
-                for at in sectors.filter(|_| whole || rng.below(2) == 0) {
-                    page[at..at + SECTOR].copy_from_slice(&bytes[at..at + SECTOR]);
-                }
-                self.cache.remove(&(step.offset / PAGE));
-                self.put(step.offset, &page);
-            }
-            Put::Zeroes(len) => {
-                for page in step.offset / PAGE..(step.offset + len) / PAGE {
-                    if whole || rng.below(2) == 0 {
-                        self.cache.remove(&page);
-                        self.durable.remove(&page);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Loses a random part of its cache.
-    fn lose(&mut self, rng: &mut Rng) {
-        for (page, mut versions) in std::mem::take(&mut self.cache) {
-            let kept = rng.below(versions.len() as u64 + 1) as usize;
-            if kept > 0 {
-                self.durable.insert(page, versions.swap_remove(kept - 1).content);
-            }
-        }
-    }
-
-    /// Executes a write, trim or zeroing on the pages that `which` picks.
-    fn write(&mut self, io: &Io, id: u64, mut which: impl FnMut() -> bool) {
-        for at in 0..u64::from(io.len) / PAGE {
-            if !which() {
-                continue;
-            }
-            let page = io.offset / PAGE + at;
-            self.bad = self.bad.filter(|bad| *bad != page);
-            let from = (at * PAGE) as usize;
-            let content = match &io.buf {
-                Some(buf) if io.offset < DATA_OFFSET || page >= self.tail() => {
-                    let bytes = buf[from..from + PAGE as usize].try_into().expect("a page");
-                    Content::Bytes(Box::new(bytes))
-                }
-                Some(buf) => {
-                    let word = buf[from..from + 8].try_into().expect("a word");
-                    Content::Value(u64::from_le_bytes(word))
-                }
-                None => Content::Value(0),
-            };
-            if io.fua {
-                self.cache.remove(&page);
-                self.durable.insert(page, content);
-            } else {
-                let version = Version { content, io: id, answered: u64::MAX };
-                self.cache.entry(page).or_default().push(version);
-            }
-        }
-    }
-
-    fn read(&self, io: &mut Io) {
-        let Some(buf) = io.buf.as_mut() else { return };
-        for at in 0..u64::from(io.len) / PAGE {
-            let from = (at * PAGE) as usize;
-            match self.page(io.offset / PAGE + at) {
-                Some(Content::Bytes(bytes)) => {
-                    buf[from..from + PAGE as usize].copy_from_slice(&bytes[..]);
-                }
-                Some(Content::Value(value)) => {
-                    buf[from..from + 8].copy_from_slice(&value.to_le_bytes());
-                }
-                None if io.offset < DATA_OFFSET => buf[from..from + PAGE as usize].fill(0),
-                None => buf[from..from + 8].fill(0),
-            }
-        }
-    }
-
-    /// Makes writes durable that completed before the flush was submitted.
-    fn flush(&mut self, came: u64) {
-        let durable = &mut self.durable;
-        self.cache.retain(|page, versions| {
-            let covered = versions.iter().rposition(|version| version.answered < came);
-            if let Some(last) = covered {
-                let version = versions.drain(..=last).next_back().expect("one is covered");
-                durable.insert(*page, version.content);
-            }
-            !versions.is_empty()
-        });
-    }
-}
-
-/// The first page of the map among these pages.
-fn map_of(pages: &BTreeMap<u64, Content>) -> Option<Page> {
-    let slots = page_slots(0).into_iter().filter_map(|at| match pages.get(&(at / PAGE)) {
-        Some(Content::Bytes(bytes)) => Some(&bytes[..]),
-        _ => None,
-    });
-    Page::newest(0, ARRAY, region_bytes(BYTES), slots)
-}
 
 impl World {
     /// Legs of these sizes.
@@ -340,6 +132,8 @@ impl World {
             next: 1,
             in_it: 0,
             unmarked: None,
+            knows: Vec::new(),
+            told: 0,
             torn: 0,
             time: 1,
             rng,
@@ -362,10 +156,14 @@ impl World {
         let lively = self.taken.iter().enumerate().filter(|(_, taken)| lively(taken));
         let (index, _) = lively.into_iter().nth(at).expect("there are more");
         self.time += 1;
-        let Taken { id, leg, io, at, result, epoch, .. } = &mut self.taken[index];
+        let Taken { id, way, leg, io, at, result, epoch } = &mut self.taken[index];
         let leg = &mut self.legs[*leg];
         let Some(result) = *result else {
             *result = Some(match *epoch == leg.epoch {
+                true if io.op == Op::Flush && leg.tells(&mut self.knows, *way) => {
+                    self.told += 1;
+                    Err(Fault::Medium)
+                }
                 true => execute(leg, io, *id, *at, &mut self.rng),
                 // Its lane is broken.
                 false => Err(Fault::Disconnected),
@@ -409,6 +207,7 @@ impl World {
         }
         leg.lost |= power;
         if power {
+            leg.losses += u64::from(!leg.cache.is_empty());
             leg.lose(rng);
         }
     }
@@ -445,9 +244,24 @@ impl World {
         true
     }
 
+    /// The only leg dies, and its snapshot stands where its data were. False if it has none that is
+    /// older.
+    pub(super) fn show_older(&mut self, leg: usize) -> bool {
+        let older = self.legs[leg].image_is_before(&self.legs[leg]);
+        if !older || self.legs[leg].is_older_image() {
+            return false;
+        }
+        self.fail(leg, true);
+        let of = &mut self.legs[leg];
+        let own = of.image.clone().map(|image| std::mem::replace(&mut of.durable, image));
+        (of.own, of.bad) = (own, None);
+        true
+    }
+
     /// The process dies: some I/Os in flight are executed, pages are torn, and caches lost.
     pub(super) fn crash(&mut self) {
         self.answered.clear();
+        self.knows.clear();
         self.gone.clear();
         self.waiting = 0;
         for Taken { leg, io, result, id, epoch, .. } in std::mem::take(&mut self.taken) {
@@ -471,6 +285,7 @@ impl World {
         }
         for leg in &mut self.legs {
             leg.lose(&mut self.rng);
+            leg.forgiven = leg.losses;
         }
     }
 }
@@ -527,6 +342,7 @@ impl Way {
     pub(super) fn new(world: &Shared, leg: usize) -> Way {
         let mut of = world.borrow_mut();
         of.answered.push(Vec::new());
+        of.knows.push(0);
         let (number, epoch) = (of.answered.len() - 1, of.legs[leg].epoch);
         Way { number, leg, epoch, world: Rc::clone(world) }
     }
@@ -581,6 +397,11 @@ impl Lane for Way {
         let world = self.world.borrow();
         let answered = world.answered.get(self.number).is_some_and(|done| !done.is_empty());
         answered.then_some(Nanos(0))
+    }
+
+    fn forget_losses(&self) {
+        let leg = &mut self.world.borrow_mut().legs[self.leg];
+        leg.forgiven = leg.losses;
     }
 
     fn broken(&self) -> Option<&str> {

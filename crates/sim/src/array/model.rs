@@ -11,6 +11,8 @@ struct Write {
     ended: Option<u64>,
     /// It was acknowledged, and not lost since.
     told: bool,
+    /// It was acknowledged, and no flush has failed since: the next good one covers it.
+    owed: bool,
     /// It was acknowledged with FUA, or before an acknowledged flush.
     durable: bool,
     /// In flight when the last leg lost its cache: it may be lost before it is acknowledged.
@@ -23,40 +25,51 @@ struct Write {
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     writes: Vec<Write>,
+    /// When writes were last lost: a read that began before has seen nothing that stays.
+    lost_at: u64,
 }
 
 impl Block {
     /// Zeroes, durably.
     pub(super) fn new() -> Block {
-        let (told, durable, doomed) = (true, true, false);
+        let (told, owed, durable, doomed) = (true, true, true, false);
         let (ended, seen) = (Some(0), None);
-        let zero = Write { value: 0, io: 0, begun: 0, ended, told, durable, doomed, seen };
-        Block { writes: vec![zero] }
+        let zero = Write { value: 0, io: 0, begun: 0, ended, told, owed, durable, doomed, seen };
+        Block { writes: vec![zero], lost_at: 0 }
     }
 
     pub(super) fn begin(&mut self, io: u64, value: u64, time: u64) {
-        let (told, durable, doomed) = (false, false, false);
+        let (told, owed, durable, doomed) = (false, false, false, false);
         let (begun, ended, seen) = (time, None, None);
-        self.writes.push(Write { value, io, begun, ended, told, durable, doomed, seen });
+        self.writes.push(Write { value, io, begun, ended, told, owed, durable, doomed, seen });
     }
 
     /// A write completed.
     pub(super) fn end(&mut self, io: u64, time: u64, good: bool, fua: bool) {
         for write in self.writes.iter_mut().filter(|write| write.io == io) {
             write.ended = Some(time);
-            (write.told, write.durable) = (good && (fua || !write.doomed), good && fua);
+            write.told = good && (fua || !write.doomed);
+            (write.owed, write.durable) = (good, good && fua);
         }
     }
 
-    /// A flush begun at this time was acknowledged.
+    /// A flush begun at this time was acknowledged. That the last leg has lost its cache meanwhile
+    /// excuses nothing: the flush had to fail.
     pub(super) fn flushed(&mut self, begun: u64) {
         for write in &mut self.writes {
-            write.durable |= write.told && write.ended.is_some_and(|ended| ended < begun);
+            write.durable |= write.owed && write.ended.is_some_and(|ended| ended < begun);
+            write.told |= write.durable;
         }
+    }
+
+    /// A flush failed: the client knows that what it wrote may be lost.
+    pub(super) fn flush_failed(&mut self) {
+        self.writes.iter_mut().for_each(|write| write.owed = false);
     }
 
     /// The last leg lost its cache, including completions not acknowledged yet.
-    pub(super) fn lost(&mut self) {
+    pub(super) fn lost(&mut self, time: u64) {
+        self.lost_at = time;
         for write in &mut self.writes {
             write.told &= write.durable;
             write.doomed |= write.ended.is_none();
@@ -65,9 +78,10 @@ impl Block {
     }
 
     /// The only leg that is left is an older image: everything may be lost.
-    pub(super) fn lost_all(&mut self) {
+    pub(super) fn lost_all(&mut self, time: u64) {
+        self.lost_at = time;
         for write in &mut self.writes {
-            (write.told, write.durable, write.seen) = (false, false, None);
+            (write.told, write.owed, write.durable, write.seen) = (false, false, false, None);
             write.doomed |= write.ended.is_none();
         }
     }
@@ -76,7 +90,7 @@ impl Block {
     pub(super) fn crashed(&mut self, time: u64) {
         for write in &mut self.writes {
             write.ended = write.ended.or(Some(time));
-            write.told = false;
+            (write.told, write.owed) = (false, false);
             // What was not flushed may be lost, whoever has read it.
             write.seen = None;
         }
@@ -88,7 +102,8 @@ impl Block {
         let over = |write: &&mut Write| {
             write.value == value && write.ended.is_some_and(|ended| ended < read_begun)
         };
-        if let Some(write) = self.writes.iter_mut().rev().find(over) {
+        let stays = read_begun > self.lost_at;
+        if let Some(write) = self.writes.iter_mut().rev().find(over).filter(|_| stays) {
             write.seen.get_or_insert(now);
         }
     }
@@ -157,16 +172,20 @@ mod test {
     }
 
     #[test]
-    fn what_was_in_flight_when_the_last_cache_was_lost_may_be_gone_unless_it_has_fua() {
-        for fua in [false, true] {
+    fn a_cache_that_was_lost_fails_the_next_flush() {
+        for (fua, fails) in [(false, false), (false, true), (true, true)] {
             let mut block = Block::new();
             block.begin(1, 10, 1);
-            block.lost();
             block.end(1, 3, true, fua);
-            block.flushed(4);
+            block.lost(3);
+            assert_eq!(block.may_be(0, 4), !fua, "it is lost until somebody says otherwise");
+            if fails {
+                block.flush_failed();
+            }
+            block.flushed(5);
             block.crashed(6);
             assert!(block.may_be(10, 7));
-            assert_eq!(block.may_be(0, 7), !fua);
+            assert_eq!(block.may_be(0, 7), fails && !fua);
         }
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use block::{Buf, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use volume::array::{
-    Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, LegState, Maps, Member,
+    Array, Assembly, CheckOrder, DATA_OFFSET, Found, Generation, Keeper, LegState, Maps, Member,
     SUPERBLOCK_BYTES, Superblock, Ways, assemble, blank_pages, copies_of, leave_older_images,
     page_slots, region_bytes,
 };
@@ -19,6 +19,7 @@ mod away;
 mod end;
 mod grow;
 mod harm;
+mod open;
 
 use self::away::Away;
 use self::grow::sizes;
@@ -28,7 +29,7 @@ use self::grow::sizes;
 const PLACES: [u64; BLOCKS_GROWN] =
     [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE, BYTES, BYTES + (128 << 10) - PAGE];
 /// Maximum number of regions.
-const REGIONS: usize = 12;
+pub(super) const REGIONS: usize = 12;
 /// Initial size of the array: four regions.
 pub(super) const BYTES: u64 = 256 << 10;
 /// Arrays grow in multiples of this.
@@ -166,100 +167,6 @@ impl Run {
         }
     }
 
-    /// The legs that can be read.
-    fn found(&mut self) -> Result<Vec<(usize, Found)>, String> {
-        let reached = self.reach()?;
-        let world = self.world.borrow();
-        let alive = (0..self.legs).filter(|leg| reached & 1 << leg != 0);
-        let look = |leg: usize| {
-            let read = |place| Some(world.legs[leg].bytes_at(place));
-            let bytes = world.legs[leg].bytes;
-            let (name, copies) = (format!("leg {leg}"), copies_of(bytes).map(read));
-            (leg, Found { name, bytes, block_bytes: 512, copies })
-        };
-        // Legs are listed in any order.
-        let mut found: Vec<_> = alive.map(look).collect();
-        if self.next.is_multiple_of(2) {
-            found.reverse();
-        }
-        Ok(found)
-    }
-
-    /// The assembly without legs that hold an older image, and the maps of those that are in.
-    fn with_maps(&self, mut assembly: Assembly, alive: u32) -> Result<(Assembly, Maps), String> {
-        let maps = self.maps(assembly.newest.in_state(LegState::In) & alive);
-        let maps = leave_older_images("a", &mut assembly, maps).map_err(|why| why.to_string())?;
-        Ok((assembly, maps))
-    }
-
-    /// Opens it as a careful user does: lost legs are given up only if a leg is left that has
-    /// everything and that no other leg went on without; otherwise all are brought back.
-    fn assemble(&mut self) -> Result<(Assembly, Vec<(usize, Found)>), String> {
-        for tries in 0.. {
-            let found = self.found()?;
-            let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
-            match assemble("a", &legs, &[], false) {
-                Ok(assembly) => return Ok((assembly, found)),
-                Err(why) if tries > 0 || found.len() == self.legs => return Err(why.to_string()),
-                Err(_) => {}
-            }
-            if let Ok(assembly) = assemble("a", &legs, &[], true) {
-                let here = assembly.newest.in_state(LegState::In) & !assembly.missing;
-                let known = assembly.newest.generation == self.newest();
-                if known && here & !self.truth == 0 && self.rng.below(2) == 0 {
-                    self.kept.add(Happened::GivenUp);
-                    return Ok((assembly, found));
-                }
-            }
-            (0..self.legs).for_each(|leg| self.bring_back(leg));
-        }
-        unreachable!("the second try ends it")
-    }
-
-    /// The newest generation on any leg, lost ones included.
-    fn newest(&self) -> Generation {
-        let world = self.world.borrow();
-        let copies =
-            world.legs.iter().flat_map(|leg| copies_of(leg.bytes).map(|at| leg.bytes_at(at)));
-        let blocks = copies.filter_map(|bytes| Superblock::decode(&bytes).ok());
-        blocks.map(|block| block.generation).max_by_key(|one| one.number).unwrap_or_default()
-    }
-
-    /// Starts a process that opens the array.
-    fn open(&mut self) -> Result<(), String> {
-        let (assembly, found) = self.assemble()?;
-        let number = |leg: usize| assembly.newest.number_of(100 + leg as u128);
-        let alive: u32 =
-            found.iter().filter_map(|(leg, _)| number(*leg)).fold(0, |a, n| a | 1 << n);
-        self.sized(assembly.newest.bytes)?;
-        let (assembly, maps) = self.with_maps(assembly, alive)?;
-        let names = (0..self.legs).map(|leg| format!("leg {leg}")).collect();
-        let trim_zeroes = self.world.borrow().legs.iter().all(|leg| !leg.careless);
-        let geometry = Geometry { volatile: true, trim_zeroes, ..Geometry::new(self.bytes, 512) };
-        let array = Array::new(&assembly, names, &maps, geometry, PATIENCE);
-        let pool = Pool::new(64, 16);
-        let lanes = self.leg_lanes();
-        let ways = || (0..self.legs).map(|leg| Some(lanes(leg))).collect::<Vec<_>>();
-        let source = || -> Ways {
-            let lanes = Rc::clone(&lanes);
-            Box::new(move |leg| Ok(lanes(leg)))
-        };
-        let places = self.world.borrow().legs.iter().map(|leg| copies_of(leg.bytes)).collect();
-        let rng = Rng::new(self.rng.next_u64(), 33);
-        let keeper =
-            array.keeper(&assembly, places, pool.clone(), rng, (ways(), source()), Nanos(0));
-        let lane = |_| array.lane(ways(), source(), pool.clone());
-        let lanes: Result<Vec<_>, _> = (0..self.lanes).map(lane).collect();
-        let lanes = lanes.map_err(|why| why.to_string())?;
-        let behind_at_most = self.touched.iter().filter(|touched| **touched).count();
-        if array.behind() > behind_at_most {
-            let behind = array.behind();
-            return Err(format!("{behind} regions are behind, {behind_at_most} were written"));
-        }
-        self.process = Some(Process { array, keeper, lanes, pool });
-        Ok(())
-    }
-
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Write { block, long, fua } => {
@@ -283,6 +190,7 @@ impl Run {
                 self.submit(Op::Read, false, block..block + 1);
             }
             Step::Flush => self.submit(Op::Flush, false, 0..0),
+            Step::Check { repairs } => self.order_check(repairs),
             Step::Fail(leg)
             | Step::Lose(leg)
             | Step::Sicken(leg)
@@ -320,6 +228,11 @@ impl Run {
         Ok(())
     }
 
+    fn order_check(&self, repairs: bool) {
+        let process = self.process.as_ref().expect("it is open");
+        process.array.order_check(CheckOrder { repairs, ..CheckOrder::default() });
+    }
+
     fn crash(&mut self) -> Result<(), String> {
         self.kill();
         self.open()
@@ -338,6 +251,7 @@ impl Run {
 
     /// The process dies.
     fn kill(&mut self) {
+        self.own_again();
         self.kept.add(Happened::Crash);
         if self.process.as_ref().is_some_and(|process| process.array.behind() > 0) {
             self.kept.add(Happened::CrashInResync);
@@ -459,7 +373,8 @@ impl Run {
             if self.asked.is_empty() {
                 return Ok(());
             }
-            if round == ROUNDS / 2 {
+            let process = self.process.as_ref().expect("it is open");
+            if round >= ROUNDS / 2 && process.array.in_it().count_ones() == 1 {
                 // The last leg is waited for however long it hangs.
                 self.world.borrow_mut().legs.iter_mut().for_each(|leg| leg.hung = false);
             }
@@ -475,11 +390,14 @@ impl Run {
     fn sync(&mut self, limit: Nanos, calms: bool) -> Result<bool, String> {
         let end = self.now + limit;
         let quiet = if calms { self.quiet() } else { Nanos(0) };
-        let mut whole_since = None;
+        let (mut whole_since, mut told_before) = (None, 0);
         while self.now < end {
             let busy = self.round()?;
             let process = self.process.as_ref().expect("it is open");
-            if !process.keeper.is_whole() || !self.asked.is_empty() {
+            // A flush that told of a lost cache is tried again.
+            let told = std::mem::replace(&mut told_before, self.world.borrow().told);
+            let told = told != told_before;
+            if !process.keeper.is_whole() || !self.asked.is_empty() || told {
                 whole_since = None;
             } else if self.now >= *whole_since.get_or_insert(self.now) + quiet {
                 if !calms {
@@ -549,7 +467,7 @@ impl Run {
             Op::Flush if one.result.is_ok() => {
                 self.model.iter_mut().for_each(|block| block.flushed(asked.begun));
             }
-            Op::Flush => {}
+            Op::Flush => self.model.iter_mut().for_each(Block::flush_failed),
             _ => {
                 for block in asked.blocks.clone() {
                     self.model[block].end(number, time, one.result.is_ok(), asked.fua);

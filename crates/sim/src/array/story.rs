@@ -8,6 +8,10 @@ use block::{Plant, Rng};
 use super::Kept;
 use crate::Case;
 
+mod patterns;
+
+use self::patterns::grow;
+
 /// Blocks to write: the first and the last of a region, and the first of two others.
 pub(super) const BLOCKS: usize = 4;
 /// Those and two in the grown part; without a growth these stand for some of the first.
@@ -33,6 +37,11 @@ pub enum Step {
     Read(usize),
     /// Flush.
     Flush,
+    /// The legs are compared while everything goes on.
+    Check {
+        /// And made equal.
+        repairs: bool,
+    },
     /// A leg dies.
     Fail(usize),
     /// A leg dies and loses its cache.
@@ -49,7 +58,8 @@ pub enum Step {
     Hang(usize),
     /// A snapshot of a leg is taken.
     Snap(usize),
-    /// A leg dies and goes back to its snapshot, if another leg has all data.
+    /// A leg dies and goes back to its snapshot, if another leg has all data. The only leg's own
+    /// data return before the process ends.
     Roll(usize),
     /// A leg is good again.
     Return(usize),
@@ -154,137 +164,17 @@ impl Step {
             18 => Step::Hang(leg),
             19 => Step::Snap(leg),
             20 => Step::Roll(leg),
+            21 => Step::Check { repairs: rng.below(2) == 0 },
             _ => Step::Go(1 + rng.below(40) as u32),
-        }
-    }
-
-    /// A leg leaves, misses writes, returns, and meets trouble during or just after its resync.
-    fn back(rng: &mut Rng, legs: u64) -> Vec<Step> {
-        let (leg, other) = (rng.below(legs) as usize, rng.below(legs) as usize);
-        let (block, fua) = (rng.below(BLOCKS as u64) as usize, rng.below(2) == 0);
-        let then = [Step::Coming, Step::Coming, Step::Whole][rng.below(3) as usize];
-        let trouble = [
-            Step::Read(block),
-            Step::Crash,
-            Step::Lose(other),
-            Step::Fail(other),
-            Step::Write { block, long: false, fua },
-        ];
-        vec![
-            Step::Fail(leg),
-            Step::Write { block, long: false, fua },
-            Step::Rest,
-            Step::Return(leg),
-            then,
-            Step::Go(rng.below(30) as u32),
-            trouble[rng.below(5) as usize],
-            Step::Go(rng.below(30) as u32),
-        ]
-    }
-
-    /// A leg returns and dies about when it is recorded as in, before a durable write reaches it;
-    /// after a crash it is back, and a leg with all data leaves. For the beginning of a story, with
-    /// all legs in.
-    fn enter(rng: &mut Rng, legs: u64) -> Vec<Step> {
-        let leg = rng.below(legs) as usize;
-        let other = (leg + 1) % legs as usize;
-        let block = rng.below(BLOCKS as u64) as usize;
-        let goes = [Step::Fill(other), Step::Fail(other)][rng.below(2) as usize];
-        // Legs that have left before the first write have no say after the crash.
-        let away = (0..legs as usize).filter(|one| ![leg, other].contains(one)).map(Step::Fail);
-        away.chain([
-            Step::Fail(leg),
-            Step::Write { block, long: false, fua: false },
-            Step::Rest,
-            Step::Return(leg),
-            Step::Entering,
-            Step::Go(rng.below(16) as u32),
-            Step::Write { block, long: false, fua: true },
-            Step::Fail(leg),
-            Step::Rest,
-            Step::Crash,
-            goes,
-            Step::Sync,
-        ])
-        .collect()
-    }
-
-    /// A leg goes back to a snapshot, at once or after other legs have written on; in the middle of
-    /// anything. Twice, sometimes.
-    fn older(rng: &mut Rng, legs: u64) -> Vec<Step> {
-        let leg = rng.below(legs) as usize;
-        let block = rng.below(BLOCKS as u64) as usize;
-        let write = |rng: &mut Rng| Step::Write { block, long: false, fua: rng.below(2) == 0 };
-        let pause = |rng: &mut Rng| {
-            [Step::Rest, Step::Sync, Step::Whole, Step::Go(rng.below(30) as u32)]
-                [rng.below(4) as usize]
-        };
-        let mut steps = vec![write(rng), pause(rng), Step::Snap(leg), write(rng), pause(rng)];
-        for _ in 0..1 + rng.below(2) {
-            steps.extend([write(rng), pause(rng), Step::Roll(leg)]);
-            if rng.below(3) == 0 {
-                steps.push(Step::Go(rng.below(20) as u32));
-            }
-            steps.push(Step::Return(leg));
-            steps.push([Step::Crash, Step::Coming, Step::Whole][rng.below(3) as usize]);
-            steps.extend([Step::Read(block), pause(rng)]);
-        }
-        steps
-    }
-
-    /// Durable data, all legs but one leave, and that one must have the data after a crash.
-    fn last(rng: &mut Rng, legs: u64) -> Vec<Step> {
-        let stays = rng.below(legs);
-        let (block, other) = (rng.below(BLOCKS as u64) as usize, rng.below(BLOCKS as u64) as usize);
-        let mut steps = Vec::new();
-        if rng.below(2) == 0 {
-            // The remaining leg was resynced late.
-            let stays = stays as usize;
-            steps.extend([Step::Fail(stays), Step::Write { block, long: false, fua: true }]);
-            steps.extend([Step::Rest, Step::Return(stays), Step::Whole]);
-        } else {
-            steps.extend([Step::Write { block, long: false, fua: false }, Step::Rest]);
-            steps.extend([Step::Flush, Step::Rest]);
-        }
-        steps.extend((0..legs).filter(|leg| *leg != stays).map(|leg| Step::Fail(leg as usize)));
-        steps.extend([Step::Write { block: other, long: false, fua: false }, Step::Rest]);
-        steps.push(Step::Crash);
-        steps
-    }
-}
-
-/// Grows the array once or twice, and lets clients use the new part.
-fn grow(steps: &mut Vec<Step>, rng: &mut Rng) {
-    for _ in 0..1 + rng.below(2) {
-        let at = rng.below(steps.len() as u64 + 1) as usize;
-        let writes = if rng.below(2) == 0 { 99 } else { rng.below(26) as u32 };
-        let mut known = if rng.below(3) > 0 { vec![Step::Whole] } else { Vec::new() };
-        known.push(Step::Grow(writes));
-        if rng.below(2) == 0 {
-            known.extend([Step::Read(4 + rng.below(2) as usize), Step::Rest]);
-        }
-        steps.splice(at..at, known);
-        for step in &mut steps[at..] {
-            match step {
-                Step::Write { block, long: false, .. }
-                | Step::Trim(block)
-                | Step::Zero(block)
-                | Step::Read(block)
-                    if rng.below(2) == 0 =>
-                {
-                    *block = 4 + rng.below(2) as usize;
-                }
-                _ => {}
-            }
         }
     }
 }
 
 /// Number of kinds of steps.
-const KINDS: usize = 22;
+const KINDS: usize = 23;
 /// Write, FUA, trim, read, flush, fail, lose, sick, bad, full, return, crash, sync, rest, coming,
-/// whole, zero, refuse, hang, snap, roll, go.
-const USUAL: [u64; KINDS] = [6, 3, 1, 3, 3, 2, 1, 1, 1, 1, 3, 2, 3, 3, 2, 2, 1, 1, 1, 1, 1, 8];
+/// whole, zero, refuse, hang, snap, roll, check, go.
+const USUAL: [u64; KINDS] = [6, 3, 1, 3, 3, 2, 1, 1, 1, 1, 3, 2, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 8];
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -297,6 +187,8 @@ impl fmt::Display for Step {
             Step::Zero(block) => write!(f, "zero{block}"),
             Step::Read(block) => write!(f, "read{block}"),
             Step::Flush => f.write_str("flush"),
+            Step::Check { repairs: false } => f.write_str("check"),
+            Step::Check { repairs: true } => f.write_str("repair"),
             Step::Fail(leg) => write!(f, "fail{leg}"),
             Step::Lose(leg) => write!(f, "lose{leg}"),
             Step::Sicken(leg) => write!(f, "sick{leg}"),
@@ -341,6 +233,8 @@ impl FromStr for Step {
             "bad" => Step::Spoil(leg),
             "return" => Step::Return(leg),
             "crash" => Step::Crash,
+            "check" => Step::Check { repairs: false },
+            "repair" => Step::Check { repairs: true },
             "go" => Step::Go(number),
             "rest" => Step::Rest,
             "sync" => Step::Sync,
@@ -416,10 +310,13 @@ impl Case for Story {
         let mut steps: Vec<Step> =
             (0..count).map(|_| Step::draw(&mut rng, &weights, legs + spares)).collect();
         let at = rng.below(count + 1) as usize;
-        let known = match rng.below(8) {
+        let known = match rng.below(12) {
             0 | 1 => Step::back(&mut rng, legs),
             2 => Step::last(&mut rng, legs),
-            3 if legs > 1 => Step::older(&mut rng, legs),
+            3 | 7 if legs > 1 => Step::older(&mut rng, legs),
+            4 => Step::silent(&mut rng, legs),
+            5 if legs > 1 => Step::unequal(&mut rng, legs),
+            6 if legs > 1 => Step::compared(&mut rng),
             _ => Vec::new(),
         };
         steps.splice(at..at, known);

@@ -4,12 +4,13 @@ use block::{Nanos, Op};
 use volume::array::DATA_OFFSET;
 
 use super::super::disk::{Content, PAGE};
-use super::{PLACES, Run};
+use super::{PLACES, ROUNDS, Run};
 
 impl Run {
     /// All legs return and are resynced; all data is read from each of them, and again after a
     /// crash.
     pub(super) fn end(&mut self) -> Result<(), String> {
+        self.own_again();
         (0..self.legs).for_each(|leg| self.bring_back(leg));
         self.rest()?;
         self.open_anew()?;
@@ -21,6 +22,7 @@ impl Run {
             }
             self.read_all()?;
             self.compare()?;
+            self.check_all()?;
             if !after_crash {
                 self.crash()?;
                 let behind = self.process.as_ref().map_or(0, |process| process.array.behind());
@@ -46,6 +48,25 @@ impl Run {
     fn read_all(&mut self) -> Result<(), String> {
         (0..self.blocks()).for_each(|block| self.submit(Op::Read, false, block..block + 1));
         self.rest()
+    }
+
+    /// A check of the array itself finds no difference, either.
+    fn check_all(&mut self) -> Result<(), String> {
+        self.order_check(false);
+        let process = self.process.as_ref().expect("it is open");
+        let array = process.array.clone();
+        for _ in 0..ROUNDS {
+            let report = array.checked();
+            if report.has_ended {
+                let different = report.different_bytes;
+                return match different {
+                    0 => Ok(()),
+                    _ => Err(format!("a check finds {different} bytes that differ: {report:?}")),
+                };
+            }
+            self.round()?;
+        }
+        Err("a check does not end".to_owned())
     }
 
     /// Checks that all legs that are in hold the same allowed data.

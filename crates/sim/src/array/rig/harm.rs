@@ -76,17 +76,41 @@ impl Run {
         let lost = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].lost;
         let rolled = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].rolled;
         if !(0..self.legs).any(good) && (0..self.legs).any(rolled) {
-            self.model.iter_mut().for_each(Block::lost_all);
+            self.model.iter_mut().for_each(|block| block.lost_all(world.time));
         } else if !(0..self.legs).any(good) && (power || (0..self.legs).any(lost)) {
-            self.model.iter_mut().for_each(Block::lost);
+            self.model.iter_mut().for_each(|block| block.lost(world.time));
+        }
+    }
+
+    /// The host of the last leg finds an older image where its data were, and later the data.
+    fn show_older(&mut self, leg: usize) {
+        self.stop_server(leg);
+        if self.world.borrow_mut().show_older(leg) {
+            self.kept.add(Happened::RolledBack);
+            self.lose(true);
+        }
+    }
+
+    /// All legs have their own data.
+    pub(super) fn own_again(&mut self) {
+        let older = |leg: &usize| self.world.borrow().legs[*leg].is_older_image();
+        for leg in (0..self.legs).filter(older).collect::<Vec<_>>() {
+            self.stop_server(leg);
+            self.world.borrow_mut().legs[leg].own_again();
+            self.bring_back(leg);
         }
     }
 
     pub(super) fn bring_back(&mut self, leg: usize) {
         {
+            // An older image may be seen before its own data are back.
+            let is_own = self.rng.below(2) == 0;
             let of = &mut self.world.borrow_mut().legs[leg];
             (of.dead, of.away, of.sick, of.full, of.bad) = (false, false, false, false, None);
             (of.refuses, of.hung) = (None, false);
+            if of.is_older_image() && is_own {
+                of.own_again();
+            }
         }
         if let Some(away) = &mut self.away {
             away.start(leg);
@@ -94,8 +118,12 @@ impl Run {
     }
 
     /// A leg goes back to its snapshot, if another one has all data: that none is left that has
-    /// them is nothing that an array could know.
+    /// them is nothing that an array could know, unless it has the leg open.
     pub(super) fn roll_back(&mut self, leg: usize) {
+        let process = self.process.as_ref().expect("it is open");
+        if process.array.in_it() == 1 << leg && process.keeper.recorded() == 1 << leg {
+            return self.show_older(leg);
+        }
         let may = {
             let world = self.world.borrow();
             let good = |other: usize| {
