@@ -65,8 +65,9 @@ impl Leg {
         self.image_marks = self.marks;
     }
 
-    /// Whether its snapshot is older than what it and another leg hold, as far as maps can tell: one
-    /// since which no page was written is the same. Whatever versions say, other marks are newer.
+    /// Whether its snapshot is older than what it and another leg hold, as far as maps can tell:
+    /// one since which no page was written is the same. Other marks are newer, whatever versions
+    /// say.
     pub(in super::super) fn image_is_before(&self, other: &Leg) -> bool {
         let own = self.image.as_ref().and_then(map_of).map(|page| page.version());
         let newest = map_of(&other.durable).map(|page| page.version());
@@ -226,15 +227,12 @@ impl Leg {
         let Some(buf) = io.buf.as_mut() else { return };
         for at in 0..u64::from(io.len) / PAGE {
             let from = (at * PAGE) as usize;
+            let page = &mut buf[from..from + PAGE as usize];
+            page.fill(0);
             match self.page(io.offset / PAGE + at) {
-                Some(Content::Bytes(bytes)) => {
-                    buf[from..from + PAGE as usize].copy_from_slice(&bytes[..]);
-                }
-                Some(Content::Value(value)) => {
-                    buf[from..from + 8].copy_from_slice(&value.to_le_bytes());
-                }
-                None if io.offset < DATA_OFFSET => buf[from..from + PAGE as usize].fill(0),
-                None => buf[from..from + 8].fill(0),
+                Some(Content::Bytes(bytes)) => page.copy_from_slice(&bytes[..]),
+                Some(Content::Value(value)) => page[..8].copy_from_slice(&value.to_le_bytes()),
+                None => {}
             }
         }
     }

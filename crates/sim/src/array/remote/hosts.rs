@@ -23,8 +23,8 @@ const BUFFERS: usize = 64;
 const MEMORY_BYTES: u64 = 32 << 20;
 /// The name of each host's only disk.
 pub(crate) const TARGET: &str = "iqn.2026-11.io.sim:leg";
-/// What happens within this time is under way.
-const BUSY: Nanos = Nanos::from_millis(1);
+/// Data that arrive within this time are under way.
+const UNDER_WAY: Nanos = Nanos::from_millis(1);
 /// More turns at one instant mean no progress.
 const TURNS_MAX: u32 = 10_000;
 
@@ -194,10 +194,12 @@ impl Hosts {
         Err("time stands still at a host".to_owned())
     }
 
-    /// Whether data are in flight.
+    /// Whether data are in flight, or a server has something to do now.
     pub(crate) fn is_busy(&self) -> bool {
-        let soon = self.machine.borrow().net.now + BUSY;
-        self.next().is_some_and(|at| at <= soon)
+        let net = &self.machine.borrow().net;
+        let servers = self.servers.iter().flatten();
+        let due = servers.filter_map(|server| server.portal.wake()).any(|wake| wake <= net.now);
+        due || net.next_arrival().is_some_and(|at| at <= net.now + UNDER_WAY)
     }
 
     /// When something happens next.

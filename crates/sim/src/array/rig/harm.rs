@@ -84,8 +84,13 @@ impl Run {
 
     /// The host of the last leg finds an older image where its data were, and later the data.
     fn show_older(&mut self, leg: usize) {
-        self.stop_server(leg);
-        if self.world.borrow_mut().show_older(leg) {
+        let has_older = {
+            let of = &self.world.borrow().legs[leg];
+            of.image_is_before(of) && !of.is_older_image()
+        };
+        if has_older {
+            self.stop_server(leg);
+            self.world.borrow_mut().show_older(leg);
             self.kept.add(Happened::RolledBack);
             self.lose(true);
         }
