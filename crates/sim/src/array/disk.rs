@@ -67,7 +67,7 @@ pub(super) struct Leg {
     /// It is full: superblocks, maps and pages never written before cannot be written.
     pub(super) full: bool,
     /// It had a bad page: failed reads are repaired, even in clean regions.
-    spoiled: bool,
+    pub(super) spoiled: bool,
     /// Lanes with a lower epoch are broken.
     epoch: u32,
     /// It had faults, and was not resynced since.

@@ -85,10 +85,12 @@ impl Run {
         Nanos::from_millis(if self.away.is_some() { 200 } else { 50 })
     }
 
-    /// Time after a resync until the map is clean: a region stays dirty while a leg that is out may
-    /// still execute a write of it, which it does until its connection counts as lost.
+    /// Time after a resync until the map is clean. A region stays dirty while a leg that is out may
+    /// still execute a write of it, which it does until its connection counts as lost; and a
+    /// connection that is lost unseen is noticed by what is to clean the map.
     pub(super) fn quiet(&self) -> Nanos {
-        if self.away.is_some() { QUIET + proto::IO_TIMEOUT } else { QUIET }
+        let lost = proto::IO_TIMEOUT;
+        if self.away.is_some() { QUIET + QUIET + lost + lost } else { QUIET }
     }
 
     /// When the network or a server does something next.

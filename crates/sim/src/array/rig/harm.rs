@@ -50,6 +50,8 @@ impl Run {
             Step::Refuse(_) => {
                 let fault = REFUSALS[world.rng.below(REFUSALS.len() as u64) as usize];
                 (world.legs[leg].refuses, world.legs[leg].blamed) = (Some(fault), true);
+                // Protocols have fewer words: a read that is refused may count as a bad page.
+                world.legs[leg].spoiled |= self.away.is_some();
             }
             Step::Hang(_) => {
                 (world.legs[leg].hung, world.legs[leg].blamed) = (true, true);
