@@ -75,6 +75,8 @@ fn writers(image: &str) -> Vec<String> {
         format!("fio --name=w --filename={image} --rw=read --size=16m"),
         format!("volume create mirror other --leg file:{image} --leg file:new?size=8m --destroy"),
         format!("backup kept --to file:{image} --destroy"),
+        // A symbolic link is not replaced in any case.
+        format!("backup kept --to {} --replace", image.replace("soft", "img")),
     ]
 }
 

@@ -67,6 +67,9 @@ pub enum BackupError {
         path = .0.display()
     )]
     Exists(PathBuf),
+    /// The target is a file that somebody uses as an image.
+    #[error("a backup does not replace an image in use")]
+    Used(#[source] volume::OpenError),
     /// The volume is too small.
     #[error("{name} of {capacity} bytes is full: {kept} of {wanted} bytes of sources were written")]
     Full {
