@@ -289,6 +289,7 @@ pub fn one(
 ) -> Result<RunResult> {
     let spec = &mut ready.run.spec;
     let name = spec.job.name.clone();
+    let _measuring = signal::Measuring::begin();
     let folder = Folder::at(folder)?;
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
         // Kept from the start: a look after a crash needs both.

@@ -227,6 +227,8 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         return Ok(Exit::Good);
     }
     let kept = Kept::new()?;
+    // What is printed is all that is kept.
+    let _measuring = signal::Measuring::begin();
     let (results, exit) = results(job, allowed, &kept.0, color)?;
     // fio's exit code is the number of its jobs that failed.
     let failed = u8::try_from(report::fio::failed(&results)).unwrap_or(u8::MAX);
