@@ -5,7 +5,7 @@
 //! them consistent, as PostgreSQL has `pg_backup_start`.
 //!
 //! Folders of sources and restores may belong to others, who swap names meanwhile; an archive may
-//! be forged. Both are reached by the handles of folders only ([`os::FolderTree`]).
+//! be forged. Both are reached by the handles of folders only ([`os::Folder`]).
 #![forbid(unsafe_code)]
 
 mod engine;

@@ -37,7 +37,7 @@ pub fn view(drive: &Drive, color: Color, lost: &Lost) -> Result<Box<dyn Live>> {
         Some("-") => Box::new(LinesOut { out: io::stdout(), shown: true, lost: lost.clone() }),
         // The steps of a job follow each other in one file.
         _ => {
-            let file = os::shared_folder::append_to(path);
+            let file = os::append_to(path);
             let file = file.with_context(|| format!("cannot write {}", path.display()))?;
             Box::new(LinesOut { out: file, shown: false, lost: lost.clone() })
         }
