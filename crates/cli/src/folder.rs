@@ -29,7 +29,8 @@ pub struct Folder {
 
 impl Folder {
     /// In a place that the user names, or one of its own that tells `name` and time. Nobody else
-    /// has it at the same time, and one with a result is taken only to `replace` that.
+    /// has it at the same time, and one with a result is taken only to `replace` that, which is for
+    /// the caller to [`clear`] when nothing can be wrong with the new run any more.
     pub fn new(out: Option<&Path>, name: &str, replace: bool) -> Result<Folder> {
         let Some(path) = out else {
             let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
@@ -39,9 +40,6 @@ impl Folder {
         // Before its files are looked at: those of a run that goes on are no result yet.
         folder._lock = lock(path)?;
         refuse_kept(path, replace)?;
-        if replace {
-            clear(path, 0)?;
-        }
         Ok(folder)
     }
 

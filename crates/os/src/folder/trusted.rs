@@ -16,6 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
 
 use super::{FOLDER, FileAbout, FileKind, Folder};
+use crate::{ImageLock, LockError};
 
 /// Links followed on one way, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
@@ -135,7 +136,11 @@ impl Folder {
             return Err(foreign("it has another name, and this one may be of another user"));
         }
         rustix::fs::fcntl_setfl(&file, how & OFlags::APPEND)?;
-        Ok(file.into())
+        let file = File::from(file);
+        if about.kind == FileKind::File {
+            not_an_image_in_use(&file)?;
+        }
+        Ok(file)
     }
 
     /// What stands by a name.
@@ -170,8 +175,14 @@ impl Draft<'_> {
     ///
     /// # Errors
     ///
-    /// Errors of the file system; the file is removed.
+    /// Errors of the file system, and that the old file is an image that somebody uses; the new
+    /// file is removed.
     pub fn keep(mut self, name: &OsStr) -> io::Result<File> {
+        if self.folder.entry(name)? == Entry::File
+            && let Ok(old) = self.folder.file(Path::new(name), 0)
+        {
+            not_an_image_in_use(&old)?;
+        }
         self.folder.rename(Path::new(&self.name), Path::new(name), true)?;
         self.kept = true;
         self.file.try_clone()
@@ -290,6 +301,18 @@ fn is_ours(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
 }
 
+/// Refuses a file that somebody serves, drives or runs a machine from.
+fn not_an_image_in_use(file: &File) -> io::Result<()> {
+    match ImageLock::ask_of(file) {
+        Err(LockError::InUse { by, writes }) => {
+            let does = if writes { "writes" } else { "reads" };
+            let why = format!("it is an image in use: {by} {does} it");
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn foreign(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
@@ -395,6 +418,22 @@ mod test {
         assert!(Folder::open_trusted(&scratch.at("loop/x")).is_err());
         assert!(Folder::open_trusted(&scratch.at("elsewhere/victim")).is_err());
         assert!(Folder::open_trusted(&scratch.at("missing")).is_err());
+    }
+
+    #[test]
+    fn an_image_in_use_is_neither_replaced_nor_written() {
+        let scratch = Scratch::new("folder-image");
+        let path = scratch.at("elsewhere/victim");
+        for writes in [true, false] {
+            let _used = ImageLock::take(&path, writes).unwrap();
+            for open in [new_file, append_to, update] {
+                let error = open(&path).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::ResourceBusy, "{error}");
+            }
+            scratch.is_untouched();
+        }
+        append_to(&path).unwrap();
+        new_file(&path).unwrap();
     }
 
     #[test]
