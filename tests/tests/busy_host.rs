@@ -55,7 +55,7 @@ fn a_run_that_is_starved_at_its_end_is_waited_for() {
         let mut command = Command::new(&taskset);
         command.args(["-c", "0", "nice", "-n", "19"]).arg(inner.get_program());
         command.args(inner.get_args()).current_dir(folder.path());
-        let mut run = Running::start(&mut command);
+        let run = Running::start(&mut command);
         let mut patience = Patience::new(Duration::from_secs(2));
         while patience.wait() {}
         let spin = || {
