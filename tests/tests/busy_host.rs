@@ -3,7 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, require};
+use drumfire_tests::{Drumfire, Folder, Patience, Running, require};
+use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -39,3 +40,39 @@ fn a_race_beside_others_tells_what_each_end_used() {
     assert!((0.2..0.8).contains(&quiet_share), "{quiet:?}");
     assert!((busy_share / quiet_share - 1.0).abs() < 0.4, "{quiet:?}, {busy:?}");
 }
+
+/// A run that has next to no processor when the user asks for its end keeps what it measured.
+#[test]
+fn a_run_that_is_starved_at_its_end_is_waited_for() {
+    let (Some(drumfire), Some(taskset), Some(shell)) =
+        (Drumfire::find(), require("taskset"), require("sh"))
+    else {
+        return;
+    };
+    for run in ["run null:1g --rate 1000 --seconds 100 --ramp 0 --out kept", FIO] {
+        let folder = Folder::new();
+        let inner = drumfire.command(folder.path(), run);
+        let mut command = Command::new(&taskset);
+        command.args(["-c", "0", "nice", "-n", "19"]).arg(inner.get_program());
+        command.args(inner.get_args()).current_dir(folder.path());
+        let run = Running::start(&mut command);
+        let mut patience = Patience::new(Duration::from_secs(2));
+        while patience.wait() {}
+        let spin = || {
+            let mut command = Command::new(&taskset);
+            command.args(["-c", "0"]).arg(&shell).args(["-c", "while :; do :; done"]);
+            Running::start(&mut command)
+        };
+        let others: Vec<Running> = (0..4).map(|_| spin()).collect();
+        let mut patience = Patience::new(Duration::from_millis(500));
+        while patience.wait() {}
+        run.signal(Signal::INT);
+        let ended = run.finish(LIMIT);
+        drop(others);
+        let kept = folder.path().join("kept/result.json").is_file();
+        assert!(kept || ended.stdout.contains("Run status group"), "{ended:?}");
+    }
+}
+
+const FIO: &str =
+    "fio --name=a --ioengine=null --size=1g --time_based --runtime=100 --rate_iops=1000";

@@ -53,6 +53,38 @@ fn a_result_is_replaced_only_when_that_is_said() {
     refused(&drumfire.run(folder.path(), "run null:1g --replace", LIMIT), "--out");
 }
 
+/// Each of these is told only when its volumes are opened or its job is held against them.
+#[test]
+fn a_wrong_word_costs_no_old_result() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    run("run null:1g --seconds 0.2 --ramp 0 --out one").ok();
+    run("sweep null:1g --repeats 1 --seconds 0.2 --ramp 0 --out many").ok();
+    let names = ["one/result.json", "one/report.txt", "many/sweep.json"];
+    let before = names.map(|name| text(&folder, name));
+    assert!(before.iter().all(|text| !text.is_empty()));
+    for wrong in [
+        "file:nosuch",
+        "file:nosuch/either?size=1m",
+        "nbd://127.0.0.1:1/d",
+        "fault:nosuch.toml(ram:1m)",
+        "mirror(ram:1m,file:nosuch)",
+        "ram:1m --size 3",
+    ] {
+        for made in ["run {} --out one", "sweep {} --axis outstanding=1,2 --repeats 1 --out many"] {
+            if wrong.ends_with("--size 3") && made.starts_with("sweep") {
+                // That cell cannot be run, which says nothing of others.
+                continue;
+            }
+            let args = made.replace("{}", wrong);
+            let ended = run(&format!("{args} --seconds 0.2 --ramp 0 --replace"));
+            assert!([USAGE, FAILED].contains(&ended.code), "{args}: {ended:?}");
+            assert_eq!(names.map(|name| text(&folder, name)), before, "{args}: {ended:?}");
+        }
+    }
+}
+
 #[test]
 fn a_sweep_goes_on_in_its_folder_and_begins_anew_when_told() {
     let Some(drumfire) = Drumfire::find() else { return };

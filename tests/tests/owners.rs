@@ -73,8 +73,13 @@ fn writers(image: &str) -> Vec<String> {
         format!("fio --name=w --filename={image} --rw=randwrite --size=1m"),
         // It is too short, and fio would lay it out anew.
         format!("fio --name=w --filename={image} --rw=read --size=16m"),
+        format!("fio --name=w --filename={image} --ioengine=ftruncate --rw=write --size=1m"),
+        format!("fio --name=w --filename={image} --ioengine=falloc --rw=write --size=16m"),
+        format!("fio --name=w --filename={image} --ioengine=filedelete --size=1m"),
         format!("volume create mirror other --leg file:{image} --leg file:new?size=8m --destroy"),
         format!("backup kept --to file:{image} --destroy"),
+        // A symbolic link is not replaced in any case.
+        format!("backup kept --to {} --replace", image.replace("soft", "img")),
     ]
 }
 
@@ -107,7 +112,17 @@ fn a_served_image_is_nobody_elses() {
             refused(&rig.run(args), args, &owner);
         }
     }
+    // What writes documents and logs does not put them there either.
+    for args in [
+        "fio --name=w --ioengine=null --size=1m --output=img",
+        "run null:1m --seconds 0.2 --ramp 0 --json-lines img",
+    ] {
+        let ended = rig.run(args);
+        assert_eq!(ended.code, Some(1), "{args}: {ended:?}");
+        assert!(ended.stderr.contains(&format!("an image in use: {owner}")), "{args}: {ended:?}");
+    }
     let image = fs::read(rig.folder.path().join("img")).unwrap();
+    assert_eq!(image.len() as u64, IMAGE_BYTES);
     assert!(image.iter().all(|byte| *byte == 0), "something was written");
     // To look at it changes nothing and reads nothing.
     rig.run("doctor file:img").ok();

@@ -5,7 +5,7 @@
 //! them consistent, as PostgreSQL has `pg_backup_start`.
 //!
 //! Folders of sources and restores may belong to others, who swap names meanwhile; an archive may
-//! be forged. Both are reached by the handles of folders only ([`os::FolderTree`]).
+//! be forged. Both are reached by the handles of folders only ([`os::Folder`]).
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -67,6 +67,9 @@ pub enum BackupError {
         path = .0.display()
     )]
     Exists(PathBuf),
+    /// The target is a file that somebody uses as an image.
+    #[error("a backup does not replace an image in use")]
+    Used(#[source] volume::OpenError),
     /// The volume is too small.
     #[error("{name} of {capacity} bytes is full: {kept} of {wanted} bytes of sources were written")]
     Full {

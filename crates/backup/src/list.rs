@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use os::{FileAbout, FileId, FileKind, FolderTree};
+use os::{FileAbout, FileId, FileKind, Folder};
 use rustix::fs::OFlags;
 
 use crate::BackupError;
@@ -120,7 +120,7 @@ impl List<'_> {
         &mut self,
         path: &Path,
         root: &Arc<Root>,
-        folder: &FolderTree,
+        folder: &Folder,
         name: PathBuf,
     ) -> Result<(), BackupError> {
         let fail = |error| BackupError::Source { path: path.to_owned(), error };
@@ -157,7 +157,7 @@ impl List<'_> {
     fn children(
         &mut self,
         root: &Arc<Root>,
-        top: &FolderTree,
+        top: &Folder,
         path: &Path,
         id: FileId,
         waiting: &mut Vec<Waiting>,
@@ -225,7 +225,7 @@ impl List<'_> {
 }
 
 /// Opens a folder that is still the one that was listed.
-fn open_same(top: &FolderTree, path: &Path, id: FileId) -> Result<FolderTree, Fate> {
+fn open_same(top: &Folder, path: &Path, id: FileId) -> Result<Folder, Fate> {
     let folder = top.folder(path).map_err(|error| fate_of(&error))?;
     match folder.about() {
         Ok(about) if about.id == id => Ok(folder),
@@ -235,7 +235,7 @@ fn open_same(top: &FolderTree, path: &Path, id: FileId) -> Result<FolderTree, Fa
 }
 
 /// Properties of what has a name in a folder, and where it leads if it is a symbolic link.
-fn look(folder: &FolderTree, name: &OsStr) -> io::Result<(FileAbout, Option<PathBuf>)> {
+fn look(folder: &Folder, name: &OsStr) -> io::Result<(FileAbout, Option<PathBuf>)> {
     let name = Path::new(name);
     let about = folder.look(name)?;
     let link = (about.kind == FileKind::Link).then(|| folder.read_link(name)).transpose()?;
@@ -311,7 +311,7 @@ mod test {
     #[test]
     fn paths_longer_than_a_call_takes_are_listed() {
         let scratch = Scratch::new();
-        let folder = FolderTree::open(&scratch.at("")).unwrap();
+        let folder = Folder::open(&scratch.at("")).unwrap();
         let name = "n".repeat(250);
         let mut path = PathBuf::from("deep");
         folder.create_folder(&path, 0o700).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use os::{FileAbout, FileId, FolderTree};
+use os::{FileAbout, FileId, Folder};
 use rustix::io::Errno;
 use volume::Volume;
 
@@ -63,8 +63,8 @@ pub(crate) struct Root {
 
 impl Root {
     /// Opens the folder that was named.
-    pub(crate) fn open(path: &Path) -> io::Result<(Arc<Root>, FolderTree)> {
-        let folder = FolderTree::open(path)?;
+    pub(crate) fn open(path: &Path) -> io::Result<(Arc<Root>, Folder)> {
+        let folder = Folder::open(path)?;
         let id = folder.about()?.id;
         Ok((Arc::new(Root { path: path.to_owned(), id }), folder))
     }
@@ -74,8 +74,8 @@ impl Root {
     /// # Errors
     ///
     /// [`Fate::Changed`] if its path leads to another folder by now.
-    pub(crate) fn again(&self) -> Result<FolderTree, Fate> {
-        let folder = FolderTree::open(&self.path).map_err(|error| fate_of(&error))?;
+    pub(crate) fn again(&self) -> Result<Folder, Fate> {
+        let folder = Folder::open(&self.path).map_err(|error| fate_of(&error))?;
         match folder.about() {
             Ok(about) if about.id == self.id => Ok(folder),
             Ok(_) => Err(Fate::Changed(format!("{} is another folder", self.path.display()))),

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use os::{FileAbout, FileKind, NewFile};
-use volume::Volume;
+use os::{FileAbout, FileId, FileKind, NewFile};
+use volume::{FileUri, Locks, OpenError, Purpose, Uri, Volume};
 
 use crate::BackupError;
 use crate::format::ALIGN;
@@ -30,9 +30,16 @@ pub struct Target {
     place: Sink,
 }
 
+/// The file that a new one replaces, locked as an image is: nobody serves it meanwhile.
+struct Replaced {
+    path: PathBuf,
+    id: Option<FileId>,
+    _locks: Locks,
+}
+
 enum Sink {
     Null,
-    New { file: Arc<File>, new: NewFile, replace: bool },
+    New { file: Arc<File>, new: NewFile, replace: Option<Replaced> },
     File(Arc<File>),
     Volume(Arc<dyn Volume>),
 }
@@ -58,7 +65,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Those of the system; that the file exists, or is no file.
+    /// Those of the system; that the file exists, is no file, or is an image that somebody uses.
     pub fn create(path: &Path, replace: bool, direct: bool) -> Result<Target, BackupError> {
         let name = path.display().to_string();
         let fail = |why: String| BackupError::Target { name: name.clone(), why };
@@ -69,13 +76,15 @@ impl Target {
             None => begin(0),
         };
         let new = new.map_err(|error| fail(not_begun(&error)))?;
-        match new.old() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+        let id = match new.old() {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(fail(error.to_string())),
             Ok(_) if !replace => return Err(BackupError::Exists(path.to_owned())),
-            Ok(old) if old.kind == FileKind::File => {}
+            Ok(old) if old.kind == FileKind::File => Some(old.id),
             Ok(old) => return Err(fail(not_replaced(old.kind).to_owned())),
-        }
+        };
+        let replaced = || Replaced::lock(path, id).map_err(BackupError::Used);
+        let replace = replace.then(replaced).transpose()?;
         let file = Arc::new(new.file().try_clone()?);
         Ok(Target { name, place: Sink::New { file, new, replace } })
     }
@@ -139,17 +148,30 @@ impl Target {
     pub fn publish(self, whole: bool) -> Result<Published, BackupError> {
         let Target { name, place } = self;
         let Sink::New { new, replace, .. } = place else { return Ok(Published::There) };
-        let fail = |error: io::Error| BackupError::Target { name, why: error.to_string() };
         let old = new.folder().file(Path::new(new.name()), 0).ok();
         let old_is_whole = || {
             let old = old.map(|file| Target::of_file(String::new(), file));
             old.is_some_and(|old| is_whole(&old))
         };
-        if whole || !old_is_whole() {
-            return new.publish(None, replace).map(|_| Published::There).map_err(fail);
+        let beside = (!whole && old_is_whole()).then(|| partial_name(new.name()));
+        // What came by this name meanwhile may be in use. The new file is kept beside it then.
+        let name_now = beside.as_deref().unwrap_or(new.name());
+        let there = new.folder().look(Path::new(name_now)).ok().map(|about| about.id);
+        let path = replace.as_ref().map_or(Path::new(&name), |replaced| &replaced.path);
+        let free = match &replace {
+            Some(replaced) if beside.is_none() && replaced.id == there => Ok(None),
+            _ => Replaced::lock(&path.with_file_name(name_now), there).map(Some),
+        };
+        let replaces = (replace.is_some() || beside.is_some()) && free.is_ok();
+        let published = new.publish(beside.as_deref(), replaces);
+        match (published, free) {
+            (Ok(path), _) if beside.is_some() => Ok(Published::Beside(path)),
+            (Ok(_), _) => Ok(Published::There),
+            (Err(error), Err(used)) => {
+                Err(BackupError::Target { name, why: format!("{used}: {error}") })
+            }
+            (Err(error), Ok(_)) => Err(BackupError::Target { name, why: error.to_string() }),
         }
-        let beside = partial_name(new.name());
-        new.publish(Some(&beside), true).map(Published::Beside).map_err(fail)
     }
 
     /// Alignment of all parts in bytes.
@@ -193,6 +215,18 @@ impl Target {
 
     pub(crate) fn fail(&self, why: impl ToString) -> BackupError {
         BackupError::Target { name: self.name.clone(), why: why.to_string() }
+    }
+}
+
+impl Replaced {
+    /// Locks a file, if there is one. One that this user may not read cannot be locked.
+    fn lock(path: &Path, id: Option<FileId>) -> Result<Replaced, OpenError> {
+        let mut locks = Locks::default();
+        let uri = Uri::File(FileUri { path: path.to_owned(), ..FileUri::default() });
+        match locks.take(&uri, Purpose::Destroy) {
+            Err(error @ (OpenError::Locked { .. } | OpenError::InUse { .. })) => Err(error),
+            _ => Ok(Replaced { path: path.to_owned(), id, _locks: locks }),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use os::{FileAbout, FileKind, FolderTree};
+use os::{FileAbout, FileKind, Folder};
 
 use crate::fate::{Fate, GapKind};
 use crate::format::ALIGN;
@@ -44,7 +44,7 @@ struct State {
     next: usize,
     open: Vec<Open>,
     /// The folder that files were last opened below.
-    root: Option<(Arc<Root>, FolderTree)>,
+    root: Option<(Arc<Root>, Folder)>,
     holes: usize,
 }
 
@@ -168,7 +168,7 @@ impl<'a> Work<'a> {
     fn open_listed(
         &self,
         number: usize,
-        root: &mut Option<(Arc<Root>, FolderTree)>,
+        root: &mut Option<(Arc<Root>, Folder)>,
     ) -> Result<File, Fate> {
         let entry = &self.entries[number];
         let found = open(entry, entry, self.direct, root);
@@ -187,7 +187,7 @@ fn open(
     entry: &Entry,
     name: &Entry,
     direct: bool,
-    root: &mut Option<(Arc<Root>, FolderTree)>,
+    root: &mut Option<(Arc<Root>, Folder)>,
 ) -> Result<File, Fate> {
     let file = match &name.from {
         Origin::Named(path) => with_direct(direct, |flags| open_named(path, flags)),

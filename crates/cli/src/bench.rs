@@ -4,7 +4,7 @@
 //! `run`, `race`, `simulate` and `sweep` differ in how a job comes about. From here on all are one.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -114,6 +114,8 @@ pub struct Ready {
     recording: Option<Recording>,
     /// Targets that are there for the run.
     server: Option<serve::Server>,
+    /// The folder of the result that this run replaces.
+    replaces: Option<PathBuf>,
 }
 
 impl Bench {
@@ -169,7 +171,16 @@ impl Bench {
                 let run = self.volumes.prepare(job, step, &self.allowed)?;
                 let scribe = self.logged.then(|| logs::scribe(step, &run.spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { run, runner, stop, lost, watch, recording, server: None })
+                Ok(Ready {
+                    run,
+                    runner,
+                    stop,
+                    lost,
+                    watch,
+                    recording,
+                    server: None,
+                    replaces: None,
+                })
             }
             Maker::Race => {
                 race::check(job)?;
@@ -177,13 +188,31 @@ impl Bench {
                 let (run, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
                 let scribe = self.logged.then(|| logs::scribe(step, &run.spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { run, runner, stop, lost, watch, recording, server: Some(server) })
+                Ok(Ready {
+                    run,
+                    runner,
+                    stop,
+                    lost,
+                    watch,
+                    recording,
+                    server: Some(server),
+                    replaces: None,
+                })
             }
             Maker::Simulate => {
                 let (run, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
                 simulator.stop = self.stop.clone();
                 let runner = Box::new(simulator);
-                Ok(Ready { run, runner, stop, lost, watch, recording: None, server: None })
+                Ok(Ready {
+                    run,
+                    runner,
+                    stop,
+                    lost,
+                    watch,
+                    recording: None,
+                    server: None,
+                    replaces: None,
+                })
             }
         }
     }
@@ -239,7 +268,8 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     signal::stop_on_signal(&bench.stop)?;
     let mut results: Vec<RunResult> = Vec::new();
     let mut right = true;
-    for (index, ready) in steps.into_iter().enumerate() {
+    for (index, mut ready) in steps.into_iter().enumerate() {
+        ready.replaces = (drive.replace && index == 0).then(|| folder.to_path_buf());
         if bench.stop.asked() > 0 {
             break;
         }
@@ -289,6 +319,7 @@ pub fn one(
 ) -> Result<RunResult> {
     let spec = &mut ready.run.spec;
     let name = spec.job.name.clone();
+    let _measuring = signal::Measuring::begin();
     let folder = Folder::at(folder)?;
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
         // Kept from the start: a look after a crash needs both.
@@ -301,6 +332,7 @@ pub fn one(
     let lost = ready.lost.clone();
     let mut live =
         show::Keeping::new(ready.watch.beside(show::view(drive, color, &lost)?), &folder, &name);
+    live.replaces = ready.replaces.take();
     let again = (!drive.no_ceiling)
         .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
     let recording = ready.recording.clone();

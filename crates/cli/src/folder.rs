@@ -1,6 +1,5 @@
 //! The folder of a run: the result first, then its renderings.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::ops::Deref;
@@ -8,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use os::shared_folder::Entry;
+use os::Entry;
 use stats::RunResult;
 
 use crate::exit::UsageError;
@@ -30,7 +29,8 @@ pub struct Folder {
 
 impl Folder {
     /// In a place that the user names, or one of its own that tells `name` and time. Nobody else
-    /// has it at the same time, and one with a result is taken only to `replace` that.
+    /// has it at the same time, and one with a result is taken only to `replace` that, which is for
+    /// the caller to [`clear`] when nothing can be wrong with the new run any more.
     pub fn new(out: Option<&Path>, name: &str, replace: bool) -> Result<Folder> {
         let Some(path) = out else {
             let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
@@ -40,9 +40,6 @@ impl Folder {
         // Before its files are looked at: those of a run that goes on are no result yet.
         folder._lock = lock(path)?;
         refuse_kept(path, replace)?;
-        if replace {
-            clear(path, 0)?;
-        }
         Ok(folder)
     }
 
@@ -56,7 +53,7 @@ impl Folder {
 
     /// In a certain place.
     pub fn at(path: &Path) -> Result<Folder> {
-        let (_, made) = os::shared_folder::SharedFolder::create(path)
+        let (_, made) = os::Folder::make_trusted(path)
             .with_context(|| format!("cannot create the run's folder {}", path.display()))?;
         Ok(Folder { path: path.to_owned(), made, _lock: None })
     }
@@ -82,7 +79,7 @@ pub fn refuse_kept(folder: &Path, replace: bool) -> Result<(), UsageError> {
 /// Keeps other runs out of a folder. Where folders cannot be locked, as on some file systems of
 /// other hosts, nobody is.
 fn lock(folder: &Path) -> Result<Option<File>> {
-    let file = os::shared_folder::SharedFolder::open(folder).and_then(|folder| folder.file());
+    let file = os::Folder::open_trusted(folder).and_then(|folder| folder.handle());
     let file = file.with_context(|| format!("cannot open {}", folder.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
@@ -98,9 +95,9 @@ fn lock(folder: &Path) -> Result<Option<File>> {
 /// is cut must not be taken for its own. A job that may be what is run stays.
 pub fn clear(folder: &Path, depth: usize) -> Result<()> {
     let told = || format!("cannot replace what {} holds", folder.display());
-    let opened = os::shared_folder::SharedFolder::open(folder).with_context(told)?;
+    let opened = os::Folder::open_trusted(folder).with_context(told)?;
     for name in ["sweep.json", "result.json", "report.txt"] {
-        match opened.remove(OsStr::new(name)) {
+        match opened.remove(Path::new(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(error).with_context(told);
             }
@@ -141,12 +138,12 @@ impl Drop for Folder {
 /// A folder that no other run of the same second has.
 fn unused(parent: &Path, name: &str) -> Result<Folder> {
     let mut above = Folder::at(parent)?;
-    let opened = os::shared_folder::SharedFolder::open(parent)
+    let opened = os::Folder::open_trusted(parent)
         .with_context(|| format!("cannot open {}", parent.display()))?;
     let numbered = (2..).map(|n| format!("{name}-{n}"));
     for name in std::iter::once(name.to_owned()).chain(numbered) {
         let path = parent.join(&name);
-        match opened.create_inside(OsStr::new(&name), false) {
+        match opened.create_folder(Path::new(&name), 0o777) {
             // It is there, and another's.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
@@ -233,13 +230,13 @@ pub fn write_file(
 pub fn begin_file(path: &Path) -> io::Result<()> {
     match special(path)? {
         Some(_) => Ok(()),
-        None => os::shared_folder::new_file(path).map(drop),
+        None => os::new_file(path).map(drop),
     }
 }
 
 /// What is no file and may be written, a pipe or a terminal, unless another user put it there.
 fn special(path: &Path) -> io::Result<Option<File>> {
-    let (folder, name) = os::shared_folder::SharedFolder::of(path)?;
+    let (folder, name) = os::Folder::trusted_parent(path)?;
     if folder.entry(name)? != (Entry::Other { trusted: true }) {
         return Ok(None);
     }
@@ -254,7 +251,7 @@ fn special(path: &Path) -> io::Result<Option<File>> {
 
 /// Writes a new file and gives it the name.
 fn replace(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
-    let (folder, name) = os::shared_folder::SharedFolder::of(path)?;
+    let (folder, name) = os::Folder::trusted_parent(path)?;
     let draft = folder.draft()?;
     content(&mut BufWriter::new(draft.file.try_clone()?))?;
     draft.keep(name)?;

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use block::print_size;
 use job::spec::{Content, Group, JobSpec, LaidOut};
 use load::{FirstContent, Stop};
-use os::shared_folder::{SharedFolder, new_file};
+use os::{Folder, new_file};
 use rustix::fs::statvfs;
 use volume::{FileUri, Locks, OpenError, Purpose, Uri};
 
@@ -189,7 +189,7 @@ pub fn make(
             continue;
         }
         output::note(format_args!("drumfire: writes {name} first, {size}, as fio does"));
-        let made = SharedFolder::of(&path).and_then(|(folder, file)| {
+        let made = Folder::trusted_parent(&path).and_then(|(folder, file)| {
             let draft = folder.draft()?;
             let whole = write(&draft.file, &making, (job.seed, number), stop)?;
             if whole {
@@ -281,7 +281,7 @@ pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
                 return Err(UsageError(why).into());
             }
             output::note(format_args!("drumfire: creates the folder {name} first, as fio does"));
-            SharedFolder::create(folder)
+            Folder::make_trusted(folder)
                 .with_context(|| format!("cannot create the folder {name}"))?;
         }
     }

@@ -38,7 +38,7 @@ pub fn within(job: &JobSpec, folder: &Path) -> io::Result<JobSpec> {
         let parts = Path::new(&*name).components();
         let inner: PathBuf = parts.filter(|part| matches!(part, Component::Normal(_))).collect();
         let path = folder.join(inner);
-        os::shared_folder::SharedFolder::create(path.parent().unwrap_or(folder))?;
+        os::Folder::make_trusted(path.parent().unwrap_or(folder))?;
         *name = path.display().to_string();
     }
     Ok(job)
@@ -210,7 +210,7 @@ impl Writer {
                 continue;
             }
             // Not kept open: there may be more logs than files that may be open.
-            let file = os::shared_folder::append_to(path);
+            let file = os::append_to(path);
             if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
                 self.failed.insert(path.to_owned(), error.to_string());
             }

@@ -37,7 +37,7 @@ pub fn view(drive: &Drive, color: Color, lost: &Lost) -> Result<Box<dyn Live>> {
         Some("-") => Box::new(LinesOut { out: io::stdout(), shown: true, lost: lost.clone() }),
         // The steps of a job follow each other in one file.
         _ => {
-            let file = os::shared_folder::append_to(path);
+            let file = os::append_to(path);
             let file = file.with_context(|| format!("cannot write {}", path.display()))?;
             Box::new(LinesOut { out: file, shown: false, lost: lost.clone() })
         }
@@ -206,6 +206,8 @@ pub struct Keeping<'a> {
     view: Box<dyn Live>,
     folder: &'a Path,
     name: &'a str,
+    /// The folder of the result that this run replaces, until it begins.
+    pub replaces: Option<PathBuf>,
     clock: Clock,
     drafts: Drafts,
 }
@@ -228,7 +230,14 @@ const KEEPING_SHARE: u64 = 500;
 impl<'a> Keeping<'a> {
     /// A run called `name` in `folder`.
     pub fn new(view: Box<dyn Live>, folder: &'a Path, name: &'a str) -> Keeping<'a> {
-        Keeping { view, folder, name, clock: Clock::get(), drafts: Drafts::default() }
+        Keeping {
+            view,
+            folder,
+            name,
+            replaces: None,
+            clock: Clock::get(),
+            drafts: Drafts::default(),
+        }
     }
 }
 
@@ -250,6 +259,15 @@ impl Drafts {
 impl Live for Keeping<'_> {
     fn inner(&mut self) -> Option<&mut dyn Live> {
         Some(&mut *self.view)
+    }
+
+    fn start(&mut self, about: &About) {
+        // A wrong word or a volume that cannot be opened would have been told by now: it costs no
+        // old result. What cannot be removed is told where the new one is written.
+        if let Some(folder) = self.replaces.take() {
+            let _ = folder::clear(&folder, 0);
+        }
+        self.view.start(about);
     }
 
     fn wants_result(&mut self) -> bool {

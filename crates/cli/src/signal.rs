@@ -4,7 +4,7 @@
 //! result is kept. It ends the program within [`ORDERLY`], whatever hangs; the second one does so
 //! within [`LAST_WORDS`], and the third one now. SIGHUP asks for an end in order, however often it
 //! comes: the kernel and a shell both send it. A result that is being written is waited for, at
-//! most for [`WRITING`].
+//! most for [`WRITING`], and so is a run that has no processor to make one.
 
 use std::io;
 use std::process;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use load::Stop;
 use report::{Wish, give_terminal_back};
@@ -27,6 +27,10 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long writing a result may take beyond that: one of thousands of workers has a hundred
 /// megabytes.
 const WRITING: Duration = Duration::from_secs(30);
+/// How often the threads of a run are looked at that ends in order, and how much of its time is
+/// counted per look: a longer gap means that this process did not run.
+const LOOK: Duration = Duration::from_millis(10);
+const COUNTED_MAX: Duration = Duration::from_millis(50);
 /// How long a terminal may take to be given back before the program ends.
 const GIVING_BACK: Duration = Duration::from_millis(200);
 /// What the program ends with.
@@ -40,6 +44,8 @@ static HUNG_UP: AtomicBool = AtomicBool::new(false);
 /// Results that are being made and written.
 static WRITTEN: Mutex<u32> = Mutex::new(0);
 static ALL_WRITTEN: Condvar = Condvar::new();
+/// Runs whose results are yet to be kept.
+static MEASURING: AtomicU32 = AtomicU32::new(0);
 
 enum Listener {
     Run(Stop),
@@ -81,6 +87,23 @@ impl Drop for Writing {
     }
 }
 
+/// A run goes on and its result is kept at the end, before this is dropped.
+pub struct Measuring(());
+
+impl Measuring {
+    /// From now on.
+    pub fn begin() -> Measuring {
+        MEASURING.fetch_add(1, Ordering::SeqCst);
+        Measuring(())
+    }
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        MEASURING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// What the user of a full screen wants, as if a signal had said it.
 pub fn heed(wish: Wish) {
     match wish {
@@ -114,12 +137,12 @@ fn tell(listener: Listener) -> io::Result<()> {
 fn interrupt() {
     match ASKED.fetch_add(1, Ordering::SeqCst) {
         0 => {
-            leave_after(ORDERLY);
+            leave_after(be_orderly);
             ask();
         }
         1 => {
             // Nothing is waited for any more. Who waits all the same does not keep us.
-            leave_after(LAST_WORDS);
+            leave_after(|| thread::sleep(LAST_WORDS));
             ask();
         }
         _ => leave(),
@@ -129,16 +152,54 @@ fn interrupt() {
 /// The terminal is gone.
 fn hang_up() {
     if !HUNG_UP.swap(true, Ordering::SeqCst) {
-        leave_after(ORDERLY);
+        leave_after(be_orderly);
         ask();
     }
 }
 
+/// Waits for [`ORDERLY`], or longer while a run goes on whose threads only lack a processor.
+fn be_orderly() {
+    let mut grace = Grace::default();
+    let mut looked = Instant::now();
+    while !grace.is_over() {
+        thread::sleep(LOOK);
+        let gone = looked.elapsed();
+        looked += gone;
+        let measures = MEASURING.load(Ordering::SeqCst) > 0;
+        grace.count(gone, measures, os::sample::is_another_runnable);
+    }
+}
+
+/// The time of an end in order.
+#[derive(Debug, Default)]
+struct Grace {
+    waited: Duration,
+    /// Time in which a run could have ended, or there was none.
+    idle: Duration,
+}
+
+impl Grace {
+    /// Counts the time since the last look. A run that `measures` is not hurried while one of its
+    /// threads `is_starved`.
+    fn count(&mut self, gone: Duration, measures: bool, is_starved: impl FnOnce() -> bool) {
+        self.waited += gone;
+        if !measures {
+            self.idle += gone;
+        } else if !is_starved() {
+            self.idle += gone.min(COUNTED_MAX);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.idle >= ORDERLY || self.waited >= WRITING
+    }
+}
+
 /// Ends the program after a time, and after results that are being written.
-fn leave_after(time: Duration) {
+fn leave_after(wait: fn()) {
     let last = thread::Builder::new().name("last words".to_owned());
     let begun = last.spawn(move || {
-        thread::sleep(time);
+        wait();
         let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
         let still = |count: &mut u32| *count > 0;
         drop(ALL_WRITTEN.wait_timeout_while(written, WRITING, still));
@@ -180,4 +241,30 @@ fn ignores_hang_up() -> bool {
         let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
     })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// How long the grace lasts if this is so at each look, in milliseconds.
+    fn lasts(gone: Duration, measures: bool, is_starved: bool) -> u128 {
+        let mut grace = Grace::default();
+        while !grace.is_over() {
+            grace.count(gone, measures, || is_starved);
+        }
+        grace.waited.as_millis()
+    }
+
+    #[test]
+    fn only_a_run_that_lacks_a_processor_has_longer() {
+        assert_eq!(lasts(LOOK, false, false), 1_700);
+        assert_eq!(lasts(LOOK, false, true), 1_700);
+        assert_eq!(lasts(LOOK, true, false), 1_700);
+        assert_eq!(lasts(LOOK, true, true), 30_000);
+        // This thread lacks one, too.
+        let late = Duration::from_millis(500);
+        assert_eq!(lasts(late, true, false), 17_000);
+        assert_eq!(lasts(late, false, false), 2_000);
+    }
 }

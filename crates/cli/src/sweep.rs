@@ -250,14 +250,19 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let new = Sweep::new(job, plan).map_err(|error| UsageError(error.to_string()))?;
     let there = drive.out.as_deref().filter(|out| is_one(out));
     let Some(there) = there else {
-        let bench = bench_of(&new, allowed)?;
+        let bench = bench_of(&new, allowed.clone())?;
         let folder = Folder::new(drive.out.as_deref(), "sweep", drive.replace)?;
         let lock = lock(&folder)?;
+        if drive.replace {
+            try_first(&new, allowed)?;
+            folder::clear(&folder, 0)?;
+        }
         return Ok(Begun { sweep: new, folder, bench, lock });
     };
     let lock = lock(there)?;
     if drive.replace {
-        let bench = bench_of(&new, allowed)?;
+        let bench = bench_of(&new, allowed.clone())?;
+        try_first(&new, allowed)?;
         folder::clear(there, 0)?;
         return Ok(Begun { sweep: new, folder: Folder::at(there)?, bench, lock });
     }
@@ -269,6 +274,16 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     }
     let bench = bench_of(&sweep, allowed)?;
     Ok(Begun { sweep, folder: Folder::at(there)?, bench, lock })
+}
+
+/// Opens the volumes of the first cell, and closes them again: a name that is wrong costs no old
+/// sweep. A cell that only cannot be run says nothing of the others.
+fn try_first(sweep: &Sweep, allowed: Allowed) -> Result<()> {
+    let Some(job) = sweep.jobs().next() else { return Ok(()) };
+    match bench_of(sweep, allowed)?.prepare(&job, &job.steps[0]) {
+        Err(error) if !error.is::<RunError>() && !error.is::<Failed>() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The sweep in a folder, which decides all that flags could.

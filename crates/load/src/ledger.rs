@@ -83,7 +83,7 @@ impl Ledger {
         let words = match path {
             Some(path) => {
                 // An earlier run's ledger is obsolete.
-                Words::in_file(&os::shared_folder::new_file(path)?, count)?
+                Words::in_file(&os::new_file(path)?, count)?
             }
             None => Words::new(count)?,
         };
@@ -99,7 +99,7 @@ impl Ledger {
         path: &Path,
     ) -> io::Result<Ledger> {
         let frame = Frame::of(workloads, geometry);
-        let file = os::shared_folder::update(path)?;
+        let file = os::update(path)?;
         if file.metadata()?.len() == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
         }

@@ -65,15 +65,32 @@ impl ImageLock {
     ///
     /// [`LockError`]; a conflict is reported after a fifth of a second.
     pub fn take(path: &Path, writes: bool) -> Result<ImageLock, LockError> {
-        // A fifo must not be waited for.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open(path)
-            .map_err(LockError::Open)?;
+        let file = open(path).map_err(LockError::Open)?;
         let lock = ImageLock { file, held: Mutex::default() };
         lock.hold(if writes { Permissions::WRITER } else { Permissions::READER })?;
         Ok(lock)
+    }
+
+    /// Whether a writer could lock the file at `path` now. Nothing is locked: for a call about the
+    /// file as a whole, which replaces, cuts or removes it.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InUse`], and that it cannot be opened. A file system without locks says nothing
+    /// of its files.
+    pub fn ask(path: &Path) -> Result<(), LockError> {
+        ImageLock::ask_of(&open(path).map_err(LockError::Open)?)
+    }
+
+    /// The same of an open file.
+    pub(crate) fn ask_of(file: &File) -> Result<(), LockError> {
+        let file = file.try_clone().map_err(LockError::Open)?;
+        let lock = ImageLock { file, held: Mutex::default() };
+        let mut bytes = Permissions::WRITER.opposite();
+        match bytes.find(|byte| lock.is_held(*byte).unwrap_or(false)) {
+            Some(byte) => Err(lock.conflict(byte, false)),
+            None => Ok(()),
+        }
     }
 
     /// Makes a reader's lock a writer's, without giving it up meanwhile.
@@ -194,6 +211,12 @@ impl Permissions {
     }
 }
 
+/// Opens an image to be read. A fifo is not waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
 fn places(permissions: u8, base: i64) -> impl Iterator<Item = i64> {
     (0..PERMISSIONS).filter(move |bit| permissions >> bit & 1 == 1).map(move |bit| base + bit)
 }
@@ -293,6 +316,21 @@ mod test {
         assert!(refused(image.take(false)));
         assert!(refused(image.take(true)));
         drop(one);
+        image.take(true).unwrap();
+    }
+
+    #[test]
+    fn whoever_asks_locks_nothing() {
+        let image = Image::new("lock-ask");
+        let ask = || ImageLock::ask(&image.0);
+        ask().unwrap();
+        for writes in [false, true] {
+            let held = image.take(writes).unwrap();
+            let Err(LockError::InUse { writes: told, .. }) = ask() else { panic!("{writes}") };
+            assert_eq!(told, writes);
+            drop(held);
+            ask().unwrap();
+        }
         image.take(true).unwrap();
     }
 

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 
-use crate::tree::handle_path;
-use crate::{FileAbout, FileId, FolderTree, random};
+use crate::folder::handle_path;
+use crate::{FileAbout, FileId, Folder, random};
 
 /// Permissions of a new file: its data may be more private than its folder.
 const MODE: u32 = 0o600;
@@ -23,7 +23,7 @@ const NAME_MAX_BYTES: usize = 255;
 /// A file that is being written.
 #[derive(Debug)]
 pub struct NewFile {
-    folder: FolderTree,
+    folder: Folder,
     folder_path: PathBuf,
     /// Its final name.
     name: OsString,
@@ -42,7 +42,7 @@ impl NewFile {
     /// path does not end in a name.
     pub fn begin(path: &Path, flags: i32) -> io::Result<NewFile> {
         let (folder_path, name) = split(path)?;
-        let folder = FolderTree::open(&folder_path)?;
+        let folder = Folder::open(&folder_path)?;
         // A name that is too long fails now, and not when all is written.
         if let Err(error) = folder.look(Path::new(&name))
             && error.kind() != io::ErrorKind::NotFound
@@ -65,7 +65,7 @@ impl NewFile {
     }
 
     /// The folder it is in.
-    pub fn folder(&self) -> &FolderTree {
+    pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
@@ -137,7 +137,7 @@ fn split(path: &Path) -> io::Result<(PathBuf, OsString)> {
 
 /// A file without a name, if the folder's file system has such files and gives them one later:
 /// that is tried with another file, as hours of work end with it.
-fn unnamed(folder: &FolderTree, flags: i32) -> Option<File> {
+fn unnamed(folder: &Folder, flags: i32) -> Option<File> {
     let file = folder.create_unnamed(MODE, flags).ok()?;
     let shown = File::open(handle_path(&file)).ok()?;
     let id = |file: &File| FileAbout::of(file).map(|about| about.id).ok();
@@ -150,7 +150,7 @@ fn unnamed(folder: &FolderTree, flags: i32) -> Option<File> {
 }
 
 /// A file with a name of chance beside the final one.
-fn named(folder: &FolderTree, name: &OsStr, flags: i32) -> io::Result<(File, Option<OsString>)> {
+fn named(folder: &Folder, name: &OsStr, flags: i32) -> io::Result<(File, Option<OsString>)> {
     let beside = chance_name(name);
     match folder.create(Path::new(&beside), MODE, flags) {
         Ok(file) => Ok((file, Some(beside))),
@@ -189,7 +189,7 @@ mod test {
         }
 
         fn names(&self) -> Vec<OsString> {
-            FolderTree::open(&self.0).unwrap().names().unwrap()
+            Folder::open(&self.0).unwrap().names().unwrap()
         }
     }
 

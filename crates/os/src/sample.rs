@@ -18,6 +18,14 @@ pub fn is_runnable(thread: i32) -> bool {
     stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
 }
 
+/// Whether a thread of this process other than the calling one runs or waits for a CPU.
+pub fn is_another_runnable() -> bool {
+    let own = thread_id();
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let mut threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    threads.any(|thread: i32| thread != own && is_runnable(thread))
+}
+
 /// Threads of this process, and kernel threads that work for it, with one of these names.
 pub fn threads_named(names: &[String]) -> Vec<i32> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();

@@ -87,7 +87,7 @@ mod test {
         let words = Words::new(3).unwrap();
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         let path = std::env::temp_dir().join(format!("drumfire-words-{}", std::process::id()));
-        let file = crate::shared_folder::new_file(&path).unwrap();
+        let file = crate::new_file(&path).unwrap();
         Words::in_file(&file, 1000).unwrap()[999].store(7, Ordering::Relaxed);
         let kept = Words::in_file(&file, 1000).unwrap()[999].load(Ordering::Relaxed);
         let other = Words::in_file(&file, 999).map(|_| ()).unwrap_err().to_string();

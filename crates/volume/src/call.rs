@@ -4,8 +4,10 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
+use std::path::PathBuf;
 
 use block::{Cause, Done, Geometry, Io, Lane, Nanos, Op};
+use os::{ImageLock, LockError};
 
 use crate::file::{cause_of, fault_of};
 use crate::{FileGround, Ground, OpenError};
@@ -72,6 +74,23 @@ impl Call {
     pub(crate) fn ground(&self) -> Ground {
         let first = self.path.replace("$filenum", "0").into();
         FileGround::open(first, false, false).map_or(Ground::Nothing, Ground::File)
+    }
+
+    /// Refuses to cut, grow or remove an image that somebody uses.
+    pub(crate) fn ask(&self, bytes: u64) -> Result<(), OpenError> {
+        let count = match self.kind {
+            CallKind::Allocate | CallKind::Truncate => 1,
+            CallKind::Delete if !self.path.contains("$filenum") => 1,
+            CallKind::Delete => bytes.div_ceil(self.each),
+            CallKind::Spin | CallKind::Create | CallKind::Stat => 0,
+        };
+        for number in 0..count {
+            let path = PathBuf::from(self.path.replace("$filenum", &number.to_string()));
+            if let Err(LockError::InUse { by, writes }) = ImageLock::ask(&path) {
+                return Err(OpenError::Locked { path, by, writes });
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn lane(&self, geometry: Geometry) -> Result<Box<dyn Lane>, OpenError> {

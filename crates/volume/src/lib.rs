@@ -193,6 +193,7 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
             return Err(OpenError::Calls(uri.to_string()));
         }
         Uri::Null { bytes, block_bytes, call } => {
+            call.iter().try_for_each(|call| call.ask(*bytes))?;
             Arc::new(null::Null { call: call.clone(), ..null::Null::new(*bytes, *block_bytes) })
         }
         Uri::Ram { bytes, block_bytes, fill, .. } => {

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use os::{FileAbout, FileId, FileKind, FolderTree};
+use os::{FileAbout, FileId, FileKind, Folder};
 
 use crate::BackupError;
 use crate::format::FrameHead;
@@ -36,13 +36,13 @@ pub struct Destination<'a> {
 
 /// Files being restored.
 pub(super) struct Restored {
-    parent: FolderTree,
+    parent: Folder,
     parent_path: PathBuf,
     /// The final name, and the one meanwhile.
     name: OsString,
     working: OsString,
     working_path: PathBuf,
-    root: FolderTree,
+    root: Folder,
     /// Permissions of the folder when it is complete.
     root_mode: u32,
     owners: bool,
@@ -60,7 +60,7 @@ impl Restored {
         let parent_path = into.folder.parent().filter(|path| !path.as_os_str().is_empty());
         let parent_path = parent_path.unwrap_or(Path::new(".")).to_owned();
         fs::create_dir_all(&parent_path).map_err(fail)?;
-        let parent = FolderTree::open(&parent_path).map_err(fail)?;
+        let parent = Folder::open(&parent_path).map_err(fail)?;
         match parent.look(Path::new(&name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(fail(error)),
@@ -229,7 +229,7 @@ impl Restored {
 /// Creates `NAME.incomplete`, or where earlier ones were left, `NAME.incomplete-2` and so on: a
 /// second try begins anew, and deletes nothing. Returns its name, its handle, and the permissions
 /// that a folder made here would have.
-fn begin_folder(parent: &FolderTree, name: &OsStr) -> io::Result<(OsString, FolderTree, u32)> {
+fn begin_folder(parent: &Folder, name: &OsStr) -> io::Result<(OsString, Folder, u32)> {
     for number in 1..=LEFT_MAX {
         let end = match number {
             1 => ".incomplete".to_owned(),

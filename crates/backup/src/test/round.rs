@@ -177,7 +177,7 @@ fn set_id_bits_are_left_out_and_told() {
 #[test]
 fn paths_longer_than_a_call_takes_come_back() {
     let scratch = Scratch::new();
-    let folder = os::FolderTree::open(&scratch.at("")).unwrap();
+    let folder = os::Folder::open(&scratch.at("")).unwrap();
     let name = "n".repeat(250);
     let mut path = PathBuf::from("d");
     folder.create_folder(&path, 0o700).unwrap();
@@ -192,7 +192,7 @@ fn paths_longer_than_a_call_takes_come_back() {
     let into = scratch.at("back");
     assert_eq!(restored(&target, &into).unwrap().damaged, 0);
     let mut bytes = [0; 4];
-    let file = os::FolderTree::open(&into).unwrap().file(&path, 0).unwrap();
+    let file = os::Folder::open(&into).unwrap().file(&path, 0).unwrap();
     file.read_exact_at(&mut bytes, 0).unwrap();
     assert_eq!(&bytes, b"deep");
 }

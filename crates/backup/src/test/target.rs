@@ -42,6 +42,42 @@ fn the_old_backup_stays_until_the_new_one_is_published() {
 }
 
 #[test]
+fn an_image_in_use_is_not_replaced_whenever_its_use_begins() {
+    let scratch = Scratch::new();
+    let data = database(&scratch);
+    let path = scratch.at("to");
+    let old = old_backup(&scratch, "to");
+    let take = |name: &str, writes| os::ImageLock::take(&scratch.at(name), writes);
+    let create = || Target::create(&path, true, false);
+    for writes in [true, false] {
+        let used = take("to", writes).unwrap();
+        let Err(BackupError::Used(error)) = create() else { panic!("it is replaced") };
+        assert!(error.to_string().contains("to is in use: this process, by another name"));
+        drop(used);
+    }
+    let target = create().unwrap();
+    assert!(take("to", false).is_err(), "somebody may use what is about to be replaced");
+    // Another image takes its name, and somebody uses that.
+    keep(&listed(&data), &target, OPTIONS);
+    fs::rename(scratch.file("image", b"served"), &path).unwrap();
+    let used = take("to", true).unwrap();
+    let error = target.publish(true).unwrap_err().to_string();
+    assert!(error.contains("to is in use") && error.contains("what was written is"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"served");
+    let left = scratch.names().into_iter().find(|name| name.ends_with(".part")).unwrap();
+    assert_eq!(fs::read(scratch.at(&left)).unwrap().len(), old.len());
+    drop(used);
+    create().unwrap().publish(true).unwrap();
+    // The name of one that lacks data is no freer.
+    old_backup(&scratch, "to");
+    scratch.file("to.partial", b"served");
+    let target = create().unwrap();
+    let _used = take("to.partial", true).unwrap();
+    assert!(target.publish(false).unwrap_err().to_string().contains("to.partial is in use"));
+    assert_eq!(fs::read(scratch.at("to.partial")).unwrap(), b"served");
+}
+
+#[test]
 fn only_a_file_is_replaced_and_only_when_asked() {
     let scratch = Scratch::new();
     let old = scratch.file("old", b"text");

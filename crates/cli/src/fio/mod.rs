@@ -2,7 +2,6 @@
 
 mod line;
 
-use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use job::formats::fio::{COMMAND_LINE, Source};
 use job::formats::{Note, Reading, Treatment, read_old_text};
 use job::spec::{JobSpec, Step};
 use load::{Prepared, Recheck, Stop};
-use os::shared_folder::SharedFolder;
+use os::Folder;
 use report::Painted;
 use report::fio::Include;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -227,6 +226,8 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         return Ok(Exit::Good);
     }
     let kept = Kept::new()?;
+    // What is printed is all that is kept.
+    let _measuring = signal::Measuring::begin();
     let (results, exit) = results(job, allowed, &kept.0, color)?;
     // fio's exit code is the number of its jobs that failed.
     let failed = u8::try_from(report::fio::failed(&results)).unwrap_or(u8::MAX);
@@ -342,7 +343,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
             continue;
         }
         let kept = format!("{}.{when}.txt", group.name);
-        let file = os::shared_folder::new_file(Path::new(&kept));
+        let file = os::new_file(Path::new(&kept));
         let file = file.with_context(|| format!("cannot write {kept}"))?;
         output::note(format_args!("drumfire: {}: runs {option}: {command}", group.name));
         let mut command_of = Program::new("/bin/sh");
@@ -423,8 +424,8 @@ impl Kept {
         // Nobody can have made it before, and nobody else may put anything into it.
         let (parent, name) = (std::env::temp_dir(), format!("drumfire-fio-{:016x}", os::random()));
         let path = parent.join(&name);
-        SharedFolder::open(&parent)
-            .and_then(|parent| parent.create_inside(OsStr::new(&name), true))
+        Folder::open_trusted(&parent)
+            .and_then(|parent| parent.create_folder(Path::new(&name), 0o700))
             .with_context(|| format!("cannot create the folder {}", path.display()))?;
         Ok(Kept(path))
     }

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use os::shared_folder::{SharedFolder, append_to};
+use os::{Folder, append_to};
 
 /// The file's name.
 const NAME: &str = "server-id";
@@ -101,7 +101,7 @@ pub fn server_id(
     if let Some(id) = find(&before, machine) {
         return Ok(Kept { id, copied: false });
     }
-    SharedFolder::create(folder)?;
+    Folder::make_trusted(folder)?;
     let mut file = append_to(&path)?;
     file.write_all(line(&before, chance(), machine).as_bytes())?;
     file.sync_all()?;

@@ -33,7 +33,7 @@ pub fn is_one(folder: &Path) -> bool {
 /// outlived its sweep is waited for.
 pub fn lock(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
-    let file = os::shared_folder::append_to(&path);
+    let file = os::append_to(&path);
     let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),

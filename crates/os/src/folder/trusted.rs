@@ -1,4 +1,4 @@
-//! Folders by their handles, to write files where others may write, too.
+//! Folders and files in the place of which others may put a symbolic link.
 //!
 //! Whoever owns a folder can put a symbolic link in the place of any file or folder in it, at any
 //! time. So a file is made under a name that nobody can guess and renamed: that replaces a link and
@@ -8,32 +8,28 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
-use rustix::fs::{fstat, mkdirat, openat, readlinkat, renameat, statat, unlinkat};
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
+
+use super::{FOLDER, FileAbout, FileKind, Folder};
+use crate::{ImageLock, LockError};
 
 /// Links followed on one way, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
-/// Attempts to find a name that nobody has.
-const NAMES_MAX: usize = 100;
-/// Mode of new files and folders, less the umask.
-const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
-const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
+/// Permissions of new files and folders, less the umask.
+const FILE_MODE: u32 = 0o666;
+const FOLDER_MODE: u32 = 0o777;
 /// For a handle that only leads somewhere.
 const WAY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
-
-/// An open folder.
-#[derive(Debug)]
-pub struct SharedFolder(OwnedFd);
 
 /// A new file under a name that nobody can guess. Dropped, it is removed.
 #[derive(Debug)]
 pub struct Draft<'a> {
-    folder: &'a SharedFolder,
+    folder: &'a Folder,
     name: OsString,
     /// The file, open to be read and written.
     pub file: File,
@@ -56,23 +52,24 @@ pub enum Entry {
     },
 }
 
-impl SharedFolder {
-    /// Opens a folder.
+impl Folder {
+    /// Opens a folder to which no link of another user leads. One that may be written and not read
+    /// is opened, too: what it holds cannot be listed.
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::PermissionDenied`] if a link of another user leads there.
-    pub fn open(path: &Path) -> io::Result<SharedFolder> {
+    pub fn open_trusted(path: &Path) -> io::Result<Folder> {
         walk(path, &mut None)
     }
 
-    /// Opens a folder and creates it before, with those above it. The second value names those that
-    /// were created, from the inside.
+    /// Opens a folder as [`Folder::open_trusted`] and creates it before, with those above it. The
+    /// second value names those that were created, from the inside.
     ///
     /// # Errors
     ///
-    /// As for [`SharedFolder::open`].
-    pub fn create(path: &Path) -> io::Result<(SharedFolder, Vec<PathBuf>)> {
+    /// As for [`Folder::open_trusted`].
+    pub fn make_trusted(path: &Path) -> io::Result<(Folder, Vec<PathBuf>)> {
         let mut made = Some(Vec::new());
         let folder = walk(path, &mut made)?;
         let mut made = made.unwrap_or_default();
@@ -84,11 +81,11 @@ impl SharedFolder {
     ///
     /// # Errors
     ///
-    /// As for [`SharedFolder::open`], and for a path without a name.
-    pub fn of(path: &Path) -> io::Result<(SharedFolder, &OsStr)> {
+    /// As for [`Folder::open_trusted`], and for a path without a name.
+    pub fn trusted_parent(path: &Path) -> io::Result<(Folder, &OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        Ok((SharedFolder::open(folder.unwrap_or(Path::new(".")))?, name))
+        Ok((Folder::open_trusted(folder.unwrap_or(Path::new(".")))?, name))
     }
 
     /// Begins a file, to be kept by a name that has nothing to do with its own.
@@ -97,18 +94,9 @@ impl SharedFolder {
     ///
     /// Errors of the file system.
     pub fn draft(&self) -> io::Result<Draft<'_>> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        for _ in 0..NAMES_MAX {
-            let name = OsString::from(format!(".drumfire-{:016x}.part", crate::random()));
-            match openat(&self.0, &name, flags | OFlags::CLOEXEC, FILE_MODE) {
-                Ok(file) => {
-                    return Ok(Draft { folder: self, name, file: file.into(), kept: false });
-                }
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
+        let name = OsString::from(format!(".drumfire-{:016x}.part", crate::random()));
+        let file = self.create(Path::new(&name), FILE_MODE, 0)?;
+        Ok(Draft { folder: self, name, file, kept: false })
     }
 
     /// Opens a file to append to it, and creates it if it is missing.
@@ -125,7 +113,7 @@ impl SharedFolder {
     ///
     /// # Errors
     ///
-    /// As for [`SharedFolder::append`].
+    /// As for [`Folder::append`].
     pub fn update(&self, name: &OsStr) -> io::Result<File> {
         self.open_file(name, OFlags::RDWR)
     }
@@ -136,19 +124,23 @@ impl SharedFolder {
             flags |= OFlags::NOFOLLOW;
         }
         // A fifo without a reader is not waited for.
-        let opened = openat(&self.0, name, flags | OFlags::NONBLOCK, FILE_MODE);
+        let mode = Mode::from_raw_mode(FILE_MODE);
+        let opened = openat(self, name, flags | OFlags::NONBLOCK, mode);
         let file = opened.map_err(|error| match error {
             Errno::LOOP => foreign("it is a link of another user"),
             Errno::NXIO => io::Error::other("nobody reads from it"),
             other => other.into(),
         })?;
-        let about = fstat(&file)?;
-        let is_file = FileType::from_raw_mode(about.st_mode).is_file();
-        if is_file && about.st_nlink > 1 && !is_private(&fstat(&self.0)?) {
+        let about = FileAbout::of(&file)?;
+        if about.kind == FileKind::File && about.links > 1 && !is_private(&self.about()?) {
             return Err(foreign("it has another name, and this one may be of another user"));
         }
         rustix::fs::fcntl_setfl(&file, how & OFlags::APPEND)?;
-        Ok(file.into())
+        let file = File::from(file);
+        if about.kind == FileKind::File {
+            not_an_image_in_use(&file)?;
+        }
+        Ok(file)
     }
 
     /// What stands by a name.
@@ -157,34 +149,15 @@ impl SharedFolder {
     ///
     /// Errors of the file system.
     pub fn entry(&self, name: &OsStr) -> io::Result<Entry> {
-        let about = match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => return Ok(Entry::Missing),
+        let about = match self.look(Path::new(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entry::Missing),
             about => about?,
         };
-        Ok(match FileType::from_raw_mode(about.st_mode) {
-            FileType::RegularFile => Entry::File,
-            FileType::Directory => Entry::Folder,
-            _ => Entry::Other { trusted: is_trusted(&fstat(&self.0)?, &about) },
+        Ok(match about.kind {
+            FileKind::File => Entry::File,
+            FileKind::Folder => Entry::Folder,
+            _ => Entry::Other { trusted: is_trusted(&self.about()?, &about) },
         })
-    }
-
-    /// Creates a folder in it that was not there.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::AlreadyExists`] if there is anything by this name.
-    pub fn create_inside(&self, name: &OsStr, private: bool) -> io::Result<SharedFolder> {
-        mkdirat(&self.0, name, if private { Mode::RWXU } else { FOLDER_MODE })?;
-        Ok(SharedFolder(openat(&self.0, name, WAY | OFlags::DIRECTORY, Mode::empty())?))
-    }
-
-    /// Removes a file, or a link itself.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the file system.
-    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
-        Ok(unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// The folder as an open file, to lock it.
@@ -192,9 +165,8 @@ impl SharedFolder {
     /// # Errors
     ///
     /// The folder may not be read.
-    pub fn file(&self) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(openat(&self.0, ".", flags, Mode::empty())?.into())
+    pub fn handle(&self) -> io::Result<File> {
+        Ok(openat(self, ".", FOLDER, Mode::empty())?.into())
     }
 }
 
@@ -203,9 +175,15 @@ impl Draft<'_> {
     ///
     /// # Errors
     ///
-    /// Errors of the file system; the file is removed.
+    /// Errors of the file system, and that the old file is an image that somebody uses; the new
+    /// file is removed.
     pub fn keep(mut self, name: &OsStr) -> io::Result<File> {
-        renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
+        if self.folder.entry(name)? == Entry::File
+            && let Ok(old) = self.folder.file(Path::new(name), 0)
+        {
+            not_an_image_in_use(&old)?;
+        }
+        self.folder.rename(Path::new(&self.name), Path::new(name), true)?;
         self.kept = true;
         self.file.try_clone()
     }
@@ -215,7 +193,7 @@ impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if !self.kept {
             // On a full disk it would be in the way of what comes next.
-            let _ = unlinkat(&self.folder.0, &self.name, AtFlags::empty());
+            let _ = self.folder.remove(Path::new(&self.name));
         }
     }
 }
@@ -226,32 +204,32 @@ impl Drop for Draft<'_> {
 ///
 /// Errors of the file system.
 pub fn new_file(path: &Path) -> io::Result<File> {
-    let (folder, name) = SharedFolder::of(path)?;
+    let (folder, name) = Folder::trusted_parent(path)?;
     folder.draft()?.keep(name)
 }
 
-/// Opens a file that is there, to be read and written; see [`SharedFolder::update`].
+/// Opens a file that is there, to be read and written; see [`Folder::update`].
 ///
 /// # Errors
 ///
 /// Errors of the file system.
 pub fn update(path: &Path) -> io::Result<File> {
-    let (folder, name) = SharedFolder::of(path)?;
+    let (folder, name) = Folder::trusted_parent(path)?;
     folder.update(name)
 }
 
-/// Opens a file to append to it, and creates it if it is missing; see [`SharedFolder::append`].
+/// Opens a file to append to it, and creates it if it is missing; see [`Folder::append`].
 ///
 /// # Errors
 ///
 /// Errors of the file system.
 pub fn append_to(path: &Path) -> io::Result<File> {
-    let (folder, name) = SharedFolder::of(path)?;
+    let (folder, name) = Folder::trusted_parent(path)?;
     folder.append(name)
 }
 
 /// Goes to a folder part by part, and creates what is missing if `made` collects that.
-fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<SharedFolder> {
+fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<Folder> {
     let mut left: Vec<OsString> = parts(path);
     left.reverse();
     let (mut here, mut links, mut way) = (openat(CWD, ".", WAY, Mode::empty())?, 0, PathBuf::new());
@@ -263,14 +241,14 @@ fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<SharedFolder
         }
         let next = match openat(&here, &part, WAY, Mode::empty()) {
             Err(Errno::NOENT) if made.is_some() => {
-                mkdirat(&here, &part, FOLDER_MODE)?;
+                mkdirat(&here, &part, Mode::from_raw_mode(FOLDER_MODE))?;
                 made.iter_mut().for_each(|made| made.push(way.clone()));
                 openat(&here, &part, WAY, Mode::empty())?
             }
             next => next?,
         };
-        let about = fstat(&next)?;
-        if FileType::from_raw_mode(about.st_mode) != FileType::Symlink {
+        let about = FileAbout::of(&next)?;
+        if about.kind != FileKind::Link {
             here = next;
             continue;
         }
@@ -278,7 +256,7 @@ fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<SharedFolder
         if links > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
-        if !is_trusted(&fstat(&here)?, &about) {
+        if !is_trusted(&FileAbout::of(&here)?, &about) {
             let why = format!("{} is a link of another user: name what it leads to", way.display());
             return Err(foreign(&why));
         }
@@ -286,7 +264,17 @@ fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<SharedFolder
         let to = readlinkat(&next, "", Vec::new())?;
         left.extend(parts(Path::new(OsStr::from_bytes(to.as_bytes()))).into_iter().rev());
     }
-    Ok(SharedFolder(openat(&here, ".", WAY | OFlags::DIRECTORY, Mode::empty())?))
+    opened(&here)
+}
+
+/// A handle to read and write a folder, or where it may not be read, one to write.
+fn opened(here: &OwnedFd) -> io::Result<Folder> {
+    match openat(here, ".", FOLDER, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            Ok(Folder(openat(here, ".", WAY | OFlags::DIRECTORY, Mode::empty())?))
+        }
+        found => Ok(Folder(found?)),
+    }
 }
 
 fn parts(path: &Path) -> Vec<OsString> {
@@ -300,17 +288,29 @@ fn parts(path: &Path) -> Vec<OsString> {
 }
 
 /// Whether what stands in a folder was put there by this user or by root.
-fn is_trusted(folder: &Stat, about: &Stat) -> bool {
-    is_ours(about.st_uid) || is_private(folder)
+fn is_trusted(folder: &FileAbout, about: &FileAbout) -> bool {
+    is_ours(about.uid) || is_private(folder)
 }
 
 /// Whether nobody but this user and root may put something into a folder.
-fn is_private(folder: &Stat) -> bool {
-    is_ours(folder.st_uid) && folder.st_mode & 0o022 == 0
+fn is_private(folder: &FileAbout) -> bool {
+    is_ours(folder.uid) && folder.mode & 0o022 == 0
 }
 
 fn is_ours(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
+}
+
+/// Refuses a file that somebody serves, drives or runs a machine from.
+fn not_an_image_in_use(file: &File) -> io::Result<()> {
+    match ImageLock::ask_of(file) {
+        Err(LockError::InUse { by, writes }) => {
+            let does = if writes { "writes" } else { "reads" };
+            let why = format!("it is an image in use: {by} {does} it");
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn foreign(why: &str) -> io::Error {
@@ -400,7 +400,7 @@ mod test {
         let scratch = Scratch::new("folder-way");
         if scratch.planted("elsewhere", "theirs/out") {
             for path in ["theirs/out", "theirs/out/deep/er", "theirs/out/../elsewhere"] {
-                let error = SharedFolder::create(&scratch.at(path)).unwrap_err();
+                let error = Folder::make_trusted(&scratch.at(path)).unwrap_err();
                 assert!(error.to_string().contains("out is a link of another user"), "{error}");
             }
         }
@@ -408,22 +408,38 @@ mod test {
         // Ours lead where they lead.
         symlink(scratch.at("theirs"), scratch.at("ours")).unwrap();
         symlink("ours", scratch.at("again")).unwrap();
-        let (folder, made) = SharedFolder::create(&scratch.at("again/deep/./er")).unwrap();
+        let (folder, made) = Folder::make_trusted(&scratch.at("again/deep/./er")).unwrap();
         assert_eq!(made, [scratch.at("theirs/deep/er"), scratch.at("theirs/deep")]);
         let mut draft = folder.draft().unwrap();
         draft.file.write_all(b"x").unwrap();
         draft.keep(OsStr::new("file")).unwrap();
         assert!(scratch.at("theirs/deep/er/file").is_file());
         symlink("loop", scratch.at("loop")).unwrap();
-        assert!(SharedFolder::open(&scratch.at("loop/x")).is_err());
-        assert!(SharedFolder::open(&scratch.at("elsewhere/victim")).is_err());
-        assert!(SharedFolder::open(&scratch.at("missing")).is_err());
+        assert!(Folder::open_trusted(&scratch.at("loop/x")).is_err());
+        assert!(Folder::open_trusted(&scratch.at("elsewhere/victim")).is_err());
+        assert!(Folder::open_trusted(&scratch.at("missing")).is_err());
+    }
+
+    #[test]
+    fn an_image_in_use_is_neither_replaced_nor_written() {
+        let scratch = Scratch::new("folder-image");
+        let path = scratch.at("elsewhere/victim");
+        for writes in [true, false] {
+            let _used = ImageLock::take(&path, writes).unwrap();
+            for open in [new_file, append_to, update] {
+                let error = open(&path).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::ResourceBusy, "{error}");
+            }
+            scratch.is_untouched();
+        }
+        append_to(&path).unwrap();
+        new_file(&path).unwrap();
     }
 
     #[test]
     fn a_draft_that_is_not_kept_is_gone() {
         let scratch = Scratch::new("folder-draft");
-        let folder = SharedFolder::open(&scratch.at("theirs")).unwrap();
+        let folder = Folder::open_trusted(&scratch.at("theirs")).unwrap();
         let mut draft = folder.draft().unwrap();
         draft.file.write_all(b"half").unwrap();
         assert_eq!(draft.file.metadata().unwrap().permissions().mode() & 0o111, 0);
@@ -431,13 +447,14 @@ mod test {
         drop(draft);
         assert_eq!(fs::read_dir(scratch.at("theirs")).unwrap().count(), 0);
         assert_eq!(folder.entry(OsStr::new("x")).unwrap(), Entry::Missing);
-        let inner = folder.create_inside(OsStr::new("x"), true).unwrap();
+        folder.create_folder(Path::new("x"), 0o700).unwrap();
         assert_eq!(folder.entry(OsStr::new("x")).unwrap(), Entry::Folder);
-        assert_eq!(inner.file().unwrap().metadata().unwrap().mode() & 0o777, 0o700);
-        assert!(folder.create_inside(OsStr::new("x"), true).is_err());
+        let inner = Folder::open_trusted(&scratch.at("theirs/x")).unwrap();
+        assert_eq!(inner.handle().unwrap().metadata().unwrap().mode() & 0o777, 0o700);
+        assert!(folder.create_folder(Path::new("x"), 0o700).is_err());
         let mut text = String::new();
         new_file(&scratch.at("theirs/y")).unwrap().read_to_string(&mut text).unwrap();
-        folder.remove(OsStr::new("y")).unwrap();
+        folder.remove(Path::new("y")).unwrap();
         assert_eq!(folder.entry(OsStr::new("y")).unwrap(), Entry::Missing);
     }
 }

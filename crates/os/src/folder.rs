@@ -15,6 +15,10 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid};
 use rustix::io::{Errno, retry_on_intr};
 
+mod trusted;
+
+pub use self::trusted::{Draft, Entry, append_to, new_file, update};
+
 /// Longest path that the kernel takes in one call, in bytes without the final zero.
 const CALL_PATH_MAX_BYTES: usize = 4095;
 
@@ -94,7 +98,7 @@ impl From<&Stat> for FileAbout {
 /// An open folder. Paths given to its functions are relative to it, of plain names: `..`, `.`, a
 /// leading `/` and empty paths are invalid.
 #[derive(Debug)]
-pub struct FolderTree(OwnedFd);
+pub struct Folder(OwnedFd);
 
 /// Flags of everything that is opened beneath a folder.
 const OPEN: OFlags =
@@ -104,10 +108,10 @@ const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const RULES: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-impl FolderTree {
+impl Folder {
     /// Opens the folder that a user names. Symbolic links in this path are followed.
-    pub fn open(path: &Path) -> io::Result<FolderTree> {
-        Ok(FolderTree(rustix::fs::open(path, FOLDER, Mode::empty())?))
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        Ok(Folder(rustix::fs::open(path, FOLDER, Mode::empty())?))
     }
 
     /// Properties of this folder.
@@ -116,8 +120,8 @@ impl FolderTree {
     }
 
     /// Opens a folder beneath this one.
-    pub fn folder(&self, path: &Path) -> io::Result<FolderTree> {
-        self.beneath(path, FOLDER | OFlags::NOFOLLOW, Mode::empty()).map(FolderTree)
+    pub fn folder(&self, path: &Path) -> io::Result<Folder> {
+        self.beneath(path, FOLDER | OFlags::NOFOLLOW, Mode::empty()).map(Folder)
     }
 
     /// Opens a file to be read, with further flags such as [`O_DIRECT`](crate::O_DIRECT). A pipe
@@ -276,14 +280,14 @@ impl FolderTree {
             let step = Path::new(OsStr::from_bytes(&rest[..cut]));
             let flags = FOLDER | OFlags::NOFOLLOW;
             let next = open_whole(folder.as_fd(), step, flags, Mode::empty())?;
-            folder = Parent::Opened(FolderTree(next));
+            folder = Parent::Opened(Folder(next));
             rest = &rest[cut + 1..];
         }
         Ok((folder, Path::new(OsStr::from_bytes(rest))))
     }
 }
 
-impl AsFd for FolderTree {
+impl AsFd for Folder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -297,8 +301,8 @@ pub(crate) fn handle_path(file: &File) -> PathBuf {
 
 /// The folder that holds a name.
 enum Parent<'a> {
-    Own(&'a FolderTree),
-    Opened(FolderTree),
+    Own(&'a Folder),
+    Opened(Folder),
 }
 
 impl AsFd for Parent<'_> {
@@ -383,7 +387,7 @@ mod test {
         }
     }
 
-    type Open = fn(&FolderTree, &Path, OFlags) -> io::Result<OwnedFd>;
+    type Open = fn(&Folder, &Path, OFlags) -> io::Result<OwnedFd>;
 
     /// Both ways to open: the system call of the whole path, and one for each folder.
     const WAYS: [Open; 2] = [
@@ -402,7 +406,7 @@ mod test {
         }
         symlink("../out", at("in/folder-link")).unwrap();
         symlink("deep/file", at("in/file-link")).unwrap();
-        let folder = FolderTree::open(&at("in")).unwrap();
+        let folder = Folder::open(&at("in")).unwrap();
         let flags = OPEN | OFlags::RDONLY;
         for open in WAYS {
             assert!(open(&folder, Path::new("deep/file"), flags).is_ok());
@@ -427,14 +431,14 @@ mod test {
         let place = Place::new();
         let mode = Mode::from_raw_mode(0o600);
         rustix::fs::mkfifoat(rustix::fs::CWD, place.0.join("pipe"), mode).unwrap();
-        let file = FolderTree::open(&place.0).unwrap().file(Path::new("pipe"), 0).unwrap();
+        let file = Folder::open(&place.0).unwrap().file(Path::new("pipe"), 0).unwrap();
         assert_eq!(FileAbout::of(&file).unwrap().kind, FileKind::Pipe);
     }
 
     #[test]
     fn what_exists_is_neither_opened_nor_replaced_by_creation() {
         let place = Place::new();
-        let folder = FolderTree::open(&place.0).unwrap();
+        let folder = Folder::open(&place.0).unwrap();
         let exists = |result: io::Result<()>| {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::AlreadyExists);
         };
@@ -463,7 +467,7 @@ mod test {
     #[test]
     fn paths_longer_than_a_call_takes_are_reached() {
         let place = Place::new();
-        let folder = FolderTree::open(&place.0).unwrap();
+        let folder = Folder::open(&place.0).unwrap();
         let name = "n".repeat(200);
         let mut path = PathBuf::new();
         while path.as_os_str().len() < 2 * CALL_PATH_MAX_BYTES {
