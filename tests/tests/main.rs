@@ -11,6 +11,7 @@ mod behind;
 mod believed;
 mod conformance;
 mod database;
+mod doubt;
 mod earlier;
 mod edges;
 mod failures;
