@@ -1,5 +1,6 @@
 //! Rounds of a test that are drawn by seeds, several at a time, as most of their time is waiting.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +10,12 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Calls `round` for each seed, `at_once` of them side by side, and fails the test if one of them
-/// fails, with its seed. `DRUMFIRE_ROUNDS` says another number of them, `DRUMFIRE_SEED` the first
-/// seed. What a round returns is printed.
-pub fn rounds(usual: u64, at_once: usize, round: impl Fn(u64) -> String + Sync) {
-    let first = number("DRUMFIRE_SEED").unwrap_or(1);
-    let end = first + number("DRUMFIRE_ROUNDS").unwrap_or(usual);
+/// Calls `round` for each of `seeds`, `at_once` of them side by side, and fails the test if one of
+/// them fails, with its seed. `DRUMFIRE_ROUNDS` says another number of them, `DRUMFIRE_SEED` the
+/// first one. What a round returns is printed.
+pub fn rounds(seeds: Range<u64>, at_once: usize, round: impl Fn(u64) -> String + Sync) {
+    let first = number("DRUMFIRE_SEED").unwrap_or(seeds.start);
+    let end = first + number("DRUMFIRE_ROUNDS").unwrap_or(seeds.end - seeds.start);
     let next = AtomicU64::new(first);
     let failed = Mutex::new(Vec::new());
     let name = thread::current().name().unwrap_or("a test").to_owned();

@@ -16,8 +16,7 @@ use drumfire_tests::{
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// Rounds of each kind, unless the environment says another number, and how many go side by side.
-const ROUNDS: u64 = 3;
+/// How many rounds go side by side.
 const AT_ONCE: usize = 3;
 const MIB: u64 = 1 << 20;
 const LEG_BYTES: u64 = 8 * MIB;
@@ -86,7 +85,8 @@ fn difference(legs: &[PathBuf]) -> String {
 
 /// The data of these legs agree in the end.
 fn await_agreement(front: &Front, legs: &[PathBuf]) {
-    let data = |leg: &Path| fs::read(leg).unwrap()[MIB as usize..(LEG_BYTES - MIB) as usize].to_vec();
+    let data =
+        |leg: &Path| fs::read(leg).unwrap()[MIB as usize..(LEG_BYTES - MIB) as usize].to_vec();
     let mut patience = Patience::new(LIMIT);
     while legs.iter().any(|leg| data(leg) != data(&legs[0])) {
         assert!(patience.wait(), "{}: {}", difference(legs), front.running.stderr());
@@ -163,7 +163,8 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
 #[test]
 fn no_late_write_comes_after_a_newer_one() {
     let Some(drumfire) = Drumfire::find() else { return };
-    rounds(ROUNDS, AT_ONCE, |seed| a_late_write(&drumfire, seed));
+    // The first was wrong as long as a leg that left kept its connection.
+    rounds(1..4, AT_ONCE, |seed| a_late_write(&drumfire, seed));
 }
 
 /// All servers die with what was not flushed, or all but one.
@@ -211,16 +212,27 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     }
     sleep(milliseconds(&mut chance, 3000));
     let failed = [volume.flush().unwrap(), other.flush().unwrap()].map(|done| !done);
-    let now = held(&mut volume, offset);
     let said = || front.running.stderr();
-    assert!(now == b'2' || (now == b'1' && failed == [true; 2]), "{told}: {now} {}", said());
+    if volume.read(offset, BLOCK as u32).is_err() && said().contains("came back as an older image")
+    {
+        // What others' servers wrote with FUA after the flush is lost here, too.
+        assert!(servers.iter().any(|server| !server.is_ours()), "{told}: {}", said());
+        return format!("{told}: I/Os fail");
+    }
+    let now = held(&mut volume, offset);
+    assert!(
+        now == b'2' || (now == b'1' && failed == [true; 2]),
+        "{told}: {now}, flushes failed: {failed:?}: {}",
+        said()
+    );
     assert!(spared.is_none() || failed == [false; 2], "{told}: an error for nothing: {}", said());
     // It is told once.
     assert!(volume.flush().unwrap() && other.flush().unwrap(), "{told}: {}", said());
     assert!(volume.write(offset, &block(b'3'), true).unwrap(), "{told}: {}", said());
     sleep(milliseconds(&mut chance, 3000));
-    for volume in [&mut volume, &mut other, &mut front.connect()] {
-        assert!(volume.flush().unwrap(), "{told}: {}", said());
+    for (number, volume) in [&mut volume, &mut other, &mut front.connect()].into_iter().enumerate()
+    {
+        assert!(volume.flush().unwrap(), "{told}: connection {number}: {}", said());
         assert_eq!(held(volume, offset), b'3', "{told}: {}", said());
     }
     if legs > 1 {
@@ -234,5 +246,6 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
 #[test]
 fn what_a_server_lost_fails_the_flush() {
     let Some(drumfire) = Drumfire::find() else { return };
-    rounds(ROUNDS, AT_ONCE, |seed| a_lost_cache(&drumfire, seed));
+    // The first and the last were wrong as long as a leg told what the last leg had lost.
+    rounds(8..11, AT_ONCE, |seed| a_lost_cache(&drumfire, seed));
 }

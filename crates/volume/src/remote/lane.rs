@@ -432,8 +432,8 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
         self.facts.past.in_doubt_until()
     }
 
-    fn forget_losses(&self) {
-        self.facts.past.forget();
+    fn forget_losses(&self) -> bool {
+        self.facts.past.forget()
     }
 
     fn close(&mut self, now: Nanos) -> bool {
