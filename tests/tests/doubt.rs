@@ -15,21 +15,21 @@ use drumfire_tests::{
 };
 use rustix::process::Signal;
 
-const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// How many rounds go side by side.
 const AT_ONCE: usize = 3;
-const MIB: u64 = 1 << 20;
-const LEG_BYTES: u64 = 8 * MIB;
-const BLOCK: usize = 4096;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const LEG_BYTES: u64 = 8 * MIB;
+pub(crate) const BLOCK: usize = 4096;
 
 /// A volume that our server serves, over volumes that others serve.
-struct Front {
-    running: Running,
-    address: String,
+pub(crate) struct Front {
+    pub(crate) running: Running,
+    pub(crate) address: String,
 }
 
 impl Front {
-    fn start(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Front {
+    pub(crate) fn start(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Front {
         let args = format!("serve --nbd 127.0.0.1:0 --volume d={uri}");
         let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
         let address = running.await_stdout(LIMIT, |stdout| {
@@ -39,35 +39,35 @@ impl Front {
         Front { running, address }
     }
 
-    fn connect(&self) -> Nbd {
+    pub(crate) fn connect(&self) -> Nbd {
         Nbd::connect(&self.address, "d").unwrap()
     }
 
-    fn end(self) -> String {
+    pub(crate) fn end(self) -> String {
         self.running.signal(Signal::TERM);
         self.running.finish(LIMIT).stderr
     }
 }
 
-fn leg_file(folder: &Folder, number: u64) -> PathBuf {
+pub(crate) fn leg_file(folder: &Folder, number: u64) -> PathBuf {
     let path = folder.path().join(format!("leg{number}.img"));
     File::create(&path).unwrap().set_len(LEG_BYTES).unwrap();
     path
 }
 
 /// Makes an array of these legs; its URI.
-fn array(drumfire: &Drumfire, folder: &Folder, legs: &[String]) -> String {
+pub(crate) fn array(drumfire: &Drumfire, folder: &Folder, legs: &[String]) -> String {
     let legs: Vec<String> = legs.iter().map(|leg| format!("--leg {leg}")).collect();
     let args = format!("volume create mirror m --destroy {}", legs.join(" "));
     drumfire.run(folder.path(), &args, LIMIT).ok().stdout.trim().to_owned()
 }
 
-fn block(content: u8) -> Vec<u8> {
+pub(crate) fn block(content: u8) -> Vec<u8> {
     vec![content; BLOCK]
 }
 
 /// The content of a block, which is one byte all over.
-fn held(volume: &mut Nbd, offset: u64) -> u8 {
+pub(crate) fn held(volume: &mut Nbd, offset: u64) -> u8 {
     let data = volume.read(offset, BLOCK as u32).unwrap();
     assert!(data.iter().all(|byte| *byte == data[0]), "a block is torn");
     data[0]
@@ -84,7 +84,7 @@ fn difference(legs: &[PathBuf]) -> String {
 }
 
 /// The data of these legs agree in the end.
-fn await_agreement(front: &Front, legs: &[PathBuf]) {
+pub(crate) fn await_agreement(front: &Front, legs: &[PathBuf]) {
     let data =
         |leg: &Path| fs::read(leg).unwrap()[MIB as usize..(LEG_BYTES - MIB) as usize].to_vec();
     let mut patience = Patience::new(LIMIT);
@@ -93,7 +93,7 @@ fn await_agreement(front: &Front, legs: &[PathBuf]) {
     }
 }
 
-fn milliseconds(chance: &mut Chance, below: u64) -> Duration {
+pub(crate) fn milliseconds(chance: &mut Chance, below: u64) -> Duration {
     Duration::from_millis(chance.below(below))
 }
 
@@ -213,8 +213,10 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     sleep(milliseconds(&mut chance, 3000));
     let failed = [volume.flush().unwrap(), other.flush().unwrap()].map(|done| !done);
     let said = || front.running.stderr();
-    if volume.read(offset, BLOCK as u32).is_err() && said().contains("came back as an older image")
-    {
+    let fails = volume.read(offset, BLOCK as u32).is_err();
+    // What happened is told once a second.
+    sleep(Duration::from_millis(if fails { 1500 } else { 0 }));
+    if fails && said().contains("came back as an older image") {
         // What others' servers wrote with FUA after the flush is lost here, too.
         assert!(servers.iter().any(|server| !server.is_ours()), "{told}: {}", said());
         return format!("{told}: I/Os fail");

@@ -12,6 +12,7 @@ mod believed;
 mod conformance;
 mod database;
 mod doubt;
+mod doubt_legs;
 mod earlier;
 mod edges;
 mod failures;
