@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use drumfire_tests::{Below, Chance, Drumfire, Far, Folder, LateDisk, Patience, Server, rounds};
+use drumfire_tests::{
+    Below, Chance, Drumfire, Far, Folder, LateDisk, Patience, Server, Witness, rounds,
+};
 use rustix::process::Signal;
 
 use crate::doubt::{BLOCK, Front, LIMIT, array, await_agreement, block, held, leg_file};
@@ -165,6 +167,9 @@ fn a_refusing_leg(drumfire: &Drumfire, seed: u64) -> String {
     fs::write(schedule, faults).unwrap();
     let told = format!("{op} {fault} {range} {chance_of}, leg {bad} of {legs}, array {is_array}");
     println!("seed {seed}: {told}");
+    if is_array {
+        return format!("{told}: {}", burst(&told, (drumfire, &folder, &uri), &mut chance));
+    }
     let args = format!(
         "run {uri} --destroy --size 16k --read 40 --outstanding 8 --verify --seconds 2 --ramp 0 \
          --json"
@@ -175,6 +180,34 @@ fn a_refusing_leg(drumfire: &Drumfire, seed: u64) -> String {
     assert_eq!(result["totals"]["errors"], 0, "{told}: {result}");
     let words = result["warnings"].to_string();
     format!("{told}: no errors, {}", if words.contains("left") { "it left" } else { "it stayed" })
+}
+
+/// Writes, zeroes and flushes on an array without a failure, before and after a crash.
+fn burst(
+    told: &str,
+    (drumfire, folder, uri): (&Drumfire, &Folder, &str),
+    chance: &mut Chance,
+) -> &'static str {
+    let mut witness = None;
+    let mut left = false;
+    for _ in 0..2 {
+        let front = Front::start(drumfire, folder, uri);
+        let mut ways = [front.connect(), front.connect()];
+        let witness = witness.get_or_insert_with(|| Witness::new(ways[0].bytes));
+        for way in &mut ways {
+            let wrong = witness.look(way).unwrap();
+            assert!(wrong.is_empty() && way.flush().unwrap(), "{told}: {wrong:#?}");
+        }
+        let kill = || {
+            // Lines come once a second.
+            sleep(Duration::from_millis(1200));
+            left |= front.running.stderr().contains(" left: ");
+            front.running.signal(Signal::KILL);
+        };
+        witness.burst(&mut ways, chance, 600, kill).unwrap();
+        front.running.finish(LIMIT);
+    }
+    if left { "no errors, it left" } else { "no errors, it stayed" }
 }
 
 #[test]

@@ -50,6 +50,7 @@ mod iscsi_clients;
 mod job_files;
 mod kept;
 mod killed;
+mod killed_behind;
 mod late;
 mod local;
 mod memory;
