@@ -167,6 +167,17 @@ fn no_late_write_comes_after_a_newer_one() {
     rounds(1..4, AT_ONCE, |seed| a_late_write(&drumfire, seed));
 }
 
+/// All servers but one lose their power, and come back after a while.
+fn strike(fars: &mut [Far], spared: Option<usize>, chance: &mut Chance) {
+    let mut struck: Vec<&mut Far> = Vec::new();
+    let hit = fars.iter_mut().enumerate().filter(|(number, _)| spared != Some(*number));
+    struck.extend(hit.map(|(_, far)| far));
+    struck.iter_mut().for_each(|far| far.cut_power());
+    sleep(milliseconds(chance, 2500));
+    struck.iter_mut().for_each(|far| far.come_back());
+    sleep(milliseconds(chance, 3000));
+}
+
 /// All servers die with what was not flushed, or all but one.
 fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
@@ -199,18 +210,7 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     sleep(milliseconds(&mut chance, 300));
     assert!(volume.write(offset, &block(b'2'), false).unwrap());
     sleep(milliseconds(&mut chance, 300));
-    for (number, far) in fars.iter_mut().enumerate() {
-        if spared != Some(number) {
-            far.cut_power();
-        }
-    }
-    sleep(milliseconds(&mut chance, 2500));
-    for (number, far) in fars.iter_mut().enumerate() {
-        if spared != Some(number) {
-            far.come_back();
-        }
-    }
-    sleep(milliseconds(&mut chance, 3000));
+    strike(&mut fars, spared, &mut chance);
     let failed = [volume.flush().unwrap(), other.flush().unwrap()].map(|done| !done);
     let said = || front.running.stderr();
     let fails = volume.read(offset, BLOCK as u32).is_err();

@@ -2,7 +2,7 @@
 //! as those of [`doubt`](crate::doubt).
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -103,14 +103,7 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     while Instant::now() < until {
         look(&front, &expected, &format!("{told}: meanwhile"));
     }
-    // What is in a cache reaches the file with a flush.
-    let mut volume = front.connect();
-    let mut patience = Patience::new(LIMIT);
-    while fs::read(&files[old]).unwrap()[1 << 20..7 << 20] != expected_data(&expected)[..] {
-        assert!(volume.flush().unwrap());
-        sleep(Duration::from_millis(100));
-        assert!(patience.wait(), "{told}: it never gets the data: {}", front.running.stderr());
-    }
+    await_data(&front, &files[old], &expected);
     look(&front, &expected, &format!("{told}: afterwards"));
     await_agreement(&front, &files);
     let said = front.end();
@@ -118,6 +111,17 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     let check = drumfire.run(folder.path(), &format!("volume check {uri}"), LIMIT);
     assert_eq!(check.code, Some(0), "{told}: {check:?}");
     format!("{told}: right")
+}
+
+/// The leg has what was written. What is in a cache reaches its file with a flush.
+fn await_data(front: &Front, file: &Path, expected: &[u8]) {
+    let mut volume = front.connect();
+    let mut patience = Patience::new(LIMIT);
+    while fs::read(file).unwrap()[1 << 20..7 << 20] != expected_data(expected)[..] {
+        assert!(volume.flush().unwrap());
+        sleep(Duration::from_millis(100));
+        assert!(patience.wait(), "it never gets the data: {}", front.running.stderr());
+    }
 }
 
 fn expected_data(expected: &[u8]) -> Vec<u8> {

@@ -403,7 +403,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
     }
 
     fn forget_losses(&self) -> bool {
-        self.lanes().fold(false, |any, lane| lane.forget_losses() || any)
+        self.lanes().filter(|lane| lane.forget_losses()).count() > 0
     }
 
     fn close(&mut self, now: Nanos) -> bool {

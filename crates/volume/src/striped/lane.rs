@@ -372,7 +372,7 @@ impl Lane for StripedLane {
     }
 
     fn forget_losses(&self) -> bool {
-        self.lanes.iter().fold(false, |any, lane| lane.forget_losses() || any)
+        self.lanes.iter().filter(|lane| lane.forget_losses()).count() > 0
     }
 
     fn close(&mut self, now: Nanos) -> bool {
