@@ -2,7 +2,10 @@
 
 use std::io::{Read, Result, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
+/// What takes longer is a fault of the server.
+const PATIENCE: Duration = Duration::from_secs(300);
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REPLY_MAGIC: u32 = 0x6744_6698;
@@ -38,6 +41,7 @@ impl Nbd {
     pub fn connect(address: &str, name: &str) -> Result<Nbd> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let mut hello = [0; 18];
         stream.read_exact(&mut hello)?;
         let mut go = Vec::new();
@@ -113,6 +117,16 @@ impl Nbd {
         let mut data = vec![0; len as usize];
         self.stream.read_exact(&mut data)?;
         Ok(data)
+    }
+
+    /// Writes; nothing else may be in flight. Returns whether it succeeded.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket.
+    pub fn write(&mut self, offset: u64, data: &[u8], fua: bool) -> Result<bool> {
+        self.send(NbdCommand::Write, fua, 0, (offset, data.len() as u32), data)?;
+        Ok(self.answer()?.1)
     }
 
     /// Flushes; nothing else may be in flight. Returns whether it succeeded.

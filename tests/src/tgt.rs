@@ -22,28 +22,49 @@ pub struct Tgt {
     pub uri: String,
     control: u16,
     _running: Running,
-    _folder: Folder,
+    folder: Option<Folder>,
 }
 
 impl Tgt {
+    /// The name of its target.
+    pub const NAME: &str = "iqn.2026-11.org.example:tgt";
+
+    /// Whether this machine can run it; if not, the calling test is recorded as skipped.
+    pub fn is_installed() -> bool {
+        if require("tgtd").is_none() || require("tgtadm").is_none() {
+            return false;
+        }
+        let can = rustix::process::geteuid().is_root();
+        if !can {
+            skip("tgtd needs root for its control socket");
+        }
+        can
+    }
+
     /// Starts tgtd with a volume of `len_bytes`. `None`, recorded as skipped, if this machine
     /// cannot.
     pub fn serve(len_bytes: u64) -> Option<Tgt> {
-        let (tgtd, tgtadm) = (require("tgtd")?, require("tgtadm")?);
-        if !rustix::process::geteuid().is_root() {
-            skip("tgtd needs root for its control socket");
-            return None;
-        }
         let folder = Folder::new();
         let disk = folder.path().join("disk");
         let file = File::create(&disk).expect("a folder of ours");
         file.set_len(len_bytes).expect("a sparse file takes no space");
-        let (control, port) = (free_port() % CONTROL_MAX, free_port());
+        let mut tgt = Tgt::over(&disk, free_port())?;
+        tgt.folder = Some(folder);
+        Some(tgt)
+    }
+
+    /// Starts tgtd with a file as its volume, at this port. `None`, recorded as skipped, if this
+    /// machine cannot.
+    pub fn over(disk: &Path, port: u16) -> Option<Tgt> {
+        if !Tgt::is_installed() {
+            return None;
+        }
+        let (tgtd, tgtadm) = (require("tgtd")?, require("tgtadm")?);
+        let control = free_port() % CONTROL_MAX;
         let portal = format!("portal=127.0.0.1:{port}");
         let mut command = Command::new(tgtd);
         command.args(["-f", "-C", &control.to_string(), "--iscsi", &portal]);
         let mut running = Running::start(&mut command);
-        let iqn = "iqn.2026-11.org.example:tgt";
         let ask = |words: &str| admin(&tgtadm, control, words);
         // Its socket exists before it listens.
         running.await_that(LIMIT, |_| {
@@ -51,12 +72,13 @@ impl Tgt {
                 socket(control).exists() && told(&tgtadm, control, "--mode target --op show");
             asked.then_some(())
         });
+        let iqn = Tgt::NAME;
         ask(&format!("--mode target --op new --tid 1 -T {iqn}"));
         let disk = disk.display();
         ask(&format!("--mode logicalunit --op new --tid 1 --lun 1 -b {disk}"));
         ask("--mode target --op bind --tid 1 -I ALL");
         let uri = format!("iscsi://127.0.0.1:{port}/{iqn}/1");
-        Some(Tgt { uri, control, _running: running, _folder: folder })
+        Some(Tgt { uri, control, _running: running, folder: None })
     }
 }
 

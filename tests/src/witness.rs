@@ -40,11 +40,16 @@ struct Unit {
     /// Number of contents before these.
     before: u64,
     under_way: bool,
+    /// Contents until a flush failed: later flushes say nothing of them.
+    lost: u64,
 }
 
 impl Unit {
     /// The unit's first `count` contents completed, and the last of them is durable.
     fn is_durable(&mut self, count: u64) {
+        if count <= self.lost {
+            return;
+        }
         let gone = count.saturating_sub(self.before + 1);
         self.before += gone;
         self.may.drain(..gone as usize);
@@ -74,7 +79,7 @@ pub struct Witness {
 impl Witness {
     /// For a volume of `bytes` that holds zeroes.
     pub fn new(bytes: u64) -> Witness {
-        let unit = Unit { may: vec![0], before: 0, under_way: false };
+        let unit = Unit { may: vec![0], before: 0, under_way: false, lost: 0 };
         Witness { units: vec![unit; bytes as usize / UNIT_BYTES], writes: 0, durable: 0 }
     }
 
@@ -122,6 +127,63 @@ impl Witness {
         Ok(())
     }
 
+    /// Writes and flushes on these connections until `answers` responses came, calls `act` in the
+    /// middle of them, and receives the remaining responses. Requests may fail: a write that failed
+    /// may be executed or not, and what a flush that failed should have covered may be lost.
+    /// Returns how many failed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the sockets.
+    pub fn ride(
+        &mut self,
+        ways: &mut [Nbd],
+        chance: &mut Chance,
+        answers: u64,
+        act: impl FnOnce(),
+    ) -> Result<u64> {
+        let mut asked: HashMap<u64, Asked> = HashMap::new();
+        let mut on_way = vec![0_usize; ways.len()];
+        let (mut act, mut heard, mut failed) = (Some(act), 0, 0);
+        while heard < answers || !asked.is_empty() {
+            let way = chance.below(ways.len() as u64) as usize;
+            while heard < answers && on_way[way] < WINDOW {
+                let cookie = (self.writes << 8) | way as u64;
+                let request = self.ask(&mut ways[way], chance, cookie)?;
+                asked.insert(cookie, request);
+                on_way[way] += 1;
+            }
+            if heard >= answers / 2 {
+                act.take().into_iter().for_each(|act| act());
+            }
+            if on_way[way] == 0 {
+                continue;
+            }
+            let (cookie, done) = ways[way].answer()?;
+            on_way[way] -= 1;
+            heard += 1;
+            let request = asked.remove(&cookie).expect("it was asked");
+            if done {
+                self.hear(request);
+                continue;
+            }
+            failed += 1;
+            if request.answered.is_some() {
+                self.may_have_lost();
+            }
+            self.units[request.units].iter_mut().for_each(|unit| unit.under_way = false);
+        }
+        Ok(failed)
+    }
+
+    /// A flush failed: what has completed may be lost, whatever later flushes say.
+    pub fn may_have_lost(&mut self) {
+        for unit in &mut self.units {
+            // Also a write whose answer is on its way.
+            unit.lost = unit.count();
+        }
+    }
+
     fn ask(&mut self, way: &mut Nbd, chance: &mut Chance, cookie: u64) -> Result<Asked> {
         self.writes += 1;
         if chance.below(12) == 0 {
@@ -163,6 +225,7 @@ impl Witness {
             unit.under_way = false;
             if asked.fua {
                 self.durable += 1;
+                unit.lost = 0;
                 unit.is_durable(unit.count());
             }
         }
@@ -195,7 +258,7 @@ impl Witness {
                         wrong.push(format!("unit {at} holds {number:#x}, and may hold {may:x?}"));
                     }
                 }
-                unit.before = 0;
+                (unit.before, unit.lost) = (0, 0);
             }
         }
         Ok(wrong)
@@ -223,7 +286,7 @@ mod test {
 
     #[test]
     fn only_what_was_answered_before_a_flush_is_durable_by_it() {
-        let mut unit = Unit { may: vec![0], before: 0, under_way: false };
+        let mut unit = Unit { may: vec![0], before: 0, under_way: false, lost: 0 };
         unit.may.extend([5, 6, 7]);
         unit.is_durable(3);
         assert_eq!((unit.may.clone(), unit.count()), (vec![6, 7], 4));
@@ -232,5 +295,13 @@ mod test {
         assert_eq!(unit.may, [6, 7]);
         unit.is_durable(unit.count());
         assert_eq!((unit.may.clone(), unit.count()), (vec![7], 4));
+        // What a flush that failed did not cover stays uncertain, until something newer is durable.
+        unit.may.push(8);
+        unit.lost = unit.count();
+        unit.is_durable(5);
+        assert_eq!(unit.may, [7, 8]);
+        unit.may.push(9);
+        unit.is_durable(6);
+        assert_eq!(unit.may, [9]);
     }
 }

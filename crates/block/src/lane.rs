@@ -84,11 +84,10 @@ pub trait Lane {
     }
 
     /// The owner makes good what the volume may have lost until now of acknowledged changes that no
-    /// flush has covered: flushes of this core need not fail because of it.
-    fn forget_losses(&self) {
-        if let Some(lane) = self.inner() {
-            lane.forget_losses();
-        }
+    /// flush has covered, or tells it: flushes of the volume need not fail because of it. Whether
+    /// there was anything.
+    fn forget_losses(&self) -> bool {
+        self.inner().is_some_and(Lane::forget_losses)
     }
 
     /// The zones of a zoned device, as it reports them now; `None` for all other lanes, and for a

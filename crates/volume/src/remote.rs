@@ -17,6 +17,7 @@ use block::{Geometry, Lane, Nanos};
 use os::Core;
 
 use self::cover::Cover;
+pub(crate) use self::flushes::LOST;
 pub use self::lane::RemoteLane;
 pub(crate) use self::link::Link;
 use self::past::Past;

@@ -393,9 +393,9 @@ impl Lane for Way {
         answered.then_some(Nanos(0))
     }
 
-    fn forget_losses(&self) {
+    fn forget_losses(&self) -> bool {
         let leg = &mut self.world.borrow_mut().legs[self.leg];
-        leg.forgiven = leg.losses;
+        std::mem::replace(&mut leg.forgiven, leg.losses) < leg.losses
     }
 
     fn broken(&self) -> Option<&str> {

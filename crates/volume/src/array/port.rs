@@ -154,7 +154,7 @@ impl Port {
     /// What a leg may have lost with its cache will be copied to it: its flushes need not fail.
     pub(super) fn forget_losses(&self, leg: usize) {
         if let Some(lane) = &self.ways[leg].lane {
-            lane.forget_losses();
+            let _made_good = lane.forget_losses();
         }
     }
 

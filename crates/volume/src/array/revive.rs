@@ -91,6 +91,11 @@ impl Revive {
         }
         let Some(Attempt { lane, found, .. }) = self.attempt.take() else { return };
         found.into_iter().for_each(|(_, buf)| port.pool.give(buf));
+        // The array tells what its last leg may have lost, not the leg: others that are copied from
+        // it would seem to have what it lacks.
+        if lane.forget_losses() && !planted(Plant::ReviveSilently) {
+            port.shared.lose();
+        }
         port.put(leg, lane);
         port.shared.renewed(leg);
         if port.shared.writers_now() & !(1 << leg) != 0 {

@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     repaired: AtomicU64,
     /// Legs to which a client has lost its lane, though they are the last.
     lost: AtomicU32,
+    /// How often acknowledged changes may have been lost with the last leg's cache.
+    losses: AtomicU64,
     /// The region after the one that a read waits for, which is made equal first; 0 for none.
     urged: AtomicUsize,
     /// How long a leg may leave an I/O unanswered.
@@ -117,6 +119,7 @@ impl Shared {
             busy: AtomicBool::new(false),
             repaired: AtomicU64::new(0),
             lost: AtomicU32::new(0),
+            losses: AtomicU64::new(0),
             urged: AtomicUsize::new(0),
             patience,
             check: Mutex::default(),
@@ -231,6 +234,11 @@ impl Shared {
     pub(super) fn renewed(&self, leg: usize) {
         self.lost.fetch_and(!(1 << leg), ORDER);
         self.renew(leg);
+    }
+
+    /// Acknowledged changes may have been lost with the last leg's cache.
+    pub(super) fn lose(&self) {
+        self.losses.fetch_add(1, ORDER);
     }
 
     /// The region that a read waits for, if any.
@@ -461,6 +469,10 @@ impl Rules for Shared {
         if self.lost.fetch_or(1 << leg, ORDER) & 1 << leg == 0 {
             self.wake();
         }
+    }
+
+    fn losses(&self) -> u64 {
+        self.losses.load(ORDER)
     }
 
     fn took(&self, leg: usize, count: u32, spent: Nanos) {

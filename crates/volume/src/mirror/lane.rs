@@ -66,6 +66,8 @@ pub(crate) struct MirrorLane<R> {
     look_at: Nanos,
     /// The legs of the last causes of faults, for [`words_of`](Lane::words_of).
     blamed: VecDeque<(Cause, usize)>,
+    /// Losses of the last leg that a flush has reported.
+    told: u64,
 }
 
 /// Time between checks for metadata to become durable.
@@ -90,6 +92,7 @@ impl<R: Rules> MirrorLane<R> {
             .iter_mut()
             .all(|lane| lane.as_mut().is_some_and(|lane| lane.immediate().is_some()));
         let way = |(leg, lane)| Way::new(lane, legs.joined(leg));
+        let told = legs.losses();
         MirrorLane {
             number,
             geometry,
@@ -114,6 +117,7 @@ impl<R: Rules> MirrorLane<R> {
             ghosts: Ghosts::default(),
             look_at: Nanos(0),
             blamed: VecDeque::new(),
+            told,
         }
     }
 
@@ -398,8 +402,8 @@ impl<R: Rules> Lane for MirrorLane<R> {
         self.lanes().filter_map(Lane::in_doubt_until).max()
     }
 
-    fn forget_losses(&self) {
-        self.lanes().for_each(Lane::forget_losses);
+    fn forget_losses(&self) -> bool {
+        self.lanes().filter(|lane| lane.forget_losses()).count() > 0
     }
 
     fn close(&mut self, now: Nanos) -> bool {

@@ -98,6 +98,12 @@ pub(crate) trait Rules {
     /// again.
     fn lost(&self, _leg: usize) {}
 
+    /// How often acknowledged changes may have been lost with the cache of the last leg: the next
+    /// flush of each lane fails, also where others are in by then, which were copied from that leg.
+    fn losses(&self) -> u64 {
+        0
+    }
+
     /// A leg completed so many changes and flushes in this time, added up.
     fn took(&self, _leg: usize, _count: u32, _spent: Nanos) {}
 }

@@ -48,7 +48,7 @@ enum Opening<A> {
 /// A lane to a remote volume: a connection, and others after it if it reconnects.
 pub struct RemoteLane<D: Dial, R: Wire> {
     facts: Arc<Facts<D>>,
-    /// `None` before the first connection.
+    /// `None` before the first connection, and after the last.
     line: Option<Line<D, R>>,
     core: R,
     /// Completions of I/Os lost with the connection.
@@ -206,6 +206,9 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             }
             None => self.finished.extend(held),
         }
+        // Whoever has this lane may keep it for long. As long as the connection is there its target
+        // takes it for one that lives, and lets others in without waiting for what it left behind.
+        self.line = None;
         self.broken.get_or_insert(why);
     }
 
@@ -429,8 +432,8 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
         self.facts.past.in_doubt_until()
     }
 
-    fn forget_losses(&self) {
-        self.facts.past.forget();
+    fn forget_losses(&self) -> bool {
+        self.facts.past.forget()
     }
 
     fn close(&mut self, now: Nanos) -> bool {

@@ -320,12 +320,14 @@ impl Past {
         self.state().forgotten
     }
 
-    /// The owner has made good all losses until now.
-    pub(crate) fn forget(&self) {
+    /// The owner has made good all losses until now, or tells them. Whether there were any.
+    pub(crate) fn forget(&self) -> bool {
         let mut state = self.state();
+        let any = state.forgotten < self.losses();
         self.suspicious.store(false, ORDER);
         state.suspicions.clear();
         state.forgotten = self.losses();
+        any
     }
 }
 

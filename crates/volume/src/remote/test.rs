@@ -1,6 +1,7 @@
 mod again;
 
 use std::collections::VecDeque;
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 
 use block::{Connection, Fault, Io, Pool};
@@ -126,7 +127,12 @@ fn whoever_is_silent_breaks_it_in_the_time_of_a_login() {
     assert_eq!(broken_after(&core, &mut *lane, 11), None);
     let why = broken_after(&core, &mut *lane, 16).unwrap();
     assert!(why.contains("timed out"), "{why}");
-    drop(listener);
+    // The target hears of it though the lane is still there: it waits for nobody who lives.
+    let (mut target, _) = listener.accept().unwrap();
+    target.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    core.turn(Some(core.now()), &mut Vec::new()).unwrap();
+    target.read_to_end(&mut Vec::new()).unwrap();
+    drop(lane);
 }
 
 /// However long a resolver takes.

@@ -371,8 +371,8 @@ impl Lane for StripedLane {
         self.lanes.iter().filter_map(|lane| lane.in_doubt_until()).max()
     }
 
-    fn forget_losses(&self) {
-        self.lanes.iter().for_each(|lane| lane.forget_losses());
+    fn forget_losses(&self) -> bool {
+        self.lanes.iter().filter(|lane| lane.forget_losses()).count() > 0
     }
 
     fn close(&mut self, now: Nanos) -> bool {

@@ -5,6 +5,7 @@
 //! leg serves the I/O, and the submitter sees a fault only if no good leg is left.
 
 use super::*;
+use crate::remote::LOST;
 
 /// Causes of faults that are remembered with their legs.
 const BLAMED_MAX: usize = 32;
@@ -78,6 +79,12 @@ impl<R: Rules> MirrorLane<R> {
                 self.ready.push(Done { tag, result, cause, buf });
             }
             Task::Flush(Flush { tag, .. }) => {
+                let losses = self.legs.losses();
+                let is_news = std::mem::replace(&mut self.told, losses) < losses;
+                let (result, cause) = match result {
+                    Ok(()) if is_news => (Err(Fault::Medium), LOST),
+                    result => (result, cause),
+                };
                 self.ready.push(Done { tag, result, cause, buf: None });
             }
             Task::Read(_) | Task::Repair(_) | Task::Fill(_) => {}
