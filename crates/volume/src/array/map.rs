@@ -363,6 +363,12 @@ impl Map {
         self.behind() > 0 && self.range(offset, len).any(|region| self.get(region).is_behind())
     }
 
+    /// Whether any region was written since its legs were known to be equal and flushed.
+    pub(crate) fn is_dirty(&self) -> bool {
+        let clean = |region| matches!(self.get(region), Region::Unwritten | Region::Clean);
+        !(0..self.len()).all(clean)
+    }
+
     /// The first region of a range in which legs that are in may differ.
     pub(crate) fn first_unsettled(&self, offset: u64, len: u64) -> Option<usize> {
         if self.behind() == 0 {

@@ -92,8 +92,8 @@ impl Revive {
         let Some(Attempt { lane, found, .. }) = self.attempt.take() else { return };
         found.into_iter().for_each(|(_, buf)| port.pool.give(buf));
         // The array tells what its last leg may have lost, not the leg: others that are copied from
-        // it would seem to have what it lacks.
-        if lane.forget_losses() && !planted(Plant::ReviveSilently) {
+        // it would seem to have what it lacks. A clean map has nothing to lose.
+        if lane.forget_losses() && port.shared.map.is_dirty() && !planted(Plant::ReviveSilently) {
             port.shared.lose();
         }
         port.put(leg, lane);

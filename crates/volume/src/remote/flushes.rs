@@ -116,6 +116,7 @@ impl Flushes {
     pub(crate) fn opened(&mut self, instance: Option<u64>, power_lost: Option<bool>) {
         let suspicions = self.past.suspicions();
         self.open = Some(Opened { instance, suspicions });
+        self.past.meet(instance);
         self.resolve(power_lost);
     }
 

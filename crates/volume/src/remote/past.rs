@@ -54,6 +54,11 @@ struct State {
     told: HashMap<ThreadId, u64>,
     /// Losses that the owner has made good.
     forgotten: u64,
+    /// The instance of the target that was met last, if one was.
+    met: Option<Option<u64>>,
+    /// Another one was met since the owner has made good all losses: connections whose loss is not
+    /// noticed yet may have acknowledged changes that it does not have.
+    restarted: bool,
     /// The user was told that changes are held back.
     holds: bool,
 }
@@ -246,6 +251,14 @@ impl Past {
         self.suspicious.store(true, ORDER);
     }
 
+    /// A connection to a target of this instance was opened.
+    #[cold]
+    pub(crate) fn meet(&self, instance: Option<u64>) {
+        let mut state = self.state();
+        let known = state.met.replace(instance);
+        state.restarted |= known.is_some_and(|known| known.is_none() || known != instance);
+    }
+
     /// Suspicions so far.
     pub(crate) fn suspicions(&self) -> u64 {
         self.state().suspected
@@ -320,10 +333,12 @@ impl Past {
         self.state().forgotten
     }
 
-    /// The owner has made good all losses until now, or tells them. Whether there were any.
+    /// The owner has made good all losses until now, or tells them. Whether there were any, or the
+    /// target may be another than the one that acknowledged the last changes.
     pub(crate) fn forget(&self) -> bool {
         let mut state = self.state();
-        let any = state.forgotten < self.losses();
+        let any = state.forgotten < self.losses() || std::mem::take(&mut state.restarted);
+        state.restarted = false;
         self.suspicious.store(false, ORDER);
         state.suspicions.clear();
         state.forgotten = self.losses();
