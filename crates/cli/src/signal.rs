@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use load::Stop;
 use report::{Wish, give_terminal_back};
@@ -160,11 +160,12 @@ fn hang_up() {
 /// Waits for [`ORDERLY`], or longer while a run goes on whose threads only lack a processor.
 fn be_orderly() {
     let mut grace = Grace::default();
-    let mut looked = Instant::now();
+    let clock = os::Clock::get();
+    let mut looked = clock.now();
     while !grace.is_over() {
         thread::sleep(LOOK);
-        let gone = looked.elapsed();
-        looked += gone;
+        let gone = Duration::from_nanos(clock.now().since(looked).0);
+        looked = clock.now();
         let measures = MEASURING.load(Ordering::SeqCst) > 0;
         grace.count(gone, measures, os::sample::is_another_runnable);
     }
