@@ -77,9 +77,14 @@ impl Run {
         let good = |leg: usize| truth & 1 << leg != 0 && !world.legs[leg].blamed;
         let lost = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].lost;
         let rolled = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].rolled;
-        if !(0..self.legs).any(good) && (0..self.legs).any(rolled) {
+        if (0..self.legs).any(good) {
+            return;
+        }
+        // Whatever is lost: over a network nobody can know, and each lane tells it once.
+        self.untold += if self.away.is_some() { self.lanes } else { 0 };
+        if (0..self.legs).any(rolled) {
             self.model.iter_mut().for_each(|block| block.lost_all(world.time));
-        } else if !(0..self.legs).any(good) && (power || (0..self.legs).any(lost)) {
+        } else if power || (0..self.legs).any(lost) {
             self.model.iter_mut().for_each(|block| block.lost(world.time));
         }
     }
@@ -126,10 +131,12 @@ impl Run {
 
     /// A leg goes back to its snapshot, if another one has all data: that none is left that has
     /// them is nothing that an array could know, unless it has the leg open.
-    pub(super) fn roll_back(&mut self, leg: usize) {
+    pub(super) fn roll_back(&mut self, leg: usize) -> Result<(), String> {
+        self.connect()?;
         let process = self.process.as_ref().expect("it is open");
         if process.array.in_it() == 1 << leg && process.keeper.recorded() == 1 << leg {
-            return self.show_older(leg);
+            self.show_older(leg);
+            return Ok(());
         }
         let may = {
             let world = self.world.borrow();
@@ -141,7 +148,7 @@ impl Run {
             (0..self.legs).any(good)
         };
         if !may {
-            return;
+            return Ok(());
         }
         self.stop_server(leg);
         if self.world.borrow_mut().roll_back(leg) {
@@ -153,5 +160,6 @@ impl Run {
             self.touched = self.ever;
             self.kept.add(Happened::RolledBack);
         }
+        Ok(())
     }
 }

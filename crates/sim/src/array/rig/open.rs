@@ -45,6 +45,9 @@ impl Run {
                 Err(_) => {}
             }
             if let Ok(assembly) = assemble("a", &legs, &[], true) {
+                // The user sees to it that nothing goes on where a leg is given up.
+                let there = |leg: &usize| found.iter().any(|(here, _)| here == leg);
+                (0..self.legs).filter(|leg| !there(leg)).for_each(|leg| self.stop_server(leg));
                 let here = assembly.newest.in_state(LegState::In) & !assembly.missing;
                 let known = assembly.newest.generation == self.newest();
                 if known && here & !self.truth == 0 && self.rng.below(2) == 0 {
