@@ -35,6 +35,7 @@ enum Happened {
     Unreadable,
     Refusing,
     Hung,
+    Slow,
     RolledBack,
     Full,
     Returned,
@@ -48,7 +49,7 @@ enum Happened {
 }
 
 impl Happened {
-    const ALL: [(Happened, &'static str); 20] = [
+    const ALL: [(Happened, &'static str); 21] = [
         (Happened::Crash, "crashes"),
         (Happened::CrashInResync, "crashes in a resync"),
         (Happened::Torn, "torn pages"),
@@ -59,6 +60,7 @@ impl Happened {
         (Happened::Unreadable, "unreadable blocks"),
         (Happened::Refusing, "legs that refuse some I/Os"),
         (Happened::Hung, "legs that hang"),
+        (Happened::Slow, "legs that write late"),
         (Happened::RolledBack, "legs that go back to a snapshot"),
         (Happened::Full, "full legs"),
         (Happened::Returned, "legs that come back"),

@@ -15,6 +15,8 @@ mod leg;
 pub(super) const PAGE: u64 = 4096;
 /// Unit of tearing.
 const SECTOR: usize = 512;
+/// One turn of so many executes late I/Os, too.
+const LATE: u64 = 200;
 /// Queue depth of a lane.
 const DEPTH: usize = 8;
 
@@ -51,6 +53,8 @@ pub(super) struct Leg {
     pub(super) refuses: Option<Fault>,
     /// It completes nothing.
     pub(super) hung: bool,
+    /// Some writes are executed long after they were submitted.
+    pub(super) slow: bool,
     /// It does not promise that trimmed blocks read as zeroes, and ignores some trims.
     pub(super) careless: bool,
     /// It can neither trim nor zero.
@@ -89,6 +93,8 @@ struct Taken {
     io: Io,
     /// When it was submitted.
     at: u64,
+    /// It is executed long after that.
+    late: bool,
     result: Option<Result<(), Fault>>,
 }
 
@@ -140,14 +146,21 @@ impl World {
         }))
     }
 
-    /// Whether nothing happens without a lane. What a hung leg holds waits for time.
+    /// Whether nothing happens without a lane. What a hung leg holds waits for time, as do late I/Os.
     pub(super) fn is_idle(&self) -> bool {
-        self.taken.iter().all(|taken| self.legs[taken.leg].hung) && self.waiting == 0
+        let waits = |taken: &Taken| taken.late || self.legs[taken.leg].hung;
+        self.taken.iter().all(waits) && self.waiting == 0
+    }
+
+    /// Whether a leg has I/Os that are executed late.
+    pub(super) fn is_late(&self, leg: usize) -> bool {
+        self.taken.iter().any(|taken| taken.leg == leg && taken.late)
     }
 
     /// An I/O in flight is executed, or completes.
     pub(super) fn go_on(&mut self) {
-        let lively = |taken: &Taken| !self.legs[taken.leg].hung;
+        let late_too = self.rng.below(LATE) == 0;
+        let lively = |taken: &Taken| !self.legs[taken.leg].hung && (!taken.late || late_too);
         let count = self.taken.iter().filter(|taken| lively(taken)).count() as u64;
         if count == 0 {
             return;
@@ -156,7 +169,8 @@ impl World {
         let lively = self.taken.iter().enumerate().filter(|(_, taken)| lively(taken));
         let (index, _) = lively.into_iter().nth(at).expect("there are more");
         self.time += 1;
-        let Taken { id, way, leg, io, at, result, epoch } = &mut self.taken[index];
+        let Taken { id, way, leg, io, at, result, epoch, late } = &mut self.taken[index];
+        *late = false;
         let leg = &mut self.legs[*leg];
         let Some(result) = *result else {
             *result = Some(match *epoch == leg.epoch {
@@ -374,7 +388,9 @@ impl Lane for Way {
             world.look(self.leg, &io);
             let (id, at, way, leg) = (world.next, world.time, self.number, self.leg);
             let epoch = self.epoch;
-            world.taken.push(Taken { id, way, epoch, leg, io, at, result: None });
+            let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
+            let late = world.legs[leg].slow && changes && world.rng.below(4) == 0;
+            world.taken.push(Taken { id, way, epoch, leg, io, at, late, result: None });
         }
     }
 

@@ -39,8 +39,8 @@ pub(super) const ARRAY: u128 = 0xa;
 const EVENT: Nanos = Nanos(5_000);
 /// Rounds within which I/Os complete, unless they wait for a timer.
 const ROUNDS: u32 = 4000;
-/// Time after a resync until the map is clean.
-const QUIET: Nanos = Nanos::from_secs(12);
+/// Time after a resync until the map is clean, and to look again at an older image.
+const QUIET: Nanos = Nanos::from_secs(25);
 /// Events until a syncing leg is recorded as in, if nothing else happens.
 const ENTERING_EVENTS: u32 = 500;
 /// How long a leg may leave an I/O unanswered.
@@ -201,6 +201,7 @@ impl Run {
             | Step::Fill(leg)
             | Step::Refuse(leg)
             | Step::Hang(leg)
+            | Step::Slow(leg)
                 if leg < self.legs =>
             {
                 self.harm(leg, step);
@@ -211,7 +212,8 @@ impl Run {
             | Step::Spoil(_)
             | Step::Fill(_)
             | Step::Refuse(_)
-            | Step::Hang(_) => {}
+            | Step::Hang(_)
+            | Step::Slow(_) => {}
             Step::Return(leg) if leg < self.legs => self.bring_back(leg),
             Step::Return(_) => {}
             Step::Crash => self.crash()?,
@@ -405,18 +407,23 @@ impl Run {
             // A flush that told of a lost cache is tried again.
             let told = std::mem::replace(&mut told_before, self.world.borrow().told);
             let told = told != told_before;
-            if !process.keeper.is_whole() || !self.asked.is_empty() || told {
+            let is_late = (0..self.legs).any(|leg| self.world.borrow().is_late(leg));
+            if !process.keeper.is_whole() || !self.asked.is_empty() || told || is_late {
                 whole_since = None;
             } else if self.now >= *whole_since.get_or_insert(self.now) + quiet {
                 if !calms {
                     return Ok(true);
                 }
-                let legs = &mut self.world.borrow_mut().legs;
-                if legs.iter().all(|leg| leg.is_well()) {
+                let world = &mut *self.world.borrow_mut();
+                if world.legs.iter().all(|leg| leg.is_well()) {
                     self.touched = [false; REGIONS];
                 }
-                for leg in legs.iter_mut().filter(|leg| leg.is_well()) {
-                    (leg.blamed, leg.rolled) = (leg.bad.is_some(), false);
+                for leg in 0..self.legs {
+                    let is_late = world.is_late(leg);
+                    let of = &mut world.legs[leg];
+                    if of.is_well() {
+                        (of.blamed, of.rolled) = (of.bad.is_some() || is_late, false);
+                    }
                 }
                 return Ok(true);
             }

@@ -56,6 +56,8 @@ pub enum Step {
     Refuse(usize),
     /// A leg completes nothing.
     Hang(usize),
+    /// Some writes of a leg are executed long after they were submitted.
+    Slow(usize),
     /// A snapshot of a leg is taken.
     Snap(usize),
     /// A leg dies and goes back to its snapshot, if another leg has all data. The only leg's own
@@ -165,16 +167,18 @@ impl Step {
             19 => Step::Snap(leg),
             20 => Step::Roll(leg),
             21 => Step::Check { repairs: rng.below(2) == 0 },
+            22 => Step::Slow(leg),
             _ => Step::Go(1 + rng.below(40) as u32),
         }
     }
 }
 
 /// Number of kinds of steps.
-const KINDS: usize = 23;
+const KINDS: usize = 24;
 /// Write, FUA, trim, read, flush, fail, lose, sick, bad, full, return, crash, sync, rest, coming,
-/// whole, zero, refuse, hang, snap, roll, check, go.
-const USUAL: [u64; KINDS] = [6, 3, 1, 3, 3, 2, 1, 1, 1, 1, 3, 2, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 8];
+/// whole, zero, refuse, hang, snap, roll, check, slow, go.
+const USUAL: [u64; KINDS] =
+    [6, 3, 1, 3, 3, 2, 1, 1, 1, 1, 3, 2, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 8];
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -196,6 +200,7 @@ impl fmt::Display for Step {
             Step::Fill(leg) => write!(f, "full{leg}"),
             Step::Refuse(leg) => write!(f, "refuse{leg}"),
             Step::Hang(leg) => write!(f, "hang{leg}"),
+            Step::Slow(leg) => write!(f, "slow{leg}"),
             Step::Snap(leg) => write!(f, "snap{leg}"),
             Step::Roll(leg) => write!(f, "roll{leg}"),
             Step::Return(leg) => write!(f, "return{leg}"),
@@ -245,6 +250,7 @@ impl FromStr for Step {
             "full" => Step::Fill(leg),
             "refuse" => Step::Refuse(leg),
             "hang" => Step::Hang(leg),
+            "slow" => Step::Slow(leg),
             "snap" => Step::Snap(leg),
             "roll" => Step::Roll(leg),
             other => return Err(format!("no step is called '{other}'")),
@@ -317,6 +323,7 @@ impl Case for Story {
             4 => Step::silent(&mut rng, legs),
             5 if legs > 1 => Step::unequal(&mut rng, legs),
             6 if legs > 1 => Step::compared(&mut rng),
+            8 | 9 if legs > 1 => Step::late(&mut rng, legs),
             _ => Vec::new(),
         };
         steps.splice(at..at, known);

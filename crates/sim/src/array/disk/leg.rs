@@ -18,6 +18,7 @@ impl Leg {
             spoiled,
             refuses: None,
             hung: false,
+            slow: false,
             careless: false,
             plain: false,
             rolled: false,
@@ -40,7 +41,7 @@ impl Leg {
 
     /// Whether it does everything that it is asked for.
     pub(in super::super) fn is_well(&self) -> bool {
-        let refuses = self.refuses.is_some() || self.hung;
+        let refuses = self.refuses.is_some() || self.hung || self.slow;
         !self.is_gone() && !self.sick && !self.full && !refuses
     }
 

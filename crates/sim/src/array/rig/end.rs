@@ -64,7 +64,9 @@ impl Run {
                     _ => Err(format!("a check finds {different} bytes that differ: {report:?}")),
                 };
             }
-            self.round()?;
+            if !self.round()? {
+                self.now = self.now + self.pause();
+            }
         }
         Err("a check does not end".to_owned())
     }

@@ -22,6 +22,7 @@ impl Run {
             Step::Fill(leg) if leg < self.legs => Happened::Full,
             Step::Refuse(leg) if leg < self.legs => Happened::Refusing,
             Step::Hang(leg) if leg < self.legs => Happened::Hung,
+            Step::Slow(leg) if leg < self.legs => Happened::Slow,
             Step::Return(leg) if leg < self.legs => Happened::Returned,
             Step::Read(_) if resync => Happened::ReadInResync,
             _ => return,
@@ -56,6 +57,9 @@ impl Run {
             Step::Hang(_) => {
                 (world.legs[leg].hung, world.legs[leg].blamed) = (true, true);
             }
+            Step::Slow(_) => {
+                (world.legs[leg].slow, world.legs[leg].blamed) = (true, true);
+            }
             _ if self.away.is_none() => world.fail(leg, power),
             _ => {
                 drop(world);
@@ -80,8 +84,9 @@ impl Run {
         if (0..self.legs).any(good) {
             return;
         }
-        // Whatever is lost: over a network nobody can know, and each lane tells it once.
-        self.untold += if self.away.is_some() { self.lanes } else { 0 };
+        // Each lane tells it once, also where others are in by then, which were copied from that
+        // leg. Over a network nobody can know whether anything is lost.
+        self.untold += if power || self.away.is_some() { self.lanes } else { 0 };
         if (0..self.legs).any(rolled) {
             self.model.iter_mut().for_each(|block| block.lost_all(world.time));
         } else if power || (0..self.legs).any(lost) {
@@ -119,7 +124,7 @@ impl Run {
             let is_own = self.rng.below(2) == 0;
             let of = &mut self.world.borrow_mut().legs[leg];
             (of.dead, of.away, of.sick, of.full, of.bad) = (false, false, false, false, None);
-            (of.refuses, of.hung) = (None, false);
+            (of.refuses, of.hung, of.slow) = (None, false, false);
             if of.is_older_image() && is_own {
                 of.own_again();
             }

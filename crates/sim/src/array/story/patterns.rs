@@ -91,7 +91,9 @@ impl Step {
         steps.extend([write(rng), Step::Rest]);
         steps.push([Step::Lose(stays), Step::Roll(stays)][rng.below(2) as usize]);
         steps.extend([Step::Go(rng.below(20) as u32), Step::Return(stays)]);
-        steps.extend([Step::Go(rng.below(60) as u32), Step::Read(block), Step::Rest]);
+        // A connection is made anew at once, or after a while.
+        steps.push([Step::Go(rng.below(60) as u32), Step::Whole][rng.below(2) as usize]);
+        steps.extend([Step::Read(block), Step::Rest]);
         steps.extend([Step::Flush, Step::Rest, Step::Read(block), Step::Rest, Step::Crash]);
         steps.extend([Step::Read(block), Step::Rest]);
         steps
@@ -105,6 +107,24 @@ impl Step {
         steps.extend([Step::Go(rng.below(24) as u32), Step::Crash]);
         steps.extend([Step::Read(block), Step::Go(4 + rng.below(16) as u32)]);
         steps.extend([Step::Fail(rng.below(legs) as usize), Step::Read(block), Step::Rest]);
+        steps
+    }
+
+    /// A leg whose writes come late leaves, or loses its connections, and comes in again while they
+    /// are still to be executed; what is written then must stay.
+    pub(super) fn late(rng: &mut Rng, legs: u64) -> Vec<Step> {
+        let leg = rng.below(legs) as usize;
+        let block = rng.below(BLOCKS as u64) as usize;
+        let write = |rng: &mut Rng| Step::Write { block, long: false, fua: rng.below(2) == 0 };
+        let mut steps = vec![Step::Slow(leg)];
+        for _ in 0..1 + rng.below(4) {
+            steps.push(write(rng));
+        }
+        steps.push(Step::Go(rng.below(20) as u32));
+        steps.push([Step::Fail(leg), Step::Crash, Step::Rest][rng.below(3) as usize]);
+        steps.extend([write(rng), Step::Go(rng.below(20) as u32), Step::Return(leg)]);
+        steps.push([Step::Coming, Step::Whole, Step::Sync][rng.below(3) as usize]);
+        steps.extend([write(rng), Step::Rest, Step::Read(block), Step::Rest]);
         steps
     }
 
