@@ -161,11 +161,12 @@ pub fn make(
     stop: &Stop,
 ) -> Result<Option<Vec<PathBuf>>> {
     job.laid_out.iter().try_for_each(fits)?;
-    // Nobody else uses a file that gets another length, or whose name becomes another file's.
-    let mut locks = Locks::default();
+    // Nobody else uses a file whose name becomes another file's, which asks again when it does, or
+    // one that gets another length.
     for path in missing(job, manner).keys().filter(|path| path.exists()) {
-        locks.take(&file_uri(path), Purpose::Destroy)?;
+        Locks::default().take(&file_uri(path), Purpose::Destroy)?;
     }
+    let mut locks = Locks::default();
     for (path, bytes) in longer(job) {
         let uri = file_uri(&path);
         locks.take(&uri, Purpose::Destroy)?;
