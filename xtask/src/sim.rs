@@ -1,8 +1,8 @@
 //! Deterministic simulation: whole servers, and measurements with known truth: `cargo xtask sim`.
 //!
 //! Worlds of many seeds, one world by the line that a failure prints, or planted mistakes that must
-//! be found; `--rig` for situations instead of worlds, `--array` for stories of arrays. The
-//! simulator is the package `drumfire-sim`.
+//! be found; `--rig` for situations instead of worlds, `--array` for stories of arrays, `--remote`
+//! for those whose legs are on other hosts. The simulator is the package `drumfire-sim`.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,6 +15,8 @@ use crate::test::tally::Tally;
 
 /// Worlds in a run of all tests.
 const SEEDS: &str = "10000";
+/// Stories over a network, which take four times as long.
+const REMOTE_SEEDS: &str = "400";
 /// Seeds within which each planted mistake must be found.
 const PLANT_SEEDS: &str = "1000";
 /// The build, and a minute or two of worlds on two cores.
@@ -26,7 +28,7 @@ const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 pub fn main(args: &[String]) -> Result<bool> {
     if args.iter().any(|arg| arg == "--help") {
         bail!(
-            "sim takes --rig, --array, --short, --seeds N, --from S, --threads N, --plants, \
+            "sim takes --rig, --array, --remote, --short, --seeds N, --from S, --threads N, --plants, \
              --plant NAME, or a world"
         );
     }
@@ -49,6 +51,7 @@ pub fn test(simulator: Option<&Path>) -> Result<Tally> {
         &array(many),
         &array(plants),
         &array(&["--short"]),
+        &["--remote", "--seeds", REMOTE_SEEDS],
     ];
     for args in jobs {
         let outcome = run(simulator, args, LIMIT)?;

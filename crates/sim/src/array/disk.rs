@@ -146,7 +146,8 @@ impl World {
         }))
     }
 
-    /// Whether nothing happens without a lane. What a hung leg holds waits for time, as do late I/Os.
+    /// Whether nothing happens without a lane. What a hung leg holds waits for time, as late writes
+    /// do.
     pub(super) fn is_idle(&self) -> bool {
         let waits = |taken: &Taken| taken.late || self.legs[taken.leg].hung;
         self.taken.iter().all(waits) && self.waiting == 0
