@@ -28,8 +28,8 @@ const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 pub fn main(args: &[String]) -> Result<bool> {
     if args.iter().any(|arg| arg == "--help") {
         bail!(
-            "sim takes --rig, --array, --remote, --short, --seeds N, --from S, --threads N, --plants, \
-             --plant NAME, or a world"
+            "sim takes --rig, --array, --remote, --short, --seeds N, --from S, --threads N, \
+             --plants, --plant NAME, or a world"
         );
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
