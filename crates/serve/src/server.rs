@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::print_size;
 use os::{OpenRingError, SharedThread};
@@ -153,6 +154,11 @@ impl Drop for Server {
     }
 }
 
+/// A port of a server that was killed is free when the kernel has ended its rings, which takes a
+/// moment: a port in use is tried again so often, with a pause before each.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// One listener per core on the same port; returns the addresses.
 fn listen(
     address: SocketAddr,
@@ -161,13 +167,41 @@ fn listen(
     listeners: &mut [Listeners],
 ) -> Result<SocketAddr, ServeError> {
     let steer: Vec<_> = cores.iter().map(|cpu| (cores.len() > 1).then_some(*cpu)).collect();
-    let sockets = os::listen(address, &steer).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => ServeError::Taken(address),
-        _ => ServeError::Listen(address, error),
-    })?;
+    let taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+    let mut tries = TRIES;
+    let sockets = loop {
+        match os::listen(address, &steer) {
+            Err(error) if taken(&error) && tries > 0 => std::thread::sleep(PAUSE),
+            Err(error) if taken(&error) => return Err(ServeError::Taken(address)),
+            Err(error) => return Err(ServeError::Listen(address, error)),
+            Ok(sockets) => break sockets,
+        }
+        tries -= 1;
+    };
     let bound = sockets.first().map_or(Ok(address), TcpListener::local_addr)?;
     for (socket, listeners) in sockets.into_iter().zip(listeners) {
         listeners.push((socket, protocol));
     }
     Ok(bound)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_about_to_be_free_is_waited_for() {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = other.local_addr().unwrap();
+        let mut listeners = [Vec::new()];
+        let refused = listen(address, Protocol::Nbd, &[0], &mut listeners);
+        assert!(matches!(refused, Err(ServeError::Taken(_))));
+        let frees = std::thread::spawn(move || {
+            std::thread::sleep(10 * PAUSE);
+            drop(other);
+        });
+        let bound = listen(address, Protocol::Nbd, &[0], &mut listeners).unwrap();
+        assert_eq!((bound, listeners[0].len()), (address, 1));
+        frees.join().unwrap();
+    }
 }
