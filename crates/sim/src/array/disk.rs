@@ -66,7 +66,7 @@ pub(super) struct Leg {
     /// How often the marks of its map had changed then, and have changed.
     image_marks: u64,
     marks: u64,
-    /// Its own data, while the snapshot stands where they were.
+    /// The leg's true data, while the snapshot is in their place.
     own: Option<BTreeMap<u64, Content>>,
     /// It is full: superblocks, maps and pages never written before cannot be written.
     pub(super) full: bool,
@@ -93,7 +93,7 @@ struct Taken {
     io: Io,
     /// When it was submitted.
     at: u64,
-    /// It is executed long after that.
+    /// Executed long after that.
     late: bool,
     result: Option<Result<(), Fault>>,
 }

@@ -337,8 +337,8 @@ impl Past {
     /// target may be another than the one that acknowledged the last changes.
     pub(crate) fn forget(&self) -> bool {
         let mut state = self.state();
-        let any = state.forgotten < self.losses() || std::mem::take(&mut state.restarted);
-        state.restarted = false;
+        let restarted = std::mem::take(&mut state.restarted);
+        let any = restarted || state.forgotten < self.losses();
         self.suspicious.store(false, ORDER);
         state.suspicions.clear();
         state.forgotten = self.losses();

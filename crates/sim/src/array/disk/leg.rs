@@ -85,7 +85,7 @@ impl Leg {
         true
     }
 
-    /// Its own data stand where they were.
+    /// Puts the true data back in the place of an older image.
     pub(in super::super) fn own_again(&mut self) {
         if let Some(own) = self.own.take() {
             self.durable = own;
@@ -94,7 +94,7 @@ impl Leg {
         }
     }
 
-    /// Whether an older image stands in its place.
+    /// Whether an older image is in the place of the true data.
     pub(in super::super) fn is_older_image(&self) -> bool {
         self.own.is_some()
     }
