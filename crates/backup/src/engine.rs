@@ -91,14 +91,14 @@ pub struct Host {
 }
 
 /// Backs up `entries` to `target`. `tell` is told the progress; `stop` is asked before each read.
-/// What a volume held before is given up when the first data of the sources were read. A file
+/// The earlier content of a volume is given up when the first data of the sources were read. A file
 /// still has to be [published](Target::publish).
 ///
 /// # Errors
 ///
-/// Those of the target and the system, and [`BackupError::Stopped`]: a volume then holds an
-/// incomplete backup. What happens to sources is not an error, but their
-/// [`Fate`](crate::Fate).
+/// Errors of the target and the system, and [`BackupError::Stopped`]: a volume then holds an
+/// incomplete backup. A source that cannot be read is not an error: its [`Fate`](crate::Fate)
+/// tells.
 pub fn run(
     entries: &[Entry],
     target: &Target,
@@ -246,7 +246,7 @@ fn stages(shared: &Shared) -> [(Stage, Times); 3] {
             begin(Stage::Writing, writers, write::write, |_| ()),
         ];
         all.map(|(stage, threads)| {
-            // One that panicked has failed the backup as it left.
+            // A thread that panicked has failed the backup already.
             let times = threads.into_iter().filter_map(|thread| thread.join().ok());
             (stage, times.fold(Times::default(), Times::and))
         })

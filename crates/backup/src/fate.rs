@@ -1,4 +1,4 @@
-//! What became of a source during a backup, and which parts of it the backup lacks.
+//! The fate of a source during a backup, and the parts of it that the backup lacks.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,20 +8,20 @@ use std::ops::Range;
 pub enum Fate {
     /// All that was listed was read.
     Whole,
-    /// It grew; the listed length was backed up.
+    /// The file grew; its listed length was backed up.
     Grew {
-        /// Its new length.
+        /// The new length.
         to: u64,
     },
-    /// It was truncated; the rest was backed up.
+    /// The file was truncated; the rest was backed up.
     Shrank,
-    /// It was deleted before its turn: nothing of it was backed up.
+    /// The file was deleted before its turn: nothing of it was backed up.
     Vanished,
     /// Neither file, folder nor link: a socket, pipe or device.
     Skipped,
-    /// Its name leads to something else than what was listed, which was not read.
+    /// The name leads to something other than what was listed, which was not read.
     Changed(String),
-    /// It cannot be read, or parts of it cannot.
+    /// The source cannot be read, or parts of it cannot.
     Unreadable(String),
 }
 
@@ -70,11 +70,11 @@ impl fmt::Display for Fate {
 /// Why a backup has no data for a part of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapKind {
-    /// It reads as zeroes, which need no data.
+    /// Zeroes, which need no data.
     Hole,
-    /// It could not be read.
+    /// A part that could not be read.
     Unread,
-    /// It was truncated before it was read.
+    /// A part that was truncated before it was read.
     Cut,
 }
 

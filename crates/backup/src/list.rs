@@ -19,7 +19,7 @@ use crate::format::ENTRIES_MAX;
 use crate::format::index::{Kind, PATH_MAX_BYTES};
 use crate::source::{Entry, Origin, Root, fate_of};
 
-/// What is not backed up: the target itself.
+/// Files that are not backed up: the target itself.
 #[derive(Clone, Debug, Default)]
 pub struct Skip {
     /// Files by their device and inode number.
@@ -106,7 +106,7 @@ struct List<'a> {
     stop: &'a dyn Fn() -> bool,
 }
 
-/// What is to be listed.
+/// An entry that is still to be listed.
 struct Waiting {
     /// Relative to the root; empty for the root itself.
     path: PathBuf,
@@ -125,7 +125,7 @@ impl List<'_> {
     ) -> Result<(), BackupError> {
         let fail = |error| BackupError::Source { path: path.to_owned(), error };
         let about = folder.about().map_err(fail)?;
-        // What was named must be readable; what is below it may be told.
+        // A folder that was named must be readable; one below it that is not is told in the backup.
         folder.names().map_err(fail)?;
         let mut waiting = vec![Waiting { path: PathBuf::new(), about, link: None }];
         while let Some(next) = waiting.pop() {

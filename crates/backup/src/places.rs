@@ -1,4 +1,4 @@
-//! Which bytes of a file are accounted for: a set of ranges. Counting bytes is not enough, as two
+//! Bytes of a file that are accounted for: a set of ranges. Counting bytes is not enough, as two
 //! equal extents would stand for a missing one.
 
 use std::collections::BTreeMap;

@@ -23,11 +23,11 @@ pub struct Entry {
     /// Bytes when it was listed.
     pub listed_bytes: u64,
     pub(crate) from: Origin,
-    /// What was listed: device and inode number. A volume has none.
+    /// Device and inode number of the file that was listed. A volume has none.
     pub(crate) id: Option<FileId>,
-    /// It has other names, which may be among the sources.
+    /// The file has other names, which may be among the sources.
     pub(crate) has_names: bool,
-    /// It has holes, or may have some that the file system does not show.
+    /// The file has holes, or may have some that the file system does not show.
     pub(crate) is_sparse: bool,
     /// Bytes read so far.
     read_bytes: AtomicU64,
@@ -36,7 +36,7 @@ pub struct Entry {
     state: Mutex<State>,
 }
 
-/// What is known of a source so far.
+/// State of a source so far.
 struct State {
     fate: Fate,
     gaps: Vec<Gap>,
@@ -49,7 +49,7 @@ struct State {
 pub(crate) enum Origin {
     /// A path that the user named.
     Named(PathBuf),
-    /// What lies below a folder that the user named: the path of the entry without its first name.
+    /// An entry below a folder that the user named: its path without the first name.
     Below(Arc<Root>),
     /// A volume.
     Volume(Arc<dyn Volume>),
@@ -185,7 +185,7 @@ impl Entry {
         names.as_path()
     }
 
-    /// What the index says of it.
+    /// The source's entry in the index.
     fn kept(&self) -> Kept {
         let state = self.state();
         let State { fate, mode, uid, gid, .. } = &*state;
@@ -209,7 +209,7 @@ impl Entry {
     }
 }
 
-/// What the index says of all entries. A further name of a file that was not kept is not kept.
+/// Entries of the index for all sources. A further name of a file that was not kept is not kept.
 pub(crate) fn kept(entries: &[Entry]) -> Vec<Kept> {
     let mut all: Vec<Kept> = Vec::with_capacity(entries.len());
     for entry in entries {

@@ -19,7 +19,7 @@ use crate::list::{Skip, open_named};
 use crate::restore::is_whole;
 use crate::way::{Stop, Way};
 
-/// What is appended to the name of a backup that lacks data, where a whole one has its name.
+/// Suffix of a backup that lacks data, where a whole one has the name.
 const PARTIAL: &str = ".partial";
 /// Longest name of a file in Linux, in bytes.
 pub(crate) const NAME_MAX_BYTES: usize = 255;
@@ -65,7 +65,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Those of the system; that the file exists, is no file, or is an image that somebody uses.
+    /// Errors of the system; that the file exists, is no file, or is an image that somebody uses.
     pub fn create(path: &Path, replace: bool, direct: bool) -> Result<Target, BackupError> {
         let name = path.display().to_string();
         let fail = |why: String| BackupError::Target { name: name.clone(), why };
@@ -93,7 +93,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Those of the system, and that it is no file.
+    /// Errors of the system, and that the path names no file.
     pub fn open(path: &Path) -> Result<Target, BackupError> {
         let fail = |error| BackupError::Source { path: PathBuf::from(path), error };
         let file = open_named(path, 0).map_err(fail)?;
@@ -128,7 +128,7 @@ impl Target {
         matches!(self.place, Sink::Volume(_))
     }
 
-    /// What must not be backed up: the file itself, and older ones of its names.
+    /// Files that must not be backed up: the target itself, and older ones of its names.
     pub fn skip(&self) -> Skip {
         let Sink::New { file, new, .. } = &self.place else { return Skip::default() };
         let id = |about: io::Result<FileAbout>| about.map(|about| about.id).ok();
@@ -144,7 +144,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn publish(self, whole: bool) -> Result<Published, BackupError> {
         let Target { name, place } = self;
         let Sink::New { new, replace, .. } = place else { return Ok(Published::There) };
@@ -154,7 +154,7 @@ impl Target {
             old.is_some_and(|old| is_whole(&old))
         };
         let beside = (!whole && old_is_whole()).then(|| partial_name(new.name()));
-        // What came by this name meanwhile may be in use. The new file is kept beside it then.
+        // A file that took this name meanwhile may be in use. The new file is kept beside it then.
         let name_now = beside.as_deref().unwrap_or(new.name());
         let there = new.folder().look(Path::new(name_now)).ok().map(|about| about.id);
         let path = replace.as_ref().map_or(Path::new(&name), |replaced| &replaced.path);

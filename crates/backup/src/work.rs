@@ -26,11 +26,11 @@ pub(crate) struct Part {
     pub(crate) len: usize,
     /// The open file; `None` for a volume, which has a lane.
     pub(crate) file: Option<Arc<File>>,
-    /// It is the last one of its source.
+    /// The extent is the last one of its source.
     pub(crate) last: bool,
 }
 
-/// What is left to be read.
+/// Extents that are still to be read.
 pub(crate) struct Work<'a> {
     entries: &'a [Entry],
     transfer_bytes: u64,
@@ -262,7 +262,7 @@ mod test {
         assert_eq!(part(&mut two), Some((2, 0, 1000, false)));
         assert_eq!(part(&mut one), Some((1, 1000, 1000, false)));
         assert_eq!(part(&mut one), Some((1, 2000, 1000, true)));
-        // It has nothing left, and c vanished: it helps with b.
+        // The first thread has nothing left, and c vanished: the thread helps with b.
         assert_eq!(part(&mut one), Some((2, 1000, 1000, false)));
         assert_eq!(part(&mut two), Some((2, 2000, 1000, false)));
         assert_eq!(work.cut(2), 3000..5000);

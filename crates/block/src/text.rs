@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 
-/// What stands for a character that is not shown.
+/// The character that replaces one that is not shown.
 const DOT: char = '·';
 
 /// Whether a character is not to be shown on a terminal: a control character (C0, DEL, C1), one
@@ -61,7 +61,7 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// Those of what is formatted.
+    /// Errors of the values that are formatted.
     pub fn write_fmt(&mut self, words: fmt::Arguments) -> fmt::Result {
         let mut text = String::new();
         fmt::write(&mut text, words)?;
@@ -79,7 +79,7 @@ impl Text {
         self.0.push_str(&other.0);
     }
 
-    /// Its characters.
+    /// The text's characters.
     pub fn as_str(&self) -> &str {
         &self.0
     }

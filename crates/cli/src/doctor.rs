@@ -41,7 +41,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     let (mut wire, mut closed) = (Wire::None, 0);
     for text in &args.volumes {
         let uri: Uri = text.parse()?;
-        // It reads no data: a volume that somebody uses may be inspected, too.
+        // The command reads no data: it may inspect a volume that somebody uses, too.
         let volume = match volume::open(&uri.unlocked(), Purpose::Read) {
             Ok(volume) => volume,
             Err(error) => {

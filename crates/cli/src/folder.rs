@@ -234,7 +234,7 @@ pub fn begin_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What is no file and may be written, a pipe or a terminal, unless another user put it there.
+/// Opens a pipe, a terminal or another special file for writing, unless another user put it there.
 fn special(path: &Path) -> io::Result<Option<File>> {
     let (folder, name) = os::Folder::trusted_parent(path)?;
     if folder.entry(name)? != (Entry::Other { trusted: true }) {

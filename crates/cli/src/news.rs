@@ -1,5 +1,5 @@
-//! What happens to volumes while they are used, told while it happens: an array goes on without a
-//! leg, and somebody must replace it before the next one fails; a schedule of faults was changed.
+//! News of volumes while they are used: an array goes on without a leg, and somebody must replace
+//! it before the next one fails; a schedule of faults was changed.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

@@ -71,7 +71,7 @@ pub struct Volumes {
     open: HashMap<String, Named>,
     /// Those that will be written at some time.
     written: HashSet<String>,
-    /// Of all of them: steps may use one file in several ways.
+    /// Locks of all volumes: steps may use one file in several ways.
     locks: Locks,
 }
 

@@ -43,9 +43,9 @@ struct Config {
     memory: Option<String>,
     /// By the NAME of a volume: NQNs of the only hosts that may use it over NVMe/TCP.
     nvme_hosts: BTreeMap<String, Vec<String>>,
-    /// The same over iSCSI: addresses or networks.
+    /// Hosts over iSCSI, likewise: addresses or networks.
     iscsi_hosts: BTreeMap<String, Vec<String>>,
-    /// The same over NBD.
+    /// Hosts over NBD, likewise.
     nbd_hosts: BTreeMap<String, Vec<String>>,
 }
 

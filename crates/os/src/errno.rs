@@ -29,8 +29,8 @@ pub fn files_remedy(error: &Error) -> &'static str {
     }
 }
 
-/// What limits the memory of this process by its addresses, if anything does, to be appended to an
-/// error that says that there is none.
+/// Words for the limit of this process's address space, if there is one, to be appended to an error
+/// that says that there is no memory.
 pub fn address_limit_words() -> Option<String> {
     let limit = getrlimit(Resource::As).current?;
     let limit = print_size(limit >> 20 << 20);

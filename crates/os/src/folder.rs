@@ -481,7 +481,7 @@ mod test {
         assert_eq!((&*text, folder.look(&path).unwrap().bytes), ("far", 3));
         let one = PathBuf::from("m".repeat(CALL_PATH_MAX_BYTES + 1));
         assert!(folder.file(&one, 0).is_err());
-        // What removes the folder after this test names whole paths: it begins below.
+        // Cleanup after this test names whole paths, and the deepest are too long for that.
         let mut deep = path.parent();
         folder.remove(&path).unwrap();
         while let Some(path) = deep.filter(|path| !path.as_os_str().is_empty()) {

@@ -52,9 +52,9 @@ pub enum LockError {
         /// Whether the owner writes.
         writes: bool,
     },
-    /// Its file system has no locks.
+    /// The file system has no locks.
     Unsupported(io::Error),
-    /// It cannot be opened.
+    /// The image cannot be opened.
     Open(io::Error),
 }
 
@@ -82,7 +82,7 @@ impl ImageLock {
         ImageLock::ask_of(&open(path).map_err(LockError::Open)?)
     }
 
-    /// The same of an open file.
+    /// Asks the same of an open file.
     pub(crate) fn ask_of(file: &File) -> Result<(), LockError> {
         let file = file.try_clone().map_err(LockError::Open)?;
         let lock = ImageLock { file, held: Mutex::default() };
@@ -97,7 +97,7 @@ impl ImageLock {
     ///
     /// # Errors
     ///
-    /// As for [`ImageLock::take`]; the reader's lock stays.
+    /// Errors of [`ImageLock::take`]; the reader's lock stays.
     pub fn raise(&self) -> Result<(), LockError> {
         self.hold(Permissions::WRITER)
     }
@@ -188,7 +188,7 @@ impl ImageLock {
     }
 }
 
-/// What an owner does and what it denies to others.
+/// Permissions that an owner uses, and those that it denies to others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Permissions {
     uses: u8,

@@ -25,9 +25,9 @@ const NAME_MAX_BYTES: usize = 255;
 pub struct NewFile {
     folder: Folder,
     folder_path: PathBuf,
-    /// Its final name.
+    /// The final name.
     name: OsString,
-    /// Its name of chance, if it has one.
+    /// The random name, if the file has one.
     beside: Option<OsString>,
     file: File,
 }
@@ -38,7 +38,7 @@ impl NewFile {
     ///
     /// # Errors
     ///
-    /// Those of the system; [`io::ErrorKind::InvalidInput`] if a flag is not supported, or if the
+    /// Errors of the system; [`io::ErrorKind::InvalidInput`] if a flag is not supported, or if the
     /// path does not end in a name.
     pub fn begin(path: &Path, flags: i32) -> io::Result<NewFile> {
         let (folder_path, name) = split(path)?;
@@ -69,12 +69,12 @@ impl NewFile {
         &self.folder
     }
 
-    /// Its final name.
+    /// The final name.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// What has its final name now.
+    /// The file that has the final name now.
     ///
     /// # Errors
     ///
@@ -88,8 +88,8 @@ impl NewFile {
     ///
     /// # Errors
     ///
-    /// Those of the system. If all is written and only the name is refused, the file keeps a name
-    /// of chance, which the error says: it may have taken hours.
+    /// Errors of the system. If all is written and only the name is refused, the file keeps a
+    /// random name, which the error says: writing may have taken hours.
     pub fn publish(mut self, name: Option<&OsStr>, replace: bool) -> io::Result<PathBuf> {
         self.file.sync_all()?;
         let name = name.unwrap_or(&self.name).to_owned();

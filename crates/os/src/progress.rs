@@ -36,7 +36,7 @@ pub fn peer_room_until(stream: &TcpStream) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// Those of the kernel.
+/// Errors of the kernel.
 pub fn keep_unsent(stream: &TcpStream, bytes: usize) -> std::io::Result<()> {
     socket2::SockRef::from(stream).set_send_buffer_size(bytes)
 }

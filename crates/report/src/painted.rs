@@ -13,7 +13,7 @@ use crate::style;
 pub struct Painted(String);
 
 impl Painted {
-    /// What a function of this crate wrote of a [`printable_of`] document.
+    /// Takes what a function of this crate wrote of a [`printable_of`] document.
     pub(crate) fn of(written: Vec<u8>) -> Painted {
         let text = String::from_utf8_lossy(&written);
         let mut painted = String::with_capacity(text.len());
@@ -30,15 +30,15 @@ impl Painted {
         Painted(painted)
     }
 
-    /// Its characters.
+    /// The text's characters.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The same document with every text in it [`printable`]: names, addresses and evidence of others
-/// cannot steer the terminal that it is shown on, whatever field they are in. A document that
-/// cannot be read back is returned as it is.
+/// Copies a document with every text in it [`printable`]: names, addresses and evidence of others
+/// cannot steer the terminal that shows it, whatever field they are in. A document that cannot be
+/// read back is returned as it is.
 pub fn printable_of<T: Serialize + DeserializeOwned + Clone>(document: &T) -> T {
     let Ok(mut value) = serde_json::to_value(document) else { return document.clone() };
     make_printable(&mut value);

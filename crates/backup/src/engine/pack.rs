@@ -20,7 +20,7 @@ pub(super) fn pack(shared: &Shared, watch: &mut Watch) {
         }
         shared.frames.fetch_add(1, Ordering::Relaxed);
         watch.worked();
-        // It has room for all buffers.
+        // The queue has room for all buffers.
         if shared.free.give(raw.buf).is_err() || shared.packed.give(packed).is_err() {
             return;
         }

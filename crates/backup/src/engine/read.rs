@@ -131,7 +131,7 @@ impl Reader<'_, '_> {
                 // An I/O that never ended keeps the buffer: the others need another one.
                 let buf = buf.map_or_else(|| Buf::new(shared.options.transfer_bytes as usize), Ok);
                 match buf {
-                    // It has room for all buffers.
+                    // The queue has room for all buffers.
                     Ok(buf) => drop(shared.free.give(buf)),
                     Err(error) => {
                         shared.fail(BackupError::System(error));
@@ -178,7 +178,7 @@ impl Reader<'_, '_> {
         if len == 0 || is_hole {
             of.note_gap(GapKind::Hole, offset..offset + len as u64);
             shared.count(len as u64);
-            // It has room for all buffers.
+            // The queue has room for all buffers.
             drop(shared.free.give(buf));
             return Ok(());
         }

@@ -31,7 +31,7 @@ pub(super) struct Packed {
     pub(super) buf: Buf,
 }
 
-/// What the stages share.
+/// State that the stages share.
 pub(super) struct Shared<'a> {
     pub(super) entries: &'a [Entry],
     pub(super) work: Work<'a>,

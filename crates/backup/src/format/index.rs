@@ -41,7 +41,7 @@ pub enum Kind {
     Link(PathBuf),
     /// A volume, kept as a file.
     Volume,
-    /// It was listed, and nothing of it was backed up.
+    /// A source that was listed, and of which nothing was backed up.
     Absent,
     /// Another name of the file with this number, which stands before it.
     Hard(u32),
@@ -69,7 +69,7 @@ pub struct Kept {
     pub gid: u32,
     /// Bytes when it was listed.
     pub listed_bytes: u64,
-    /// What became of it.
+    /// The source's fate.
     pub fate: Fate,
     /// Parts without data: sorted, without overlap, within the listed length.
     pub gaps: Vec<Gap>,
@@ -213,7 +213,7 @@ fn take_entry(rest: &mut Rest) -> Result<Kept, String> {
     Ok(Kept { kind, path, mode, uid, gid, listed_bytes, fate, gaps })
 }
 
-/// What must hold of an entry by itself, and of the one it points to.
+/// Checks an entry by itself, and against the one that it points to.
 fn check_entry(entry: &Kept, number: u32, before: &[Kept]) -> Result<(), &'static str> {
     if !is_plain(&entry.path) {
         return Err("a path outside its folder");
@@ -268,7 +268,7 @@ fn holds_zero(path: &Path) -> bool {
     path.as_os_str().as_bytes().contains(&0)
 }
 
-/// What is left of the index.
+/// The rest of the index.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

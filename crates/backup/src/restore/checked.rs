@@ -1,4 +1,4 @@
-//! What reading a backup came to: damages, and what each file lacks.
+//! The outcome of reading a backup: damages, and what each file lacks.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Checked {
     pub damages: Vec<Damage>,
     /// Number of all damages: frames, and files that lack data which the index promises.
     pub damaged: u64,
-    /// What became of sources that are not whole, and what of them was never in the backup.
+    /// Sources that are not whole, with their fates and the data that were never in the backup.
     pub missing: Vec<Missing>,
     /// Sources of which the backup lacks data that they had.
     pub partial: u64,
@@ -43,7 +43,7 @@ pub struct Checked {
 pub struct Damage {
     /// Place: an offset in the target, or a path.
     pub at: String,
-    /// What is wrong.
+    /// The damage, in words.
     pub what: String,
     /// Bytes of the file that are missing.
     pub ranges: Vec<Range<u64>>,
@@ -52,9 +52,9 @@ pub struct Damage {
 /// A source that is not whole in the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Its path.
+    /// The source's path.
     pub path: PathBuf,
-    /// What became of it.
+    /// The source's fate.
     pub fate: Fate,
     /// Bytes that the backup lacks.
     pub ranges: Vec<Range<u64>>,
@@ -68,7 +68,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// What is to be found of these entries.
+    /// Begins the account of these entries.
     pub(super) fn of(entries: &[Kept]) -> Account {
         let places = entries.iter().map(|entry| {
             let mut places = Places::default();
@@ -104,7 +104,7 @@ impl Account {
         self.tell(at.to_string(), what.to_string(), Vec::new());
     }
 
-    /// What all of it came to.
+    /// Ends the account, with the outcome.
     pub(super) fn end(mut self, entries: &[Kept]) -> Checked {
         let places = std::mem::take(&mut self.places);
         for (entry, places) in entries.iter().zip(places) {
@@ -132,7 +132,7 @@ impl Account {
     }
 }
 
-/// What of a source was never in the backup.
+/// Ranges of a source that were never in the backup.
 fn lacking(entry: &Kept) -> Vec<Range<u64>> {
     let gaps = entry.gaps.iter().filter(|gap| gap.kind != GapKind::Hole);
     let is_absent = entry.kind == Kind::Absent && entry.listed_bytes > 0;

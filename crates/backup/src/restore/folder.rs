@@ -111,7 +111,7 @@ impl Restored {
 
     fn make_file(&self, path: &Path, bytes: u64) -> io::Result<Option<FileId>> {
         let file = self.root.create(path, 0o600, 0)?;
-        // What no frame fills is a hole.
+        // Parts that no frame fills are holes.
         file.set_len(bytes)?;
         Ok(Some(FileAbout::of(&file)?.id))
     }

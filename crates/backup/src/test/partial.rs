@@ -22,7 +22,7 @@ fn bad_volume(scratch: &Scratch, bytes: u64, bad: &[Range<u64>]) -> Arc<dyn Volu
     open_volume(&format!("fault:{}(ram:{bytes}?fill=3)", path.display()))
 }
 
-/// What a volume filled like that holds.
+/// The content of a volume filled like that.
 fn content(bytes: u64) -> Vec<u8> {
     let good = Target::volume("good", open_volume(&format!("ram:{bytes}?fill=3")));
     let mut way = good.way(&|| false).unwrap();
@@ -50,7 +50,7 @@ fn a_bad_extent_is_told_by_its_range_and_all_around_it_is_kept() {
         let into = scratch.at(&format!("back-{readers}"));
         let checked = restored(&target, &into).unwrap();
         assert_eq!((checked.damaged, checked.partial), (0, 1));
-        // Its name goes on to say that it is not whole.
+        // The folder's name goes on to say that it is not whole.
         let left = scratch.at(&format!("back-{readers}.incomplete"));
         assert_eq!(checked.in_folder.as_ref(), Some(&left));
         assert!(!into.exists());
@@ -102,7 +102,7 @@ fn ranges_of_chance_that_cannot_be_read_are_those_that_are_told() {
         assert!(lost <= 32 * bad.len() as u64, "seed {seed}: {lost} good blocks are lost");
         let checked = restored(&target, &scratch.at("back")).unwrap();
         let back = fs::read(checked.in_folder.unwrap().join("volume-1"));
-        // Of one that cannot be read at all nothing is made.
+        // A file that cannot be read at all is not made.
         let is_right = if *told == only(0..bytes) { back.is_err() } else { back.unwrap() == right };
         assert!(is_right, "seed {seed}");
     }

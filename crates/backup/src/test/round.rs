@@ -1,4 +1,4 @@
-//! What is kept comes back.
+//! Round trips: what is kept comes back.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};

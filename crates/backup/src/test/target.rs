@@ -146,7 +146,7 @@ fn a_volume_is_given_up_when_data_were_read_and_is_complete_last() {
     let error = try_keep(&large, &target, stored).unwrap_err();
     assert!(matches!(error, BackupError::Full { kept: 0, .. }), "{error}");
     assert!(is_whole(&target));
-    // What compresses might have fitted.
+    // Data that compress might have fitted.
     let error = try_keep(&listed(&scratch.at("large")), &target, OPTIONS).unwrap_err();
     assert!(matches!(error, BackupError::Full { .. }), "{error}");
     let why = verify(&target).unwrap_err().to_string();

@@ -164,7 +164,7 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
     let is_partial = entries.iter().any(|entry| entry.fate().is_partial());
     let is_good = |checked: &Checked| checked.damaged == 0;
     let is_whole = !is_partial && checked.as_ref().is_ok_and(|it| it.as_ref().is_none_or(is_good));
-    // What takes hours is kept, whatever reading it again came to.
+    // A backup may have taken hours: it is kept, whatever its verification found.
     let published = target.publish(is_whole)?;
     if let Published::Beside(path) = &published {
         let path = path.display();
@@ -303,7 +303,8 @@ fn size(flag: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> Result<
     Err(UsageError(format!("{flag} {text}: {least} to {most}")))
 }
 
-/// What must not be read because it is the target. A source that is the target is refused.
+/// Finds files that must not be read because they are the target. A source that is the target is
+/// refused.
 fn skip(args: &Args, medium: &Medium, begun: Option<&Target>) -> Result<Skip> {
     let mut skip = begun.map(Target::skip).unwrap_or_default();
     let own = match medium {

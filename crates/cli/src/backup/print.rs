@@ -254,7 +254,7 @@ fn ranges_json(ranges: &[Range<u64>]) -> Vec<Value> {
     ranges.iter().map(one).collect()
 }
 
-/// What reading a backup came to.
+/// Says what reading a backup found.
 pub fn checked(found: &Checked, name: &str) -> Text {
     let mut out = Text::new();
     let rate = found.source_bytes as f64 / MIB / found.time.as_secs_f64().max(1e-9);
@@ -268,7 +268,7 @@ pub fn checked(found: &Checked, name: &str) -> Text {
     for damage in found.damages.iter().take(LINES_MAX) {
         let _ = writeln!(out, "  {}: {}{}", damage.at, damage.what, ranges(&damage.ranges));
     }
-    // Those that lack data first.
+    // Sources that lack data come first.
     let (lacking, others): (Vec<&Missing>, _) =
         found.missing.iter().partition(|missing| missing.fate.is_partial());
     for missing in lacking.iter().chain(&others).take(LINES_MAX) {
@@ -312,7 +312,7 @@ fn verdict(found: &Checked, out: &mut Text) {
     }
 }
 
-/// The same for scripts.
+/// Says the same in JSON, for scripts.
 pub fn checked_json(found: &Checked) -> Value {
     let damage = |one: &Damage| {
         let missing = ranges_json(&one.ranges);

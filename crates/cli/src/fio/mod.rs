@@ -109,7 +109,7 @@ fn engines(name: Option<&str>) -> Result<Text> {
         None => {
             let mut text = Text::from("Available IO engines:\n");
             for engine in all {
-                // As fio prints them.
+                // fio prints a tab before each.
                 text.append(&Text::from("\t"));
                 text.line(engine);
             }
@@ -226,7 +226,7 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         return Ok(Exit::Good);
     }
     let kept = Kept::new()?;
-    // What is printed is all that is kept.
+    // Output is all that is kept.
     let _measuring = signal::Measuring::begin();
     let (results, exit) = results(job, allowed, &kept.0, color)?;
     // fio's exit code is the number of its jobs that failed.
@@ -371,7 +371,7 @@ fn ended(mut child: Child, stop: &Stop) -> Result<Option<ExitStatus>> {
             asked += 1;
             let signal = if asked == 1 { Some(Signal::TERM) } else { None };
             let signal = signal.or((asked == LOOKS).then_some(Signal::KILL));
-            // It may have ended by now.
+            // The child may have ended by now.
             let _ = signal.map(|signal| kill_process_group(Pid::from_child(&child), signal));
         }
         std::thread::sleep(LOOK);

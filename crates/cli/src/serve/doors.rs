@@ -1,4 +1,4 @@
-//! What a server says at its start about who may use its volumes.
+//! Lines of a server at its start that say who may use its volumes.
 
 use std::net::SocketAddr;
 

@@ -62,7 +62,7 @@ fn one(array: &ArrayUri, order: CheckOrder) -> Result<Exit> {
     })
 }
 
-/// What was found, in lines.
+/// Findings of a check, in lines.
 fn text(name: &str, report: &CheckReport, repairs: bool) -> Text {
     let CheckReport { at, bytes, compared_bytes, marked_bytes, .. } = *report;
     let mut lines = vec![format!("array {name}: {}", array::words_of_check(report))];
@@ -94,7 +94,7 @@ fn difference(one: &Difference, repairs: bool) -> String {
     format!("  {len} bytes at {offset}: leg {} {what}{then}", legs.join(", "))
 }
 
-/// What was told of the progress.
+/// Progress that was shown so far.
 struct Shown {
     line: Progress,
     every: Nanos,

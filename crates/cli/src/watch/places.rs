@@ -1,9 +1,9 @@
-//! Who is connected to the page: a place for each, so that nobody can shut out the others.
+//! Connections to the page: each has a place, so that nobody can shut out the others.
 //!
-//! Whoever has not asked yet, or is being answered, has a place for a few seconds. If all of these
-//! are taken, the one who has waited longest at the address with most of them gives it up to the
-//! next. Streams last, so they have places of their own, of which an address has a share; where a
-//! token is needed, only those who know it get so far.
+//! A client that has not asked yet, or is being answered, has a place for a few seconds. If all of
+//! these are taken, the one that has waited longest at the address with most of them gives it up to
+//! the next. Streams last, so they have places of their own, of which an address has a share; where
+//! a token is needed, only clients that know it get so far.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
@@ -68,7 +68,7 @@ impl Taken {
         let Some(busiest) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
         let is_it = |guest: &Guest| !guest.is_stream && guest.address == busiest.0;
         let Some(at) = self.guests.iter().position(is_it) else { return };
-        // Its thread finds the connection at its end.
+        // The guest's thread finds the connection at its end.
         let _ = self.guests.remove(at).stream.shutdown(Shutdown::Both);
     }
 }

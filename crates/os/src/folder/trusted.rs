@@ -36,7 +36,7 @@ pub struct Draft<'a> {
     kept: bool,
 }
 
-/// What stands by a name in a folder.
+/// An entry of a folder, by its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Nothing.
@@ -68,7 +68,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// As for [`Folder::open_trusted`].
+    /// Errors of [`Folder::open_trusted`].
     pub fn make_trusted(path: &Path) -> io::Result<(Folder, Vec<PathBuf>)> {
         let mut made = Some(Vec::new());
         let folder = walk(path, &mut made)?;
@@ -81,7 +81,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// As for [`Folder::open_trusted`], and for a path without a name.
+    /// Errors of [`Folder::open_trusted`], and that the path has no name.
     pub fn trusted_parent(path: &Path) -> io::Result<(Folder, &OsStr)> {
         let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -113,7 +113,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// As for [`Folder::append`].
+    /// Errors of [`Folder::append`].
     pub fn update(&self, name: &OsStr) -> io::Result<File> {
         self.open_file(name, OFlags::RDWR)
     }
@@ -143,7 +143,7 @@ impl Folder {
         Ok(file)
     }
 
-    /// What stands by a name.
+    /// Looks at the entry of a name.
     ///
     /// # Errors
     ///

@@ -73,7 +73,7 @@ pub fn write(steps: &[RunResult], include: Include, out: &mut impl Write) -> io:
     writeln!(out)
 }
 
-/// What fio prints by default, for a terminal.
+/// fio's default output, for a terminal.
 pub fn normal(steps: &[RunResult]) -> Painted {
     let steps: Vec<RunResult> = steps.iter().map(printable_of).collect();
     let mut out = Vec::new();
