@@ -58,7 +58,7 @@ pub trait Initiator: Endpoint {
         0
     }
 
-    /// What became of changes sent on earlier connections. Valid in [`Phase::Ready`].
+    /// The fate of changes sent on earlier connections. Valid in [`Phase::Ready`].
     fn fence(&self) -> Fence {
         Fence::After(Nanos(0))
     }
@@ -70,7 +70,7 @@ pub trait Initiator: Endpoint {
         None
     }
 
-    /// Which disk it is, where the peer tells: a name that is unique in the world, or nearly so.
+    /// Name of the disk, where the peer tells one: unique in the world, or nearly so.
     fn identity(&self) -> Option<String> {
         None
     }
@@ -90,7 +90,7 @@ pub trait Initiator: Endpoint {
     fn abandon(&mut self);
 }
 
-/// What became of changes that were sent on earlier connections and never answered.
+/// The fate of changes that were sent on earlier connections and never answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
     /// The peer executes none of them any more.

@@ -1,6 +1,6 @@
-//! What a failed flush means for everybody who wrote.
+//! Failed flushes, and all the clients whose writes they may have lost.
 //!
-//! A flush that fails may be the only word of writes that are lost, and it reaches one connection.
+//! A failed flush may be the only sign that writes are lost, and its answer reaches one connection.
 //! All others that use the unit have acknowledged writes, too: the next flush of each of them fails
 //! as well, once. And clients that are away find another number when they come back.
 
@@ -60,7 +60,7 @@ struct Known {
 const TELLINGS_MAX: u32 = 4;
 
 impl Instances {
-    /// Of a process that has drawn this number by chance.
+    /// Instances of a process that has drawn this number by chance.
     pub fn new(drawn: u64) -> Instances {
         Instances { drawn, losses: Arc::default() }
     }
@@ -250,7 +250,7 @@ mod test {
         for end in [0, 1, 2] {
             assert_eq!(flush(end, A, Ok(())), Ok(()));
         }
-        // What a client asked for wrongly concerns nobody.
+        // A client's wrong request concerns nobody else.
         for fault in [Fault::Unsupported, Fault::Aborted] {
             assert_eq!(flush(0, A, Err(fault)), Err(fault));
             assert_eq!(flush(1, A, Ok(())), Ok(()));
@@ -265,10 +265,10 @@ mod test {
         assert_eq!([flush(2, A, Ok(())), flush(2, A, Ok(()))], [Err(Fault::Medium), Ok(())]);
         assert_eq!([flush(2, B, Ok(())), flush(2, B, Ok(()))], [Err(Fault::Medium), Ok(())]);
         assert_eq!([flush(0, A, Ok(())), flush(0, A, Ok(()))], [Err(Fault::Medium), Ok(())]);
-        // Who begins now has written nothing.
+        // A client that begins now has written nothing.
         let mut late = KnownLosses::up_to(instances.losses());
         assert_eq!(late.result_of_flush(A, Some(&units[0]), Ok(())), Ok(()));
-        // Who comes back knows what it knew.
+        // A client that comes back knows what it knew.
         ends[0].confirm();
         let mut back = ends[0].when_back(None);
         assert_eq!(back.result_of_flush(A, Some(&units[0]), Ok(())), Ok(()));
@@ -287,7 +287,7 @@ mod test {
             assert_eq!([flush(&mut client), flush(&mut client)], [Err(Fault::Medium), Ok(())]);
             client = client.when_back(None);
         }
-        // It never ends in order: this does not go on for ever.
+        // The client never ends a connection in order: it is not told for ever.
         assert_eq!(flush(&mut client), Ok(()));
         unit.lose();
         assert_eq!(flush(&mut client), Err(Fault::Medium));

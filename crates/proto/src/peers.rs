@@ -1,14 +1,14 @@
-//! Who uses a server: the connections of each peer, and what is left of those that are gone.
+//! Peers of a server: their connections, and what is left of those that are gone.
 //!
 //! A connection may end while a volume works on its I/Os, and they are executed nevertheless. A
 //! peer that comes back writes anew; what it wrote before must not be executed after that. So a
-//! login waits here for what is left of connections of the same peer. Shared by all connections on
-//! all cores; locked when one of them begins or ends, never for an I/O.
+//! login waits here for what is left of connections of the same peer. The list is shared by all
+//! connections on all cores; it is locked when one of them begins or ends, never for an I/O.
 //!
 //! Nobody waits for a connection that lives, unless it takes the place of that one. But a peer may
-//! have closed a connection whose core has not come to see it, with commands that are still to be
-//! read: so all others of the same peer are asked whether they live ([`Arrival`]), and each waits
-//! for their answers. Each waits for older ones only, so no two wait for each other.
+//! have closed a connection, with commands that are still to be read, before the connection's core
+//! has noticed: so all others of the same peer are asked whether they live ([`Arrival`]), and each
+//! new one waits for their answers. Each waits for older ones only, so no two wait for each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub struct Peers(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     present: BTreeMap<PeerName, Vec<Entry>>,
-    /// Those that have left, by name and number.
+    /// Peers that have left, by name and number.
     gone: BTreeMap<(PeerName, Number), Gone>,
     /// Counts who came and who went.
     time: u64,
@@ -43,14 +43,14 @@ pub struct Arrival {
     instead: bool,
 }
 
-/// What an arrival means for an older connection.
+/// Meaning of an arrival for an older connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meeting {
     /// Nothing.
     None,
-    /// It is to say so if it lives.
+    /// The older connection says so if it lives.
     Asked,
-    /// It is to end: the new one has its place.
+    /// The older connection ends: the new one has its place.
     Replaced,
 }
 
@@ -73,13 +73,13 @@ pub(crate) type Number = [u8; 6];
 struct Entry {
     number: Number,
     came: u64,
-    /// It lived when that one came.
+    /// The latest arrival at which the connection was alive.
     lived_at: u64,
-    /// It is gone, but for what it left behind.
+    /// The connection is gone, but for what it left behind.
     has_ended: bool,
 }
 
-/// What is remembered of a peer that has left.
+/// Memory of a peer that has left.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     when: u64,
@@ -126,7 +126,7 @@ impl Peers {
         presence
     }
 
-    /// The same for a connection that never leaves anything behind, and so is in no list.
+    /// Adds a connection that never leaves anything behind, and so is in no list.
     pub(crate) fn pass(self: &Arc<Self>, name: PeerName) -> Presence {
         let mut state = self.lock();
         self.arrive(&mut state, name, [u8::MAX; 6], false)
@@ -173,7 +173,7 @@ impl Peers {
 }
 
 impl Presence {
-    /// What others are to be told, if there are any.
+    /// The notice for the other connections, if there are any.
     pub(crate) fn arrival(&self) -> Option<Arrival> {
         let state = self.peers.lock();
         let mut same = state.present.get(&self.arrival.name).into_iter().flatten();
@@ -196,7 +196,7 @@ impl Presence {
         })
     }
 
-    /// What it means for this connection that another one begins.
+    /// Says what the beginning of another connection means for this one.
     pub(crate) fn meet(&self, new: &Arrival) -> Meeting {
         if new.name != self.arrival.name || new.came <= self.arrival.came {
             return Meeting::None;
@@ -223,7 +223,7 @@ impl Presence {
         entry.into_iter().for_each(change);
     }
 
-    /// What is remembered of the peer's last connection of that number.
+    /// Recalls what is remembered of the peer's last connection of that number.
     pub(crate) fn recall(&mut self) -> Option<Gone> {
         let mut state = self.peers.lock();
         state.time += 1;
@@ -296,12 +296,12 @@ mod test {
         assert_eq!(new.meet(&one.arrival), Meeting::None, "that one came earlier");
         one.live(&new.arrival);
         assert!(new.must_wait());
-        // One that has closed does not say so; it ends by itself.
+        // A connection that has closed does not say so; it ends by itself.
         other.end();
         assert!(new.must_wait());
         drop(other);
         assert!(!new.must_wait());
-        // What leaves nothing behind is in nobody's way.
+        // A connection that leaves nothing behind is in nobody's way.
         let passing = peers.pass(initiator("a", 0));
         assert!(passing.must_wait());
         [&one, &new].into_iter().for_each(|it| it.live(&passing.arrival));

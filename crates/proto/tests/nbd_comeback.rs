@@ -11,7 +11,7 @@ use proto::{Endpoint, Fence, Initiator, Instances, Outbox, Peers, Phase, Target,
 const BYTES: u64 = 1 << 20;
 const HOST: u128 = 7;
 
-/// What connections of a server share.
+/// State that connections of a server share.
 struct Server {
     exports: Arc<NbdExports>,
     peers: Arc<Peers>,
@@ -65,7 +65,7 @@ impl Server {
         wire
     }
 
-    /// The same beside others of the host, which live.
+    /// Connects beside others of the host, which live.
     fn connect_beside(&self, host: u128, export: &str, others: &mut [&mut Wire]) -> Wire {
         let mut wire = self.connect(host, export);
         for notice in wire.end.take_notices() {
@@ -156,7 +156,7 @@ fn a_choice_waits_for_what_the_host_left_behind() {
     assert!(new.is_ready() && !new.end.starves());
     assert_eq!(new.client.fence(), Fence::After(Nanos(0)), "a server of NBD cannot say so");
     new.lose();
-    // What reads and flushes is not waited for, and what the volume has not taken neither.
+    // Reads and flushes are not waited for, nor is what the volume has not taken.
     let mut old = server.connect(HOST, "disk");
     old.submit(Op::Read, 0, 512);
     old.submit(Op::Flush, 0, 0);
@@ -192,7 +192,7 @@ fn an_old_client_waits_as_well_and_may_speak_meanwhile() {
     end.drained(Nanos(0), &mut new.back);
     assert_eq!(said(&mut new.back, &mut new.chains[1]).len(), 8 + 2 + 124, "size, flags, padding");
     assert_eq!(end.requests().len(), 1);
-    // Who has too much to say is sent away.
+    // A client that sends too much meanwhile is disconnected.
     let mut old = server.connect(HOST, "disk");
     old.submit(Op::Trim, 0, 512);
     old.lose();

@@ -1,4 +1,4 @@
-//! Which hosts may use a volume, over each protocol.
+//! Hosts that may use a volume, over each protocol.
 //!
 //! A volume that some list names is one that somebody meant to keep from others: over a protocol
 //! without a list for it nobody may use it.

@@ -51,7 +51,7 @@ pub struct Protocols {
     controllers: Arc<Controllers>,
     nbd: NbdTargetConfig,
     nbd_exports: Arc<NbdExports>,
-    /// Who is here, and what is left of those who are not.
+    /// Peers that are connected, and what is left of those that are gone.
     peers: Arc<Peers>,
     /// By unit: what clients know a lost cache by.
     instances: Vec<Instance>,

@@ -477,7 +477,7 @@ mod test {
         assert_eq!(units.wake(), Some(at(1500)));
         units.poll_idle(at(1500));
         assert_eq!((polls(), units.wake()), ((before + 2, before + 2), Some(at(2500))));
-        // Its connection is lost: the next I/O says so.
+        // The unit's connection is lost: the next I/O says so.
         (script.0.borrow_mut().broken, script.0.borrow_mut().wake) = (Some("gone"), None);
         units.poll_idle(at(2500));
         assert_eq!((units.troubles.len(), units.wake()), (0, None));

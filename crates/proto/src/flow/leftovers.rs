@@ -28,7 +28,7 @@ pub(crate) struct Leftover {
 }
 
 impl Leftovers {
-    /// Those of `commands`. What stands in `requests` was never handed over.
+    /// Collects the leftovers of `commands`. I/Os in `requests` were never handed over.
     #[cold]
     pub(crate) fn new(
         commands: impl Iterator<Item = Leftover>,

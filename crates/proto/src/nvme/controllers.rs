@@ -69,7 +69,7 @@ struct Registry {
 struct Seat {
     controller: Arc<Controller>,
     life: u32,
-    /// Its controller was reset or has ended, or its connection is lost.
+    /// The controller was reset or has ended, or the queue's connection is lost.
     is_ending: bool,
 }
 
@@ -114,7 +114,7 @@ const IDS_END: u16 = 0xfff0;
 pub(super) struct Controller {
     /// Its identifier.
     pub(super) id: u16,
-    /// Its ordinal among all that ever began.
+    /// Ordinal among all controllers that ever began.
     number: u64,
     /// CIU and CIRN.
     uniquifier: AtomicU32,
@@ -126,7 +126,7 @@ pub(super) struct Controller {
     pub(super) in_capsule_bytes: u32,
     keeps_alive: AtomicBool,
     was_enabled: AtomicBool,
-    /// It was ended to make room for another host, or reset by another controller of its own.
+    /// The controller was ended to make room for another host, or reset by another of its own host.
     is_given_up: AtomicBool,
     is_replaced: AtomicBool,
     /// Odd while enabled; incremented at each change.
@@ -726,7 +726,8 @@ mod test {
         let named = |member: &Membership| (member.controller().id, member.controller().instance());
         let end = |(id, instance)| new.end_other(id, instance);
         let queue = all.join(named(&old).0, &a, &host("h"), 1, 1).unwrap();
-        // Of another host, and of an earlier instance: nothing is done, and there is nothing left.
+        // A controller of another host, or an earlier instance: nothing is done, and nothing is
+        // left.
         let (id, (ciu, cirn)) = named(&old);
         assert!(end(named(&stranger)) && end((id, (ciu, cirn + 1))) && end((999, (1, 1))));
         assert!(queue.lives() && stranger.controller().life() & 1 == 1);

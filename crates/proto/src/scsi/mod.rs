@@ -129,7 +129,7 @@ impl Unit {
         Unit { id, geometry, memory, identity, instance: None }
     }
 
-    /// The same with an instance, which INQUIRY tells.
+    /// Adds an instance, which INQUIRY tells.
     pub fn of_instance(self, instance: Instance) -> Unit {
         Unit { instance: Some(instance), ..self }
     }

@@ -94,7 +94,7 @@ fn a_login_that_takes_the_place_of_a_session_waits_for_its_writes() {
     old.served.complete(old.now, 0);
     assert_eq!(answer(&mut new), Some(0));
     assert!(!new.served.end.starves() && !new.served.end.half_open());
-    // It is a loss of the nexus only: the server runs, and what was written is in its cache.
+    // The loss is one of the nexus only: the server runs, and what was written is in its cache.
     let tag = new.command(1, [0; 16], Way::None, 0, &[]);
     assert_eq!(new.end(tag).sense, Some(Sense::NEXUS_LOSS));
     let tag = new.command(2, [0; 16], Way::None, 0, &[]);
@@ -112,7 +112,7 @@ fn whoever_was_killed_and_started_again_waits_for_what_it_left() {
     old.notice(&began(&mut beside));
     assert_eq!(answer(&mut beside), Some(0));
     lose(&mut beside);
-    // One that has closed may have sent what is still to be read.
+    // A session that has closed may have sent what is still to be read.
     let mut early = server.knock(OTHER_ISID);
     let came = began(&mut early);
     old.notice_when_closed(&came);
@@ -186,7 +186,7 @@ fn a_login_waits_as_long_as_a_login_may_take() {
     assert!(matches!(ending, Ending::TimedOut(why) if why.contains("earlier session")));
     let (header, _) = new.one();
     assert_eq!(LoginResponse::parse(&header).status, 0x0301);
-    // It was never let in, so nobody waits for it.
+    // The session was never let in, so nobody waits for it.
     lose(&mut new);
     old.served.complete(old.now, 0);
     assert_eq!(answer(&mut server.knock(ISID)), Some(0));
@@ -231,7 +231,7 @@ fn a_failed_flush_is_told_to_everybody_who_may_have_written() {
     assert_eq!([flush(&mut one, None), flush(&mut other, None)], [None, FAILED]);
     assert_eq!([flush(&mut one, None), flush(&mut other, None)], [None, None]);
     assert_ne!(server.setup.instance.number(), before, "who comes back sees it");
-    // Who was away when it happened, and knows nothing of instances, is told, too.
+    // An initiator that was away meanwhile, and knows nothing of instances, is told, too.
     let (mut away, told) =
         server.session_beside([0x80, 7, 7, 7, 7, 7], &mut [&mut one, &mut other]);
     assert_eq!(told, Sense::NEXUS_LOSS);

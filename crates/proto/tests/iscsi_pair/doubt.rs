@@ -1,5 +1,5 @@
-//! What the initiator says of changes that were never answered, and what it does about those of an
-//! older session.
+//! Changes that were never answered: what the initiator says of them, and what it does about those
+//! of an older session.
 
 use block::{Fault, Io, Nanos, Op, Tag};
 use proto::iscsi::InitiatorConfig;
@@ -34,7 +34,7 @@ fn what_was_sent_and_not_answered_is_in_doubt() {
     send(&mut played, Op::WriteZeroes, 1 << 16, 4096);
     send(&mut played, Op::Trim, 1 << 17, 512);
     played.good(written).unwrap();
-    // It was not executed.
+    // The command was not executed.
     played.response(busy, 0x08, &[]).unwrap();
     let mut doubt = played.end.in_doubt();
     doubt.sort_unstable();
@@ -157,7 +157,7 @@ fn elsewhere_the_unit_is_reset() {
     played.good(tag).unwrap();
     assert!(is_ready(&played));
     assert_eq!((played.end.fence(), played.end.power_was_lost()), (Fence::Ended, Some(false)));
-    // Who has nothing in doubt resets nothing.
+    // An initiator with nothing in doubt resets nothing.
     let config = InitiatorConfig::new(INITIATOR, TARGET, 1);
     let mut played = Played::with(InitiatorConfig { isid: Some(ISID), ..config });
     open(&mut played, b"IET     ", &[]);

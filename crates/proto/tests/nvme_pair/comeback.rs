@@ -53,7 +53,7 @@ fn changes_without_an_answer_are_in_doubt() {
     let mut doubt = joined.queue.host.in_doubt();
     doubt.sort_unstable();
     assert_eq!(doubt, [(4096, 4096), (1 << 20, 4096)]);
-    // Of an I/O in several commands it is the one that is under way.
+    // An I/O of several commands is in doubt where the command under way is.
     let mut joined = Joined::usual(1);
     joined.submit(Op::Write, 0, 3 << 20, Some(Buf::new(3 << 20).unwrap()));
     assert_eq!(joined.queue.host.in_doubt(), [(0, 1 << 20)]);
@@ -205,7 +205,7 @@ fn a_controller_resets_another_one_and_says_when_nothing_is_left() {
     let mut raw = Raw::admin_beside(server, &mut [&mut old_queue]);
     raw.command(reset_other(5, old), &[]);
     assert!(raw.pdus().is_empty());
-    // It ends on the cores where it is, and its host's new queues need not.
+    // The old controller ends on its own cores; new queues of its host need not.
     let notices = raw.peer.end.take_notices();
     notices.iter().for_each(|it| old_queue.end.notice(it, &mut || true, &mut old_queue.out));
     assert!(old_queue.end.finished());
@@ -220,7 +220,7 @@ fn a_controller_resets_another_one_and_says_when_nothing_is_left() {
     raw.peer.end.drained(raw.server.now, &mut raw.peer.out);
     let answer = raw.pdus().pop().expect("an answer").completion();
     assert!(answer.status.is_success() && answer.result == 1 && answer.command == 5);
-    // One that is not there any more has nothing left.
+    // A controller that is gone has nothing left.
     let answer = raw.ask(reset_other(6, old), &[]).completion();
     assert!(answer.status.is_success() && answer.result == 1);
     let log = CommandBuilder::new(admin::GET_LOG_PAGE, 3, 0).transport(4096);
@@ -274,7 +274,7 @@ fn our_host_replaces_a_controller() {
     assert_eq!(end.fence(), Fence::Ended);
 }
 
-/// What an association says that replaces another one, at a controller whose Identify data and
+/// The fence of an association that replaces another one, at a controller whose Identify data and
 /// answers to the reset are changed: CQT and CCRL, the status, its result, and the logged state.
 fn replaces(cqt: u16, ccrl: u8, status: u16, result: u8, logged: Option<u8>) -> Option<Fence> {
     let mut server = Server::usual();
@@ -358,7 +358,7 @@ fn a_failed_flush_is_told_on_every_queue_and_not_to_be_tried_again() {
     // A queue that comes later has nothing to lose.
     let (mut raw, mut first) = another(raw, 2);
     assert!(raw.ask(flush, &[]).status().is_success());
-    // One that is there when it happens has, and one that comes back.
+    // A queue that is there when a flush fails has, and so has one that comes back.
     first.leave(&mut raw.server);
     raw.server.stores[0].fault = Some(Fault::Medium);
     let (mut raw, mut second) = {

@@ -1,8 +1,8 @@
-//! What the unit attentions of a logical unit mean for a session.
+//! Unit attentions of a logical unit, and what they mean for a session.
 //!
 //! Most are noted by repeating the command that met one. After some, what we know of the unit may
-//! be wrong, or commands in flight may be gone: the session ends then, and who begins another one
-//! looks at everything anew.
+//! be wrong, or commands in flight may be gone: the session ends then, and the next one learns
+//! everything anew.
 
 use crate::Attention;
 use crate::scsi::{Key, Sense};

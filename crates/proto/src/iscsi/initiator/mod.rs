@@ -100,7 +100,7 @@ pub struct IscsiInitiator {
     can_trim: bool,
     trimmed_reads_zero: bool,
     can_force_unit_access: bool,
-    /// What the unit tells of itself beside its shape.
+    /// Facts that the unit tells of itself beside its geometry.
     facts: Facts,
     fence: Fence,
     params: Params,

@@ -13,12 +13,12 @@ use super::answer::{CHECK_CONDITION, GOOD, sense_of};
 use super::login::refused;
 use super::{IscsiInitiator, Stage, attention, violation};
 
-/// What a unit tells of itself beside its shape.
+/// Facts that a unit tells of itself beside its geometry.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// Vendor and product.
     pub(super) product: Option<String>,
-    /// Its name in the world.
+    /// The disk's name in the world.
     pub(super) identity: Option<String>,
     /// The instance of a server of ours.
     pub(super) instance: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) enum Question {
     Serial,
     /// The unit is being reset, so that what an older session sent has ended.
     Reset,
-    /// It is asked for the attentions that this established.
+    /// TEST UNIT READY, for the attentions that the reset has established.
     Settled,
 }
 
@@ -246,7 +246,7 @@ impl IscsiInitiator {
     fn note_attention(&mut self, sense: Sense) {
         let Stage::Opening(opening) = &mut self.stage else { return };
         if opening.question == Question::Settled {
-            // It tells of our own reset.
+            // The attention tells of our own reset.
             return;
         }
         if let Some(lost) = attention::lost_power(sense) {
@@ -254,7 +254,7 @@ impl IscsiInitiator {
             self.facts.power_was_lost = Some(known | lost);
         }
         if attention::that_ends(sense).is_some() {
-            // What was learned before may be different now.
+            // Facts learned before may be different now.
             opening.question = Question::Ready;
         }
     }

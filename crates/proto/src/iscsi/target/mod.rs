@@ -232,7 +232,7 @@ impl IscsiTarget {
         }
     }
 
-    /// The same beside the other connections of a server.
+    /// Puts the target beside the other connections of a server.
     pub fn among(self, peers: Arc<Peers>) -> IscsiTarget {
         IscsiTarget { peers, ..self }
     }

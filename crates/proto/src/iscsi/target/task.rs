@@ -19,7 +19,7 @@ pub(super) struct Task {
     pub(super) in_place: bool,
     /// Its I/Os are reads, also when it is aborted.
     pub(super) reads: bool,
-    /// It was aborted, and its I/O is a flush.
+    /// The task was aborted, and its I/O is a flush.
     pub(super) flushed: bool,
     /// It fails for want of memory, and may be retried.
     pub(super) refused: bool,

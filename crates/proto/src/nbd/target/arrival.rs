@@ -20,9 +20,9 @@ use block::Op;
 pub(super) struct Held {
     kind: u32,
     data: Vec<u8>,
-    /// What came behind it.
+    /// Bytes that came after the choice.
     late: Vec<u8>,
-    /// When it is looked at next.
+    /// When the choice is looked at next.
     look_at: Nanos,
     was_told: bool,
 }

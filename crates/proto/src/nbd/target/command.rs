@@ -27,7 +27,7 @@ pub(super) struct Slot {
     /// The error of its reply; 0 is success.
     pub(super) error: u32,
     fua: bool,
-    /// It is being flushed, by itself or behind what it did.
+    /// The command is being flushed, by itself or after its change.
     pub(super) flushes: bool,
     /// Data of an incomplete part, and its length.
     buf: Option<Buf>,
@@ -311,7 +311,7 @@ impl NbdTarget {
         if self.slots[slot].work == Work::Other(Op::Flush) {
             return self.losses.result_of_flush(export.id, export.instance.as_ref(), result);
         }
-        // It is about what the command did before it only.
+        // The flush covers only what the command did before it.
         export.instance.iter().for_each(|instance| instance.note_flush(result));
         result
     }

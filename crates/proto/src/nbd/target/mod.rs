@@ -121,8 +121,8 @@ impl NbdTarget {
         }
     }
 
-    /// The same beside the other connections of a server, of a client at this address, as a number
-    /// that identifies a host.
+    /// Puts the target beside the other connections of a server, for a client at this address, as a
+    /// number that identifies a host.
     pub fn among(self, peers: Arc<Peers>, peer: u128) -> NbdTarget {
         NbdTarget { peers, peer, ..self }
     }

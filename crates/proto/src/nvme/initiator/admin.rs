@@ -104,8 +104,8 @@ impl NvmeAdmin {
         }
     }
 
-    /// The same in place of an older association, of whose commands some were never answered: its
-    /// controller is reset, where the new one can do that. [`Association::fence`] tells.
+    /// Replaces an older association, of whose commands some were never answered: its controller is
+    /// reset, where the new one can do that. [`Association::fence`] tells the outcome.
     pub fn replacing(self, old: ControllerInstance) -> NvmeAdmin {
         NvmeAdmin { old: Some(old), ..self }
     }

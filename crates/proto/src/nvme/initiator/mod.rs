@@ -93,7 +93,7 @@ impl NvmeInitiatorConfig {
 //= NVMe base §5.1.13.2.1 Identify Controller data structure: CNTLID, CIU and CIRN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerInstance {
-    /// Its identifier.
+    /// Controller identifier.
     pub id: u16,
     /// Controller Instance Uniquifier; zero where it tells none.
     pub ciu: u8,
@@ -108,8 +108,8 @@ pub struct Association {
     pub model: String,
     /// The controller. A later association names it to have it reset.
     pub controller: ControllerInstance,
-    /// What became of the commands of the controller that this one
-    /// [replaces](NvmeAdmin::replacing); none where it replaces none.
+    /// The fate of the commands of the controller that this one [replaces](NvmeAdmin::replacing);
+    /// none where it replaces none.
     pub fence: Option<Fence>,
     /// The instance of the namespaces, of a server of this project.
     pub instance: Option<u64>,
@@ -138,9 +138,9 @@ pub struct Association {
 }
 
 impl Association {
-    /// What became of changes that were sent earlier: on a queue of the same identifier, which a
-    /// controller lets in again only when nothing of it is left, and to the controller that this
-    /// one replaces.
+    /// The fate of changes that were sent earlier: on a queue of the same identifier, which a
+    /// controller lets in again only when nothing of the old queue is left, and to the controller
+    /// that this one replaces.
     pub(super) fn fence(&self) -> Fence {
         self.fence.unwrap_or(Fence::Ended)
     }

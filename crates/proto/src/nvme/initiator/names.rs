@@ -31,7 +31,7 @@ pub(super) fn of_descriptors(data: &[u8]) -> Option<String> {
     best.map(|(_, name)| name)
 }
 
-/// The same of its Identify Namespace data, for controllers without descriptors.
+/// The name from Identify Namespace data, for controllers without descriptors.
 //= NVMe base §Identify Namespace data structure: NGUID is bytes 119:104, EUI64 127:120.
 pub(super) fn of_namespace(data: &[u8]) -> Option<String> {
     let nguid = || name("nguid", data.get(104..120)?);

@@ -29,7 +29,7 @@ pub struct NvmeQueue {
     told: Told,
 }
 
-/// What the association tells of its namespace.
+/// Facts that the association tells of its namespace.
 #[derive(Debug)]
 struct Told {
     fence: Fence,

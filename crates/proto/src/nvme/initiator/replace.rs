@@ -21,7 +21,7 @@ mod at {
 const LOG: u32 = 0x1e;
 const LOG_BYTES: u32 = 4096;
 
-/// What became of a reset.
+/// Outcome of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Nothing of the old controller is left.
@@ -55,7 +55,7 @@ pub(super) fn command(id: u16, old: ControllerInstance) -> CommandBuilder {
     command.word(12, old.cirn as u32).word(13, (old.cirn >> 32) as u32)
 }
 
-/// Its outcome.
+/// Reads the outcome of the command.
 //= NVMe base §Cross-Controller Reset command: bit 0 of Dword 0 is Immediate Reset Successful.
 pub(super) fn outcome(completion: &Completion) -> Outcome {
     match (completion.status.is_success(), completion.result & 1) {

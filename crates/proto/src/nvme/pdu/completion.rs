@@ -53,8 +53,8 @@ impl Status {
     pub const INVALID_OPCODE: Status = Status::lasting(0, 0x01);
     pub const INVALID_FIELD: Status = Status::lasting(0, 0x02);
     pub const INTERNAL_ERROR: Status = Status::passing(0, 0x06);
-    /// The same of a flush: hosts must not make it a success by another one, which may find nothing
-    /// left to do.
+    /// Internal Error of a flush: hosts must not make it a success by another flush, which may find
+    /// nothing left to do.
     pub const FLUSH_FAILED: Status = Status::lasting(0, 0x06);
     pub const ABORT_REQUESTED: Status = Status::passing(0, 0x07);
     pub const INVALID_NAMESPACE: Status = Status::lasting(0, 0x0b);

@@ -301,7 +301,7 @@ impl NvmeTarget {
         let instance = namespace.and_then(|namespace| namespace.instance.as_ref());
         let result = match &flush.job {
             None => self.losses.result_of_flush(flush.data.unit, instance, result),
-            // It is about the ranges before it only.
+            // The flush covers only the ranges before it.
             Some(_) => {
                 instance.into_iter().for_each(|instance| instance.note_flush(result));
                 result

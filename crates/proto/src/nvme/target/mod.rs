@@ -228,7 +228,7 @@ impl NvmeTarget {
         NvmeTarget { peer: Some(address), ..self }
     }
 
-    /// The same beside the other connections of a server.
+    /// Puts the target beside the other connections of a server.
     pub fn among(self, peers: Arc<Peers>) -> NvmeTarget {
         NvmeTarget { peers, ..self }
     }

@@ -17,7 +17,7 @@ pub(super) const RESETS_MAX: u8 = 4;
 //= NVMe base §CQT: the worst time that is expected.
 pub(super) const QUIESCE_TIME_MS: u16 = 5000;
 
-/// What an admin queue waits for, until nothing is left of I/O queues that have ended.
+/// Commands that an admin queue answers when nothing is left of I/O queues that have ended.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     /// A reset is under way; CSTS.RDY stays 1.
