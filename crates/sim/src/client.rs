@@ -76,10 +76,10 @@ pub(crate) struct Client {
     /// Connections lost since then.
     pub(crate) lost: u64,
     pub(crate) last_loss: String,
-    /// Its ISID, and its last controller.
+    /// The ISID, and the last controller.
     isid: [u8; 6],
     old: Option<ControllerInstance>,
-    /// It was killed: it knows nothing of what it had sent.
+    /// The client was killed: it knows nothing of what it had sent.
     was_killed: bool,
     /// The server has said what became of writes of connections that are lost.
     is_fenced: bool,
@@ -92,15 +92,15 @@ enum ClientState {
     Nvme(Box<Link<NvmeAdmin>>, Option<Box<Link<NvmeQueue>>>),
 }
 
-/// What a client knows of the durability of its writes.
+/// A client's knowledge of the durability of its writes.
 struct Flushed {
-    /// Failed flushes of its unit.
+    /// Failed flushes of the client's unit.
     losses: Rc<Cell<u64>>,
-    /// So many had failed when the first write was acknowledged that no flush has covered.
+    /// How many had failed when the first write was acknowledged that no flush has covered.
     since: Option<u64>,
-    /// The same of writes after the flush in flight began.
+    /// Number of failed flushes, likewise, for writes after the flush in flight began.
     next: Option<u64>,
-    /// It looks at what the server says of its instance; others, as kernels do, do not.
+    /// The client looks at what the server says of its instance; others, as kernels do, do not.
     looks: bool,
     instance: Option<u64>,
 }
@@ -338,8 +338,8 @@ impl Client {
         Ok(())
     }
 
-    /// Of an association whose I/O queue is lost, sometimes only that is opened again. False if it
-    /// is not this or not now.
+    /// Gives up an I/O queue that is lost, so that it alone is opened again and its association
+    /// goes on. False if it is another loss, or chance says so.
     fn lose_queue(&mut self, net: &mut Net) -> Result<bool, String> {
         let ClientState::Nvme(admin, Some(queue)) = &self.state else { return Ok(false) };
         let lives = net.ended(admin.conn, Side::Client).is_none();
@@ -355,8 +355,8 @@ impl Client {
         Ok(true)
     }
 
-    /// It is killed, and started again at once or soon. What was sent is with the server, or on its
-    /// way.
+    /// Kills the client, and starts it again at once or soon. I/Os that were sent are with the
+    /// server, or on their way.
     pub(crate) fn kill(&mut self, net: &mut Net) -> Result<(), String> {
         if matches!(self.state, ClientState::Away(_)) {
             return Ok(());
@@ -492,7 +492,7 @@ impl Client {
                 self.submit_flush(now, tag);
                 continue;
             }
-            // What is in doubt is written again soon: that must stay.
+            // Blocks in doubt are written again soon: that must stay.
             let doubtful = match draw < 10 && self.rng.below(2) == 0 {
                 true => self.region.pick_doubtful(&mut self.rng, self.blocks),
                 false => None,
@@ -654,7 +654,7 @@ impl Client {
         self.drop_state(net.now, away)
     }
 
-    /// Its I/O connection is lost, and all I/Os in flight.
+    /// Loses the I/O connection, and all I/Os in flight.
     fn abandon(&mut self, now: Nanos) -> Result<(), String> {
         if let Some((end, _)) = self.io_end() {
             end.abandon();

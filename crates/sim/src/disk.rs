@@ -212,13 +212,13 @@ impl Lane for SimLane {
         let disk = self.disk.borrow();
         let mut coming = self.flying.iter().chain(&self.asked).map(|(due, _)| *due).peekable();
         if coming.peek().is_none() && self.queued.is_empty() {
-            // As a connection looks whether it is still usable.
+            // A connection looks from time to time whether it is still usable.
             return self.broken.is_none().then_some(self.polled + LOOK);
         }
         if disk.broken > self.opened {
             return Some(Nanos(0));
         }
-        // What is queued is not told: whoever polls submits then.
+        // Queued I/Os do not count: whoever polls submits then.
         coming.map(|due| due.max(disk.stalled)).min()
     }
 

@@ -108,7 +108,7 @@ impl Plan {
         let digests = rng.below(4) == 0;
         let kinds = rng.below(5);
         let mut faults: Vec<Fault> = (0..kinds).map(|_| pick(&mut rng, Fault::ALL).0).collect();
-        // What is executed late matters to clients that come back.
+        // Late writes matter to clients that come back.
         if faults.contains(&Fault::Late) {
             faults.push(pick(&mut rng, [Fault::Reset, Fault::Vanish, Fault::Kill]));
         }

@@ -42,7 +42,7 @@ impl Region {
         })
     }
 
-    /// The same of blocks of which a write is in doubt, if there are any.
+    /// A run of blocks of which a write is in doubt, if there are any.
     pub(crate) fn pick_doubtful(&mut self, rng: &mut Rng, most: u64) -> Option<(usize, usize)> {
         let doubtful = |block: &Block| !block.busy && !block.maybe.is_empty();
         let begin = rng.below(self.blocks.len() as u64) as usize;

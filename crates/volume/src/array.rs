@@ -146,7 +146,7 @@ impl Array {
         self.shared.order_check(order);
     }
 
-    /// What the last check has found so far.
+    /// Findings of the last check so far.
     pub fn checked(&self) -> CheckReport {
         self.shared.checked()
     }

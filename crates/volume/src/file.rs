@@ -30,7 +30,7 @@ pub(crate) struct FileVolume {
     geometry: Geometry,
     purpose: Purpose,
     direct: bool,
-    /// Its last part of a block.
+    /// The file's last part of a block.
     tail: Tail,
     /// The open file: all lanes use it, whatever its path leads to later.
     opened: Arc<OpenFile>,
@@ -252,7 +252,7 @@ struct FileLane {
     watch: Watch,
     /// For operations that are no I/Os.
     opened: Arc<OpenFile>,
-    /// Its length is no multiple of the block.
+    /// The file's length is no multiple of the block.
     odd: Option<Odd>,
     _hold: Hold,
     /// How ranges are deallocated.

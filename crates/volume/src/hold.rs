@@ -1,4 +1,4 @@
-//! Who may use a file or device: one owner that writes, or several that read.
+//! Owners of a file or device: one that writes, or several that read.
 //!
 //! [`FileVolume`](crate::file::FileVolume) takes the lock when it opens an image, and its lanes
 //! keep it. The volumes of a run are one owner: they share [`Locks`]. `?lock=off` takes none.
@@ -18,7 +18,7 @@ use crate::{OpenError, Purpose, Uri};
 #[derive(Debug, Default)]
 pub struct Locks(Vec<Arc<ImageLock>>);
 
-/// What an open file or device is locked by.
+/// The locks of an open file or device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hold {
     locks: Vec<Arc<ImageLock>>,
@@ -54,7 +54,7 @@ impl Hold {
         if uri.unlocked { Ok(Hold::default()) } else { Hold::take_beside(uri, purpose, &[]) }
     }
 
-    /// The same where its owner may have locked it already.
+    /// Locks the same where the owner may have locked it already.
     fn take_beside(
         uri: &FileUri,
         purpose: Purpose,
@@ -86,7 +86,7 @@ impl Hold {
         Ok(hold)
     }
 
-    /// What its user should know.
+    /// A remark for the user.
     pub(crate) fn remark(&self) -> Option<&str> {
         self.remark.as_deref()
     }

@@ -111,8 +111,8 @@ pub trait Volume: Send + Sync {
         self.below().into_iter().find_map(|volume| volume.emulates())
     }
 
-    /// What its user should know before using it, a sentence each: a file system without locks, a
-    /// last block that is padded.
+    /// Remarks that a user should know before using the volume, a sentence each: a file system
+    /// without locks, a last block that is padded.
     fn remarks(&self) -> Vec<String> {
         self.below().into_iter().flat_map(|volume| volume.remarks()).collect()
     }

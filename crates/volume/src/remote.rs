@@ -35,19 +35,19 @@ pub(crate) struct Remote<D> {
     fence: Nanos,
 }
 
-/// What all lanes of a volume share.
+/// State that all lanes of a volume share.
 pub struct Facts<D> {
     dial: D,
     geometry: Geometry,
-    /// Which disk it is, if the target says.
+    /// Name of the disk, if the target tells one.
     identity: Option<String>,
-    /// What is durable, where a flush of one lane covers changes of all.
+    /// Durable changes, where a flush of one lane covers changes of all.
     cover: Option<Arc<Cover>>,
     past: Arc<Past>,
 }
 
 impl<D: Dial> Facts<D> {
-    /// Of a volume as its target describes it.
+    /// Facts of a volume as its target describes it.
     pub fn new(dial: D, learned: &Learned) -> Facts<D> {
         let past = Arc::new(Past::new(dial.session().grace()));
         let cover = learned.flushes_all.then(Arc::default);

@@ -106,7 +106,7 @@ pub struct FileUri {
     pub sqpoll: bool,
     /// `lock=off`: other processes may use it meanwhile.
     pub unlocked: bool,
-    /// Its last part of a block is used, too, as [`Uri::to_the_byte`] asks.
+    /// The last part of a block is used, too, as [`Uri::to_the_byte`] asks.
     pub to_the_byte: bool,
 }
 
@@ -228,8 +228,8 @@ impl Uri {
         }
     }
 
-    /// The same volume to its last byte, if it is a file whose length is no multiple of the block:
-    /// its last block is padded then. Any other volume is the same.
+    /// Uses the volume to its last byte, if it is a file whose length is no multiple of the block:
+    /// the last block is padded then. Any other volume is the same.
     #[must_use]
     pub fn to_the_byte(&self) -> Uri {
         match self {
@@ -238,7 +238,7 @@ impl Uri {
         }
     }
 
-    /// The same volume without locks on its files and devices, to look at its properties alone.
+    /// Leaves out the locks on files and devices, to look at the volume's properties alone.
     #[must_use]
     pub fn unlocked(&self) -> Uri {
         let mut uri = self.clone();

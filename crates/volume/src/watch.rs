@@ -49,7 +49,7 @@ pub(crate) fn read_short(path: &Path, bytes_max: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// What is wrong with a text of TOML, in one line, with its line.
+/// Describes an error in a text of TOML, in one line, with its line.
 pub(crate) fn in_one_line(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start);
     let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;

@@ -43,23 +43,23 @@ pub(super) struct Leg {
     cache: BTreeMap<u64, Vec<Version>>,
     /// Every I/O fails.
     pub(super) dead: bool,
-    /// Its host cannot be reached, or does not run. Its disk may be working.
+    /// The host cannot be reached, or does not run. Its disk may be working.
     pub(super) away: bool,
     /// Some writes fail.
     pub(super) sick: bool,
     /// A page that cannot be read until it is rewritten.
     pub(super) bad: Option<u64>,
-    /// It refuses some I/Os, in this way.
+    /// The leg refuses some I/Os, in this way.
     pub(super) refuses: Option<Fault>,
-    /// It completes nothing.
+    /// The leg completes nothing.
     pub(super) hung: bool,
     /// Some writes are executed long after they were submitted.
     pub(super) slow: bool,
-    /// It does not promise that trimmed blocks read as zeroes, and ignores some trims.
+    /// The leg does not promise that trimmed blocks read as zeroes, and ignores some trims.
     pub(super) careless: bool,
-    /// It can neither trim nor zero.
+    /// The leg can neither trim nor zero.
     pub(super) plain: bool,
-    /// It went back to a snapshot, and was not recorded as in since.
+    /// The leg went back to a snapshot, and was not recorded as in since.
     pub(super) rolled: bool,
     /// A snapshot of it.
     image: Option<BTreeMap<u64, Content>>,
@@ -254,7 +254,7 @@ impl World {
             return false;
         }
         self.fail(leg, false);
-        // Its host was started anew.
+        // The leg's host was started anew.
         self.legs[leg].epoch += 1;
         true
     }
@@ -275,7 +275,7 @@ impl World {
         self.waiting = 0;
         for Taken { leg, io, result, id, epoch, .. } in std::mem::take(&mut self.taken) {
             let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
-            // What a host had in flight when it went back to a snapshot is gone with it.
+            // I/Os that a host had in flight when it went back to a snapshot are gone with it.
             if leg.rolled && epoch != leg.epoch {
                 continue;
             }
@@ -360,7 +360,7 @@ impl Way {
 impl Drop for Way {
     fn drop(&mut self) {
         let world = &mut *self.world.borrow_mut();
-        // Those of a dead process are gone already.
+        // Completions for a dead process are gone already.
         if let Some(answered) = world.answered.get_mut(self.number) {
             world.waiting -= answered.len();
             answered.clear();

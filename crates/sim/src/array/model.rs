@@ -11,7 +11,7 @@ struct Write {
     ended: Option<u64>,
     /// It was acknowledged, and not lost since.
     told: bool,
-    /// It was acknowledged, and no flush has failed since: the next good one covers it.
+    /// The write was acknowledged, and no flush has failed since: the next good one covers it.
     owed: bool,
     /// It was acknowledged with FUA, or before an acknowledged flush.
     durable: bool,
@@ -91,7 +91,7 @@ impl Block {
         for write in &mut self.writes {
             write.ended = write.ended.or(Some(time));
             (write.told, write.owed) = (false, false);
-            // What was not flushed may be lost, whoever has read it.
+            // Writes that were not flushed may be lost, whoever has read them.
             write.seen = None;
         }
         self.forget();

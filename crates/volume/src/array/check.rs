@@ -1,8 +1,9 @@
 //! Comparing the legs of an array while it is used: the keeper reads each written range from all
 //! legs that are in, under the claims that writers take, and says where they differ.
 //!
-//! What the map marks is left out: the resync makes that equal. A difference is read twice before
-//! it counts. A repair writes what most legs hold to the others; of two legs the first counts.
+//! Regions that the map marks are left out: the resync makes them equal. A difference is read twice
+//! before it counts. A repair writes what most legs hold to the others; of two legs the first
+//! counts.
 
 use block::{Buf, Nanos, Op, Plant, planted};
 
@@ -48,7 +49,7 @@ pub struct Difference {
     pub is_unreadable: bool,
 }
 
-/// What a check has found so far.
+/// Findings of a check so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Where it is, and the capacity of the array.
@@ -67,7 +68,7 @@ pub struct CheckReport {
     pub differences: Vec<Difference>,
     /// Fewer than two legs are in: there is nothing to compare.
     pub is_alone: bool,
-    /// It has ended.
+    /// The check has ended.
     pub has_ended: bool,
 }
 
@@ -334,7 +335,7 @@ impl Check {
         bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
     }
 
-    /// What is to be written: what most legs hold, to the others.
+    /// Plans the writes: what most legs hold, to the others.
     fn plan(&mut self, port: &Port, found: &[Difference], bufs: &[(usize, Buf)]) {
         for one in found {
             let source = bufs.iter().find(|(leg, _)| one.legs & 1 << leg == 0);

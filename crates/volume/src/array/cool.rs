@@ -54,7 +54,7 @@ impl Cool {
                 port.shared.leave(leg, &|| "flush failed".to_owned());
             }
             let same = good == self.legs && port.shared.writers_now() == self.legs;
-            // Those that are out may leave once more, such as one whose connection dies late.
+            // Legs that are out may leave once more, such as one whose connection dies late.
             if calm && same && port.shared.leaving() & self.legs == 0 {
                 for region in regions {
                     port.shared.map.tell(region, Event::Flushed);
@@ -99,7 +99,8 @@ fn look(port: &Port, at_once: bool) -> Vec<usize> {
     for region in 0..map.len() {
         let was = map.tell(region, Event::Look);
         if was == Region::Dirty {
-            // Its page gets a new version: an image of a leg from before is known by the older one.
+            // The region's page gets a new version: an image of a leg from before is known by the
+            // older one.
             map.ask(region / PAGE_REGIONS);
         }
         let cooled = was == Region::Cooling || (at_once && was == Region::Dirty);

@@ -39,7 +39,7 @@ pub(super) struct Join {
     /// The array's bytes as the leg's superblock has them: less after a growth that the leg, an
     /// older image, has not had. What lies beyond was never zeroed there.
     bytes: u64,
-    /// It gets everything ever written.
+    /// The leg gets everything ever written.
     is_empty: bool,
     /// The user was told that the leg is waited for.
     told: bool,
@@ -211,7 +211,7 @@ impl Join {
             }
             return;
         }
-        // What it may have lost with its cache is copied to it.
+        // Writes that the leg may have lost with its cache are copied to it.
         port.forget_losses(self.leg);
         for place in recorder.places(self.leg) {
             self.read(port, place, SUPERBLOCK_BYTES);
@@ -275,7 +275,8 @@ impl Join {
         let found: Vec<Option<Page>> = (0..pages).map(read).collect();
         outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
         for (page, found) in found.iter().enumerate() {
-            // Of an earlier opening, which other legs have not had: later ones must count as newer.
+            // Versions of an earlier opening, which other legs have not had, are passed: later ones
+            // must count as newer.
             if let Some(found) = found {
                 port.shared.map.raise(page, found.version());
             }

@@ -513,7 +513,7 @@ impl Page {
         found.max_by_key(|page| page.version().writes)
     }
 
-    /// Its version.
+    /// The page's version.
     pub fn version(&self) -> Version {
         let word =
             |at: usize| u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"));

@@ -151,7 +151,8 @@ impl Port {
         self.ways[leg].lane.as_ref()?.in_doubt_until()
     }
 
-    /// What a leg may have lost with its cache will be copied to it: its flushes need not fail.
+    /// Forgets the losses of a leg: what may be lost will be copied to it, and its flushes need not
+    /// fail.
     pub(super) fn forget_losses(&self, leg: usize) {
         if let Some(lane) = &self.ways[leg].lane {
             let _made_good = lane.forget_losses();

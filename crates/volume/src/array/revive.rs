@@ -18,7 +18,7 @@ use crate::mirror::Rules;
 
 /// Time between attempts.
 const PAUSE: Nanos = Nanos::from_millis(100);
-/// The same after it was found to be an older image.
+/// Time between attempts after the leg was found to be an older image.
 const LONG_PAUSE: Nanos = Nanos::from_secs(10);
 /// Time-out of an attempt.
 const PATIENCE: Nanos = Nanos::from_secs(30);
@@ -35,7 +35,7 @@ struct Attempt {
     lane: Box<dyn Lane>,
     waiting: VecDeque<Io>,
     in_flight: usize,
-    /// What was read, by offset.
+    /// Data that were read, by offset.
     found: Vec<(u64, Buf)>,
     asked: bool,
     failed: bool,

@@ -215,7 +215,7 @@ impl Shared {
         change(&mut self.check().report);
     }
 
-    /// What the check has found so far.
+    /// Findings of the check so far.
     pub(super) fn checked(&self) -> CheckReport {
         self.check().report.clone()
     }

@@ -55,7 +55,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
         suits(&uri.name, leg)?;
         match Desk::open(leg, purpose) {
             Ok(desk) => desks.push(desk),
-            // It is not lost: somebody else has it.
+            // The leg is not lost: somebody else has it.
             Err(why @ (OpenError::Locked { .. } | OpenError::InUse { .. })) => return Err(why),
             Err(why) => lost.push(why.to_string()),
         }

@@ -46,7 +46,7 @@ struct Changes {
     name: String,
     /// Why the last one was refused.
     refused: Option<String>,
-    /// Those that nobody was told of yet.
+    /// Lines that nobody was told yet.
     news: Vec<String>,
 }
 

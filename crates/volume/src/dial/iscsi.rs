@@ -50,7 +50,7 @@ impl Isids {
 }
 
 impl IscsiDial {
-    /// Of a unit with which there has been no session yet.
+    /// The way to a unit with which there has been no session yet.
     pub fn new(uri: IscsiUri) -> IscsiDial {
         IscsiDial { uri, free: Arc::default() }
     }

@@ -34,16 +34,16 @@ pub struct Learned {
     pub product: Option<String>,
     /// A flush on one connection covers writes that completed on others.
     pub flushes_all: bool,
-    /// Which disk it is.
+    /// Name of the disk.
     pub identity: Option<String>,
     /// The running server, of one of this project.
     pub instance: Option<u64>,
-    /// Its length in bytes, if the rest beyond its blocks is left out.
+    /// Length in bytes, if the rest beyond the blocks is left out.
     pub odd_bytes: Option<u64>,
 }
 
-/// What a target knows a connection by, held while the connection lives. Dropped after it, it is
-/// free for another.
+/// The name by which a target knows a connection, held while the connection lives. Once this is
+/// dropped, the name is free for another connection.
 pub trait Place: 'static {
     /// The name; 0 where connections have none.
     fn name(&self) -> u64 {
@@ -66,7 +66,7 @@ pub trait Dial: Clone + Send + Sync + 'static {
     /// Queries the volume's properties from the target.
     fn learn(&self) -> Result<Learned, OpenError>;
 
-    /// What the target knows a connection by, such as a queue id.
+    /// The name by which the target knows a connection, such as a queue id.
     type Place: Place;
 
     /// A new endpoint. `wanted` is the name of a lost connection with changes in doubt: the new one

@@ -34,7 +34,7 @@ struct Inner {
 /// An association.
 struct Open {
     association: Association,
-    /// Its number among those of this volume, from 0.
+    /// Number among the associations of this volume, from 0.
     number: u64,
     /// Ids of unused queues, the longest unused first: the controller may still be deleting the
     /// last.

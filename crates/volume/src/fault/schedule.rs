@@ -68,7 +68,7 @@ const SHIPPED: [(&str, &str); 5] = [
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Schedule {
-    /// Its name; one without faults needs none.
+    /// Name of the schedule; one without faults needs none.
     #[serde(default)]
     pub(super) name: String,
     /// What it imitates.

@@ -11,14 +11,14 @@ use os::OpenFile;
 use super::FileVolume;
 use crate::uri::FileUri;
 
-/// What becomes of the last part of a block.
+/// Treatment of the last part of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
     /// There is none.
     None,
     /// The last block is padded.
     Padded,
-    /// It is not used.
+    /// The part is not used.
     LeftOut,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn left_out(name: &dyn Display, bytes: u64, block_bytes: u32) -> Stri
 }
 
 impl FileVolume {
-    /// What the user of an image of odd length should know.
+    /// A remark for the user of an image of odd length.
     pub(super) fn tail_remark(&self) -> Option<String> {
         let block_bytes = u64::from(self.geometry.block_bytes);
         let odd = self.opened.bytes % block_bytes;

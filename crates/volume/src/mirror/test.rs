@@ -28,10 +28,10 @@ struct Leg {
     sickness: Option<Fault>,
     /// Some reads fail, in one way.
     blind: Option<Fault>,
-    /// It can neither trim nor zero, or does not promise that trimmed blocks read as zeroes.
+    /// The leg can neither trim nor zero, or does not promise that trimmed blocks read as zeroes.
     plain: bool,
     careless: bool,
-    /// It completes nothing until it is well again.
+    /// The leg completes nothing until it is well again.
     hung: bool,
     /// It has failed at least once.
     blamed: bool,
@@ -263,7 +263,7 @@ impl Run {
                     self.model[block].in_flight.push((number, new));
                     self.model[block].undone.retain(|(this, _)| *this != number);
                     if op == Op::Trim && !self.zeroes {
-                        // It may be left undone.
+                        // The trim may be left undone.
                         let undone = self.model[block].may.clone();
                         self.model[block].undone.push((number, undone));
                     }
@@ -296,7 +296,7 @@ impl Run {
     fn quiet(&mut self, rng: &mut Rng) -> Result<(), String> {
         for round in 0..1000 {
             if round >= 400 {
-                // Who hangs now is given up.
+                // Legs that hang now are given up.
                 let mut world = self.world.borrow_mut();
                 world.now = world.now + Nanos::from_millis(100);
             }
@@ -400,7 +400,7 @@ fn run(seed: u64) -> Result<(), String> {
                 run.blame(leg).blind = Some(FAULTS[rng.below(FAULTS.len() as u64) as usize]);
             }
             7 if rng.below(10) == 0 => {
-                // It hangs until everybody has given it up, or for a moment.
+                // The leg hangs until everybody has given it up, or for a moment.
                 let leg = 1 + rng.below(legs as u64 - 1) as usize;
                 let hung = !run.world.borrow().legs[leg].hung;
                 run.blame(leg).hung = hung;

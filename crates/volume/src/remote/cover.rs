@@ -1,4 +1,4 @@
-//! Which acknowledged changes a flush has covered, over all lanes of a volume or of one.
+//! Acknowledged changes that a flush has covered, over all lanes of a volume or of one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

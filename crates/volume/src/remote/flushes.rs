@@ -1,4 +1,4 @@
-//! What a lane's flushes cover, and which of them fails because writes may be lost.
+//! Flushes of a lane: what they cover, and which of them fails because writes may be lost.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ pub(crate) const LOST: Cause = Cause(0xfa20_0001);
 /// The flushes of one lane.
 pub(crate) struct Flushes {
     past: Arc<Past>,
-    /// Of all lanes of the volume, or of this one alone where its flushes cover no more.
+    /// Covered changes of all lanes of the volume, or of this one alone where its flushes cover no
+    /// more.
     cover: Arc<Cover>,
     /// Without a volatile cache nothing can be lost.
     volatile: bool,
@@ -88,7 +89,7 @@ impl Flushes {
             }
             Err(fault) if fault.is_lost() || fault == Fault::Unsupported => {}
             Err(_) => {
-                // What it should have covered may be lost for the other lanes, too.
+                // Changes that the flush should have covered may be lost for the other lanes, too.
                 self.past.lose("failed a flush");
                 self.told = self.past.losses();
                 self.past.tell(self.told);

@@ -453,7 +453,7 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
 }
 
 impl<D: Dial, R: Wire> Drop for RemoteLane<D, R> {
-    /// What is in flight may be executed later.
+    /// Changes in flight may be executed later: they are in doubt.
     fn drop(&mut self) {
         if let Some(Line { link, place }) = &self.line {
             for change in link.end.in_doubt() {

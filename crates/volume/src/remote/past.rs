@@ -1,4 +1,4 @@
-//! What became of a volume's earlier connections: shared by all of its lanes.
+//! The fate of a volume's earlier connections: shared by all of its lanes.
 //!
 //! Two questions outlive a connection. Which changes were sent on it and never answered? They are
 //! *in doubt*: the target may execute them until it says that it has ended them, or until a grace
@@ -126,7 +126,8 @@ impl Past {
                 doubt.id
             }
             None => {
-                // The same I/O on connections of two names: its owner may send it again over both.
+                // The I/O was sent on connections of two names: its owner may send it again over
+                // both.
                 let id = before.map_or(state.next, |DoubtId(id)| id);
                 let doubt = Doubt { id, offset, len, name, lost_at: now, until, is_asked: false };
                 state.next = state.next.max(id + 1);

@@ -159,7 +159,7 @@ fn idle_parts_are_looked_after_once_a_second() {
         lane.submit(at(now), &mut VecDeque::new());
         assert_eq!((lane.wake(), &*polls(&*lane)), (Some(at(wake)), words), "at {now} ms");
     }
-    // It is due, until it says otherwise.
+    // The leg is due, until it says otherwise.
     lane.poll(at(9999), &mut Vec::new());
     assert_eq!(lane.wake(), Some(at(9999)));
     // Without timers nothing is looked after.

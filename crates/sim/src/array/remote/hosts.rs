@@ -32,7 +32,7 @@ const TURNS_MAX: u32 = 10_000;
 #[derive(Clone, Default)]
 pub(crate) struct Doors(Rc<RefCell<Vec<Door>>>);
 
-/// What a client meets at an address.
+/// The host at an address.
 #[derive(Clone, Debug)]
 struct Door {
     protocol: Protocol,
@@ -40,7 +40,7 @@ struct Door {
     listener: Option<u32>,
     /// The network loses everything.
     silent: bool,
-    /// Its connections.
+    /// Connections to the host.
     conns: Vec<usize>,
 }
 

@@ -72,8 +72,8 @@ fn nbd(leg: usize, session: &Session) -> NbdUri {
 }
 
 impl Hosts {
-    /// What the target of a leg tells of it, as a process asks that opens it. `None` if it does not
-    /// answer in time. `go_on` lets the disks work.
+    /// Asks the target of a leg for its properties, as a process does that opens it. `None` if the
+    /// target does not answer in time. `go_on` lets the disks work.
     pub(crate) fn learn(
         &mut self,
         leg: usize,

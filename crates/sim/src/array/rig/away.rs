@@ -9,7 +9,7 @@ use volume::remote::Learned;
 /// The hosts of the legs, and what a process knows of them.
 pub(super) struct Away {
     hosts: Hosts,
-    /// What the targets said at the first opening.
+    /// Properties that the targets told at the first opening.
     learned: Vec<Learned>,
     client: Option<Client>,
 }

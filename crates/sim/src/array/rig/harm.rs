@@ -1,4 +1,4 @@
-//! What befalls legs, and what may be lost by it.
+//! Harm to legs, and what may be lost by it.
 
 use super::*;
 
@@ -159,7 +159,7 @@ impl Run {
         if self.world.borrow_mut().roll_back(leg) {
             self.truth &= !(1 << leg);
             if self.bytes > BYTES {
-                // It may have to get the grown part, though nothing was written there.
+                // The leg may have to get the grown part, though nothing was written there.
                 self.ever = [true; REGIONS];
             }
             self.touched = self.ever;

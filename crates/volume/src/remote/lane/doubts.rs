@@ -1,4 +1,4 @@
-//! What a lane does about changes in doubt, and about what its target may have lost.
+//! Changes of a lane that are in doubt, and those that its target may have lost.
 
 use super::*;
 

@@ -107,8 +107,8 @@ fn shape() -> Geometry {
     Geometry { trim_zeroes: true, volatile: false, ..Geometry::new(1 << 20, 512) }
 }
 
-/// As owners do that submit before they poll: what a target solicits then is queued by the poll,
-/// and no event follows until it is sent.
+/// Owners may submit before they poll: data that a target solicits are then queued by the poll, and
+/// no event follows until they are sent.
 #[test]
 fn solicited_data_is_due_at_once() {
     let core = core();
