@@ -154,7 +154,7 @@ impl Drop for Place {
     }
 }
 
-/// What is left of the input; zeroes behind its end.
+/// The rest of the input, and zeroes after its end.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

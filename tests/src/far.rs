@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// How a write cache is described that is lost with its process.
 const CACHE: &str = "name = 'a cache'\nseed = 7\n[cache]\nsize = '1m'\n";
 
-/// Which server.
+/// Server programs and protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// Ours over iSCSI.
@@ -34,7 +34,7 @@ pub enum Server {
 impl Server {
     /// Our own.
     pub const OURS: [Server; 3] = [Server::Iscsi, Server::Nvme, Server::Nbd];
-    /// Those of others.
+    /// Servers of others.
     pub const OTHERS: [Server; 3] = [Server::QemuNbd, Server::Nbdkit, Server::Tgt];
 
     /// Any of those that are installed.
@@ -64,7 +64,7 @@ impl Server {
     }
 }
 
-/// What a server serves.
+/// Storage that a server serves.
 #[derive(Clone, Debug)]
 pub enum Below {
     /// A file, and what was not flushed is lost with its server.
@@ -76,13 +76,13 @@ pub enum Below {
 /// The server, up or down.
 #[derive(Debug)]
 pub struct Far {
-    /// Which one.
+    /// The program and protocol.
     pub server: Server,
     drumfire: Drumfire,
     folder: PathBuf,
     below: Below,
     port: u16,
-    /// What the file held at the last flush, for servers whose cache is the kernel's.
+    /// Content of the file at the last flush, for servers whose cache is the kernel's.
     flushed: Option<Vec<u8>>,
     up: Option<Up>,
     /// Stands between tgtd and what is not a file.
@@ -192,7 +192,7 @@ impl Far {
         running
     }
 
-    /// What it serves, as others' programs name it.
+    /// The name of the storage, for others' programs.
     fn plain(&self) -> String {
         match &self.below {
             Below::File(file) => file.display().to_string(),

@@ -27,7 +27,7 @@ const FLUSH: u16 = 3;
 /// The server. Its threads end with the test.
 #[derive(Debug)]
 pub struct LateDisk {
-    /// Its port on loopback.
+    /// The port on loopback.
     pub port: u16,
     shared: Arc<Shared>,
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Result, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What takes longer is a fault of the server.
+/// Time limit: what takes longer is a fault of the server.
 const PATIENCE: Duration = Duration::from_secs(300);
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 const REQUEST_MAGIC: u32 = 0x2560_9513;
@@ -123,7 +123,7 @@ impl Nbd {
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn write(&mut self, offset: u64, data: &[u8], fua: bool) -> Result<bool> {
         self.send(NbdCommand::Write, fua, 0, (offset, data.len() as u32), data)?;
         Ok(self.answer()?.1)

@@ -134,7 +134,7 @@ impl Witness {
     ///
     /// # Errors
     ///
-    /// Those of the sockets.
+    /// Errors of the sockets.
     pub fn ride(
         &mut self,
         ways: &mut [Nbd],
@@ -295,7 +295,8 @@ mod test {
         assert_eq!(unit.may, [6, 7]);
         unit.is_durable(unit.count());
         assert_eq!((unit.may.clone(), unit.count()), (vec![7], 4));
-        // What a flush that failed did not cover stays uncertain, until something newer is durable.
+        // Writes that a failed flush did not cover stay uncertain, until something newer is
+        // durable.
         unit.may.push(8);
         unit.lost = unit.count();
         unit.is_durable(5);

@@ -75,7 +75,7 @@ fn a_list_of_hosts_that_makes_no_sense_is_refused() {
 fn each_protocol_has_a_list_of_its_own() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    // Which lists allow this host: over NVMe/TCP, iSCSI and NBD. `None`: there is none.
+    // Lists that allow this host: over NVMe/TCP, iSCSI and NBD. `None`: there is none.
     let cases: [(&str, [Option<bool>; 3]); 7] = [
         ("open", [None, None, None]),
         ("nvme", [Some(true), None, None]),

@@ -67,7 +67,7 @@ fn version(drumfire: &Drumfire, folder: &Path, from: &str, round: u64) -> Result
     }
     let back = folder.join(&into);
     let text = fs::read_to_string(back.join("data/version")).map_err(|error| error.to_string())?;
-    // Its files are all of the same version.
+    // The folder's files are all of the same version.
     let of: u64 = text.parse().map_err(|_| format!("a version of {text}"))?;
     let should = Folder::new();
     let bytes = (8 + 1) * fs::metadata(back.join("data/large")).unwrap().len() / 8;
@@ -139,7 +139,7 @@ fn a_killed_backup_to_a_volume_is_whole_or_says_that_it_is_not() {
 #[test]
 fn a_full_disk_leaves_the_last_whole_backup() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // Of a file system that is small, and of files that may not be longer.
+    // A small file system, and a limit of the length of files.
     in_small_file_system(|small| full(&drumfire, small, None));
     let folder = Folder::new();
     full(&drumfire, folder.path(), Some(2048));
@@ -201,7 +201,7 @@ fn a_killed_restore_never_looks_like_a_whole_one() {
             assert!(same(&at.join("data"), &back.join("data")), "round {round}");
             whole += 1;
         } else if chance.below(3) == 0 {
-            // What the killed one left is in nobody's way.
+            // Leftovers of the killed restore are in nobody's way.
             drumfire.run(at, args, LIMIT).ok();
             assert!(same(&at.join("data"), &back.join("data")), "round {round}");
         }

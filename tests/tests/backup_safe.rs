@@ -157,7 +157,7 @@ fn a_backup_with_a_bad_extent_says_so_for_ever() {
     let mut right = image;
     right[2 * MIB..3 * MIB].fill(0);
     assert!(back == right);
-    // It does not take the place of a whole one.
+    // A backup that lacks data does not take the place of a whole one.
     rig.run("backup file:img --to keep").ok();
     let old = fs::read(rig.at("keep")).unwrap();
     let made = rig.run("backup fault:./bad.toml(file:img) --to keep --replace --verify");

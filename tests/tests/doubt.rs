@@ -1,9 +1,8 @@
-//! What became of what was sent: a disk executes a write late, or a server dies with what was not
-//! flushed. Whoever reads then gets what was acknowledged, or had an error at the flush.
+//! Writes that were sent and are late or lost: a disk executes one late, or a server dies with what
+//! was not flushed. A reader then gets what was acknowledged, or the flush has failed.
 //!
-//! Who serves, how many legs there are and the moments are drawn by a seed: `DRUMFIRE_ROUNDS=20`
-//! asks for more rounds of each kind than the few of each run, `DRUMFIRE_SEED` for those of another
-//! seed.
+//! Servers, the number of legs and the moments are drawn by a seed: `DRUMFIRE_ROUNDS=20` asks for
+//! more rounds of each kind than the few of each run, `DRUMFIRE_SEED` for those of another seed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -97,7 +96,7 @@ pub(crate) fn milliseconds(chance: &mut Chance, below: u64) -> Duration {
     Duration::from_millis(chance.below(below))
 }
 
-/// What stands between the client and the disk that is late: nothing, or a server.
+/// The server between the client and the disk that is late, if there is one.
 fn between(chance: &mut Chance) -> Option<Server> {
     (chance.below(6) > 0).then(|| Server::any(chance))
 }
@@ -197,7 +196,7 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
         1 => format!("{}&reconnect=60s", uris[0]),
         _ => array(drumfire, &folder, &uris),
     };
-    // One that stays has it all.
+    // A leg that stays has it all.
     let spared = (legs > 1 && chance.below(3) == 0).then(|| chance.below(legs) as usize);
     let told = format!("{servers:?}, spared {spared:?}");
     println!("seed {seed}: {told}");
@@ -214,10 +213,10 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     let failed = [volume.flush().unwrap(), other.flush().unwrap()].map(|done| !done);
     let said = || front.running.stderr();
     let fails = volume.read(offset, BLOCK as u32).is_err();
-    // What happened is told once a second.
+    // Events are told once a second.
     sleep(Duration::from_millis(if fails { 1500 } else { 0 }));
     if fails && said().contains("came back as an older image") {
-        // What others' servers wrote with FUA after the flush is lost here, too.
+        // Writes with FUA to others' servers after the flush are lost here, too.
         assert!(servers.iter().any(|server| !server.is_ours()), "{told}: {}", said());
         return format!("{told}: I/Os fail");
     }
@@ -228,11 +227,11 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
         said()
     );
     assert!(spared.is_none() || failed == [false; 2], "{told}: an error for nothing: {}", said());
-    // It is told once.
+    // The loss is told once.
     assert!(volume.flush().unwrap() && other.flush().unwrap(), "{told}: {}", said());
     assert!(volume.write(offset, &block(b'3'), true).unwrap(), "{told}: {}", said());
     sleep(milliseconds(&mut chance, 3000));
-    // Who comes later may be told once more.
+    // A client that comes later may be told once more.
     let mut late = front.connect();
     let _ = late.flush().unwrap();
     for volume in [&mut volume, &mut other, &mut late] {

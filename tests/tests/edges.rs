@@ -1,4 +1,4 @@
-//! What stands at the edges: little memory, jobs of others, files of other users.
+//! Edges: little memory, jobs of others, files of other users.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -80,7 +80,7 @@ fn a_command_that_does_not_end_is_named_before_it_runs() {
     let mut running = Running::start(&mut drumfire.command(folder.path(), "fio job.fio"));
     running.await_stderr(LIMIT, |text| text.contains("runs exec_prerun: sleep").then_some(()));
     running.signal(Signal::INT);
-    // Its children hold no pipe open either.
+    // The job's children hold no pipe open either.
     let ended = running.finish(Duration::from_secs(20));
     assert_eq!(ended.code, Some(128), "{ended:?}");
 }
@@ -107,7 +107,7 @@ fn root_detaches_what_another_user_attached() {
     let mut detach = Command::new(&program);
     run(detach.args(["detach", "attached"]).current_dir(folder.path()), LIMIT).ok();
     running.finish(LIMIT).ok();
-    // What is nobody's is told as it is.
+    // A folder with no volume is told as it is.
     let mut again = Command::new(&program);
     let ended = run(again.args(["detach", "attached"]).current_dir(folder.path()), LIMIT);
     assert!(ended.stderr.contains("no volume is attached there"), "{ended:?}");

@@ -71,7 +71,7 @@ fn writers(image: &str) -> Vec<String> {
         format!("run file:{image} --read 0 --destroy --seconds 1 --ramp 0 --out w"),
         format!("run mirror(file:{image},ram:8m) --read 0 --destroy --seconds 1 --ramp 0 --out w"),
         format!("fio --name=w --filename={image} --rw=randwrite --size=1m"),
-        // It is too short, and fio would lay it out anew.
+        // The image is too short, and fio would lay it out anew.
         format!("fio --name=w --filename={image} --rw=read --size=16m"),
         format!("fio --name=w --filename={image} --ioengine=ftruncate --rw=write --size=1m"),
         format!("fio --name=w --filename={image} --ioengine=falloc --rw=write --size=16m"),
@@ -92,7 +92,7 @@ fn readers(image: &str) -> Vec<String> {
     ]
 }
 
-/// It is refused as a wrong argument, with one line that names the owner.
+/// Checks that a command is refused as a wrong argument, with one line that names the owner.
 fn refused(ended: &Finished, args: &str, owner: &str) {
     assert_eq!(ended.code, Some(2), "{args}: {ended:?}");
     let said = |line: &&str| line.contains("is in use: ") && line.contains(owner);
@@ -112,7 +112,7 @@ fn a_served_image_is_nobody_elses() {
             refused(&rig.run(args), args, &owner);
         }
     }
-    // What writes documents and logs does not put them there either.
+    // Documents and logs are not put there either.
     for args in [
         "fio --name=w --ioengine=null --size=1m --output=img",
         "run null:1m --seconds 0.2 --ramp 0 --json-lines img",

@@ -108,7 +108,7 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     let folder = Folder::new();
     let args = "run null:1g --seconds 4 --ramp 0 --no-ceiling --out r --listen 127.0.0.1:0";
     let (running, address) = watched(&drumfire, folder.path(), args);
-    // One that looks on, one that takes nothing, one that never asks.
+    // Three clients: one looks on, one takes nothing, one never asks.
     let look_on = || {
         let mut stream = TcpStream::connect(&*address).unwrap();
         write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
@@ -145,7 +145,7 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     }
     let ended = running.finish(Duration::from_secs(20));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    // Who read has the verdict.
+    // The client that read has the verdict.
     let seen = reader.join().unwrap();
     assert!(seen.contains("\"stage\":\"ended\""), "{seen:.300}");
     let _ = (silent.shutdown(Shutdown::Both), stopped.shutdown(Shutdown::Both));
@@ -232,7 +232,7 @@ fn a_viewer_that_reads_nothing_is_left_and_one_that_reads_is_not() {
     let (head, _) = get(&address, "/metrics", "");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     std::thread::sleep(Duration::from_secs(9));
-    // Those that read nothing have left their places.
+    // Clients that read nothing have left their places.
     let mut next = streaming(&address);
     let mut begins = [0; 12];
     next.read_exact(&mut begins).unwrap();

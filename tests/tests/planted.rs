@@ -107,7 +107,7 @@ fn links_on_the_way_to_what_is_kept_are_refused() {
         rig.is_untouched(&args);
         let _ = fs::remove_dir_all(rig.at("mine"));
     }
-    // Its own links lead where they lead.
+    // The user's own links lead where they lead.
     symlink("theirs", rig.at("way")).unwrap();
     rig.run(&format!("{RUN} --out way/mine")).ok();
     assert!(rig.at("theirs/mine/result.json").is_file());
