@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a forged backup, restored beside traps: nothing outside changes.
+//! Arbitrary bytes as a forged backup, restored next to traps: nothing outside changes.
 #![no_main]
 
 use drumfire_fuzz::restore_forged;

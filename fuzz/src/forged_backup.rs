@@ -1,4 +1,4 @@
-//! Backups that somebody has forged, restored into a folder beside traps.
+//! Backups that somebody has forged, restored into a folder next to traps.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};

@@ -1,7 +1,7 @@
 //! Backups and restores that are killed or find the disk full, again and again: the last whole
 //! backup is there, and no half restore looks like a whole one.
 //!
-//! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests backup_killed::` makes so many rounds of each.
+//! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests backup_killed::` makes 200 rounds of each.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn timed(drumfire: &Drumfire, folder: &Path, args: &str) -> u64 {
     begin.elapsed().as_millis() as u64 + 1
 }
 
-/// Runs the program, and kills it after so many milliseconds unless it has ended.
+/// Runs the program, and kills it after `after_ms` unless it has ended.
 fn killed(drumfire: &Drumfire, folder: &Path, args: &str, after_ms: u64) -> Finished {
     let running = Running::start(&mut drumfire.command(folder, args));
     thread::sleep(Duration::from_millis(after_ms));

@@ -1,5 +1,5 @@
 //! `drumfire backup` among files of others, faults and wrong words: no backup and no file is lost,
-//! nobody's file is read or written in the place of another, and what is missing is told.
+//! nobody's file is read or written in the place of another, and missing data are reported.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};

@@ -107,7 +107,7 @@ fn root_detaches_what_another_user_attached() {
     let mut detach = Command::new(&program);
     run(detach.args(["detach", "attached"]).current_dir(folder.path()), LIMIT).ok();
     running.finish(LIMIT).ok();
-    // A folder with no volume is told as it is.
+    // A folder without a volume is reported as one.
     let mut again = Command::new(&program);
     let ended = run(again.args(["detach", "attached"]).current_dir(folder.path()), LIMIT);
     assert!(ended.stderr.contains("no volume is attached there"), "{ended:?}");

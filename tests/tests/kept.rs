@@ -53,7 +53,7 @@ fn a_result_is_replaced_only_when_that_is_said() {
     refused(&drumfire.run(folder.path(), "run null:1g --replace", LIMIT), "--out");
 }
 
-/// Each of these is told only when its volumes are opened or its job is held against them.
+/// Mistakes that show only when volumes are opened, or when the job is held against them.
 #[test]
 fn a_wrong_word_costs_no_old_result() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -2,7 +2,7 @@
 //! lost that was acknowledged with FUA or before a flush that was done, what may be lost fails a
 //! flush, and the legs of an array are the same again.
 //!
-//! `DRUMFIRE_ROUNDS=500 cargo test -p drumfire-tests killed_behind::` makes so many series of each
+//! `DRUMFIRE_ROUNDS=500 cargo test -p drumfire-tests killed_behind::` makes 500 series of each
 //! kind, of [`KILLS`] kills each; `DRUMFIRE_SEED` says the first.
 
 use std::path::PathBuf;

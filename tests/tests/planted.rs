@@ -19,7 +19,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A folder of another user's beside one of ours with a file; only root can make it.
+    /// A folder of another user's next to one of ours with a file; only root can make it.
     fn new() -> Option<Rig> {
         let rig = Rig { drumfire: Drumfire::find()?, folder: Folder::new() };
         for folder in ["theirs", "ours"] {

@@ -90,8 +90,8 @@ pub struct Host {
     pub own_cores: f64,
 }
 
-/// Backs up `entries` to `target`. `tell` is told the progress; `stop` is asked before each read.
-/// The earlier content of a volume is given up when the first data of the sources were read. A file
+/// Backs up `entries` to `target`. `tell` gets the progress; `stop` is called before each read. The
+/// earlier content of a volume is given up when the first data of the sources were read. A file
 /// still has to be [published](Target::publish).
 ///
 /// # Errors

@@ -125,7 +125,8 @@ impl List<'_> {
     ) -> Result<(), BackupError> {
         let fail = |error| BackupError::Source { path: path.to_owned(), error };
         let about = folder.about().map_err(fail)?;
-        // A folder that was named must be readable; one below it that is not is told in the backup.
+        // A folder that was named must be readable; an unreadable one below it is noted in the
+        // backup.
         folder.names().map_err(fail)?;
         let mut waiting = vec![Waiting { path: PathBuf::new(), about, link: None }];
         while let Some(next) = waiting.pop() {

@@ -21,7 +21,7 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
-/// Whom the progress is told.
+/// Receives the progress.
 pub type Tell<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// Counts processed bytes.

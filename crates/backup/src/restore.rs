@@ -29,8 +29,8 @@ const WINDOW_BYTES: usize = 4 << 20;
 ///
 /// # Errors
 ///
-/// Those of the target and the folder, that there is no complete backup, and
-/// [`BackupError::Stopped`]. What a restore has left is told by [`BackupError::Unfinished`].
+/// Errors of the target and the folder, that there is no complete backup, and
+/// [`BackupError::Stopped`]. [`BackupError::Unfinished`] says what a restore has left.
 pub fn restore(
     target: &Target,
     into: Option<Destination>,

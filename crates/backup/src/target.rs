@@ -140,7 +140,7 @@ impl Target {
     }
 
     /// Gives a finished file its name. One that lacks data (`whole` is false) does not replace an
-    /// older one that lacks none: it is put beside it, under a name that says so.
+    /// older one that lacks none: it gets another name, which says so.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Target {
             old.is_some_and(|old| is_whole(&old))
         };
         let beside = (!whole && old_is_whole()).then(|| partial_name(new.name()));
-        // A file that took this name meanwhile may be in use. The new file is kept beside it then.
+        // A file that took this name meanwhile may be in use. The new file gets another name then.
         let name_now = beside.as_deref().unwrap_or(new.name());
         let there = new.folder().look(Path::new(name_now)).ok().map(|about| about.id);
         let path = replace.as_ref().map_or(Path::new(&name), |replaced| &replaced.path);

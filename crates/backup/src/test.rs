@@ -1,4 +1,4 @@
-//! Backups and restores from end to end: what comes back, and what is told of the rest.
+//! Backups and restores from end to end: what comes back, and what is said of the rest.
 
 mod forged;
 mod partial;

@@ -16,7 +16,8 @@ use crate::list::open_named;
 use crate::progress::Meter;
 use crate::source::{Entry, Origin, Root, fate_of};
 
-/// Most holes that are told apart: each takes 17 bytes of the index. Further ones are read as data.
+/// Most holes that are kept as holes: each takes 17 bytes of the index. Further ones are read as
+/// data.
 const HOLES_MAX: usize = 1 << 22;
 
 /// An extent of a source, read by one thread.

@@ -74,7 +74,7 @@ fn a_reader_without_memory_fails_the_backup() {
     let path = std::env::temp_dir().join(format!("drumfire-memory-{:x}", os::random()));
     fs::create_dir(&path).unwrap();
     fs::write(path.join("file"), [1; 100_000]).unwrap();
-    // The volume is first: the file behind it is never read.
+    // The volume is first: the file that follows is never read.
     let mut entries = Vec::new();
     add_volume(&mut entries, "volume-1", Arc::new(Greedy));
     entries.extend(list(std::slice::from_ref(&path), &Skip::default(), &|| false).unwrap());

@@ -1,5 +1,5 @@
 //! Text for a terminal, with parts from outside: names and addresses that a peer sends, words of
-//! the kernel, file names, what stands in documents of others.
+//! the kernel, file names, contents of documents.
 //!
 //! Such parts may hold characters that steer a terminal (escape sequences), forge lines or turn the
 //! direction of what follows. A [`Text`] takes no such character but the line feed that ends a

@@ -262,8 +262,8 @@ impl Live for Keeping<'_> {
     }
 
     fn start(&mut self, about: &About) {
-        // A wrong word or a volume that cannot be opened would have been told by now: it costs no
-        // old result. What cannot be removed is told where the new one is written.
+        // A wrong word or a volume that cannot be opened would have been reported by now: it costs
+        // no old result. Failures to remove the old one show when the new one is written.
         if let Some(folder) = self.replaces.take() {
             let _ = folder::clear(&folder, 0);
         }

@@ -1,8 +1,8 @@
 //! A file that takes its name when it is whole: until then a file of this name stays as it is, and
 //! whoever stops early leaves nothing by that name.
 //!
-//! Where the file system can, it has no name until the end, so that even a killed process leaves
-//! nothing behind. Elsewhere it has a name of chance beside the final one.
+//! Where the file system can, the file has no name until the end, so that even a killed process
+//! leaves nothing behind. Elsewhere it has a random name in the same folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -149,7 +149,7 @@ fn unnamed(folder: &Folder, flags: i32) -> Option<File> {
     (same.is_some() && removed.is_ok()).then_some(file)
 }
 
-/// A file with a name of chance beside the final one.
+/// Creates a file with a random name, in the folder of the final one.
 fn named(folder: &Folder, name: &OsStr, flags: i32) -> io::Result<(File, Option<OsString>)> {
     let beside = chance_name(name);
     match folder.create(Path::new(&beside), MODE, flags) {

@@ -65,7 +65,7 @@ impl Server {
         wire
     }
 
-    /// Connects beside others of the host, which live.
+    /// Connects while others of the host live.
     fn connect_beside(&self, host: u128, export: &str, others: &mut [&mut Wire]) -> Wire {
         let mut wire = self.connect(host, export);
         for notice in wire.end.take_notices() {

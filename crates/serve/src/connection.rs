@@ -118,7 +118,7 @@ impl<S: ReactorSocket> Connection<S> {
         self.why.get_or_insert_with(|| "an injected fault of a volume ended it".to_owned());
     }
 
-    /// Stops receiving; queued PDUs are still sent. Nothing more is asked of volumes, so that a new
+    /// Stops receiving; queued PDUs are still sent. No further I/O goes to a volume, so that a new
     /// connection of the peer need not wait for the end of this one.
     pub(crate) fn start_closing(&mut self, now: Nanos) {
         self.closing_until.get_or_insert(now + CLOSE_TIMEOUT);

@@ -355,7 +355,8 @@ impl<R: Reactor> Portal<R> {
 
     /// Completes what is finished of a unit.
     fn complete(&mut self, unit: usize, now: Nanos) {
-        // Before flushes that fail with the lane: those who asked for them are told by that.
+        // Losses are noted before flushes that failed with the lane are answered: the answers tell
+        // of them.
         self.units.broken.drain(..).for_each(|unit| self.shared.protocols.lose(unit));
         let mut done = std::mem::take(&mut self.units.done);
         let mut last = usize::MAX;

@@ -19,7 +19,7 @@ const OPENING: Nanos = Nanos::from_secs(20);
 /// further failure doubles the time.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(250);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(8);
-/// After an event beside busy units, those without I/Os are polled within this time.
+/// After an event while others are busy, units without I/Os are polled within this time.
 const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Opens the lanes of a core.

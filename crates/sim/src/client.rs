@@ -113,8 +113,8 @@ impl Flushed {
         self.next.get_or_insert(now);
     }
 
-    /// A flush has ended that began when so many had failed. That it failed is told of all writes
-    /// that were acknowledged by then.
+    /// A flush has ended that began when `begun` flushes had failed. If it fails, it tells of all
+    /// writes that were acknowledged by then.
     fn ended(&mut self, begun: u64, result: Result<(), Fault>) -> Result<(), String> {
         if result.is_err() {
             self.forget();
@@ -127,7 +127,7 @@ impl Flushed {
         }
     }
 
-    /// The client is told that what it wrote may be lost, or has forgotten what it wrote.
+    /// The client knows that its writes may be lost, or has forgotten what it wrote.
     fn forget(&mut self) {
         (self.since, self.next) = (None, None);
     }

@@ -84,7 +84,7 @@ pub struct ArrayUri {
     /// How long a leg may leave an I/O unanswered, 1 to 86400 s; 30 s, or somewhat more than the
     /// time-outs of remote legs, by default.
     pub leg_timeout_seconds: Option<u32>,
-    /// Compare the legs while the array is used, again so many seconds after each check.
+    /// Compare the legs while the array is used, again this many seconds after each check.
     pub check_seconds: Option<u32>,
 }
 

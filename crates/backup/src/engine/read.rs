@@ -1,5 +1,5 @@
 //! The first stage: reads extents of the sources. A part that cannot be read is read again in
-//! pieces, and reading goes on behind it.
+//! pieces, and reading goes on after it.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -66,8 +66,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Reads a part again in pieces. A piece that fails beside a good one is cut in turn: the edge
-    /// of what cannot be read lies in it.
+    /// Reads a part again in pieces. A piece that fails next to a good one is cut in turn: the edge
+    /// of the unreadable range lies in it.
     fn salvage(&mut self, part: &Part, range: Range<u64>, pieces: &[usize]) -> Result<(), End> {
         let entry = &self.shared.entries[part.entry];
         let len = range.end - range.start;

@@ -91,7 +91,7 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// Whether the user wants an end; all threads are told.
+    /// Whether the user wants an end; all threads see it.
     pub(super) fn is_stopped(&self) -> bool {
         let stops = self.stopped.load(Ordering::Relaxed) || (self.stop)();
         if stops {

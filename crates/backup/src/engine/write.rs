@@ -11,7 +11,7 @@ const GLANCE: Nanos = Nanos(500_000);
 
 /// Writes until the compressors have ended.
 pub(super) fn write(shared: &Shared, watch: &mut Watch) {
-    // Nothing is asked of the target before there are data for it.
+    // The target is not used before there are data for it.
     let Some(first) = shared.packed.take() else { return watch.starved() };
     watch.starved();
     let mut way = match shared.target.way(shared.stop) {

@@ -140,7 +140,7 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
     if args.verify && medium == Medium::Null {
         return Err(UsageError("--verify: null has no data to verify".to_owned()).into());
     }
-    // A file is begun beside what is there. A volume is opened when all sources were.
+    // A new file is begun before the old one goes. A volume is opened when all sources were.
     let begun = match &medium {
         Medium::Null => Some(Target::null()),
         Medium::Path(path) => Some(Target::create(path, args.replace, args.direct)?),
@@ -329,7 +329,7 @@ fn skip(args: &Args, medium: &Medium, begun: Option<&Target>) -> Result<Skip> {
     Ok(skip)
 }
 
-/// Opens a target that is a volume. Whether it is emulated stands beside it.
+/// Opens a target that is a volume, and says whether it is emulated.
 fn open_target(args: &Args, name: &str, uri: &Uri) -> Result<(Target, bool)> {
     let purpose = match volume::may_destroy(uri, &args.destroy) {
         true => Purpose::Destroy,
@@ -344,8 +344,7 @@ fn open_target(args: &Args, name: &str, uri: &Uri) -> Result<(Target, bool)> {
     Ok((Target::volume(name, volume), emulated))
 }
 
-/// Opens and lists all sources: paths first, then volumes. Whether one is emulated stands beside
-/// them.
+/// Opens and lists all sources: paths first, then volumes. Says whether one is emulated, too.
 fn sources(args: &Args, skip: &Skip, stop: &dyn Fn() -> bool) -> Result<(Vec<Entry>, bool)> {
     let places = args.sources.iter().map(|source| place(source).map(|place| (source, place)));
     let places = places.collect::<Result<Vec<_>>>()?;

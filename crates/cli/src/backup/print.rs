@@ -9,11 +9,11 @@ use ::backup::{
 use block::Text;
 use serde_json::{Value, json};
 
-/// Files that are told one by one: those with most pages.
+/// Files that are listed: those with most pages.
 const FILES_MAX: usize = 60;
-/// Damages, and sources that are not whole, that are told one by one; a document has all.
+/// Damages, and sources that are not whole, that are listed; a document has all.
 const LINES_MAX: usize = 100;
-/// Ranges of a file that are told.
+/// Ranges of a file that are listed.
 const RANGES_MAX: usize = 8;
 /// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
@@ -24,7 +24,7 @@ pub struct Told<'a> {
     pub entries: &'a [Entry],
     /// Where.
     pub target: &'a str,
-    /// Whether it is there or beside it.
+    /// The name under which the backup was kept.
     pub published: &'a Published,
     /// How.
     pub options: &'a Options,

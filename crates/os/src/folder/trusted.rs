@@ -287,7 +287,7 @@ fn parts(path: &Path) -> Vec<OsString> {
     path.components().filter_map(part).collect()
 }
 
-/// Whether what stands in a folder was put there by this user or by root.
+/// Whether an entry of a folder was put there by this user or by root.
 fn is_trusted(folder: &FileAbout, about: &FileAbout) -> bool {
     is_ours(about.uid) || is_private(folder)
 }

@@ -15,7 +15,7 @@ mod leg;
 pub(super) const PAGE: u64 = 4096;
 /// Unit of tearing.
 const SECTOR: usize = 512;
-/// One turn of so many executes late I/Os, too.
+/// Turns, of which one executes late I/Os, too.
 const LATE: u64 = 200;
 /// Queue depth of a lane.
 const DEPTH: usize = 8;

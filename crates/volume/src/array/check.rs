@@ -15,7 +15,7 @@ use crate::mirror::Rules;
 
 /// Bytes compared at a time.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// Unit in which differences are told.
+/// Unit in which differences are reported.
 const BLOCK_BYTES: usize = 4096;
 /// Differences that are listed; all are counted.
 const LISTED_MAX: usize = 64;

@@ -224,8 +224,8 @@ fn keep(
     }
 }
 
-/// Opens an array, compares its legs and closes it. `goes_on` is told several times a second what
-/// was found so far, and may end the check by saying no.
+/// Opens an array, compares its legs and closes it. `goes_on` gets the findings so far several
+/// times a second, and may end the check by returning false.
 ///
 /// # Errors
 ///

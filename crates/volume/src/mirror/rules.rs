@@ -104,7 +104,7 @@ pub(crate) trait Rules {
         0
     }
 
-    /// A leg completed so many changes and flushes in this time, added up.
+    /// A leg completed `count` changes and flushes, which took `spent`, added up.
     fn took(&self, _leg: usize, _count: u32, _spent: Nanos) {}
 }
 

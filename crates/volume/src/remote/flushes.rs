@@ -55,7 +55,7 @@ impl Flushes {
         }
     }
 
-    /// The endpoint has completed so many changes that only a flush makes durable.
+    /// The endpoint has completed `changes` changes so far that only a flush makes durable.
     #[inline]
     pub(crate) fn note_changes(&mut self, changes: u64) {
         if changes != self.changes {

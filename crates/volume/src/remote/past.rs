@@ -323,7 +323,7 @@ impl Past {
         told.max(state.forgotten)
     }
 
-    /// A flush of this thread has reported so many losses.
+    /// Flushes of this thread have reported all losses up to this number.
     #[cold]
     pub(crate) fn tell(&self, losses: u64) {
         self.state().told.insert(std::thread::current().id(), losses);

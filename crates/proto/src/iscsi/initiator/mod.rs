@@ -100,7 +100,7 @@ pub struct IscsiInitiator {
     can_trim: bool,
     trimmed_reads_zero: bool,
     can_force_unit_access: bool,
-    /// Facts that the unit tells of itself beside its geometry.
+    /// Facts of the unit besides its geometry.
     facts: Facts,
     fence: Fence,
     params: Params,

@@ -13,7 +13,7 @@ use super::answer::{CHECK_CONDITION, GOOD, sense_of};
 use super::login::refused;
 use super::{IscsiInitiator, Stage, attention, violation};
 
-/// Facts that a unit tells of itself beside its geometry.
+/// Facts of a unit besides its geometry.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// Vendor and product.

@@ -232,7 +232,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Puts the target beside the other connections of a server.
+    /// Shares a server's list of peers with its other connections.
     pub fn among(self, peers: Arc<Peers>) -> IscsiTarget {
         IscsiTarget { peers, ..self }
     }

@@ -121,8 +121,8 @@ impl NbdTarget {
         }
     }
 
-    /// Puts the target beside the other connections of a server, for a client at this address, as a
-    /// number that identifies a host.
+    /// Shares a server's list of peers with its other connections. `peer` is the client's address,
+    /// as a number that identifies a host.
     pub fn among(self, peers: Arc<Peers>, peer: u128) -> NbdTarget {
         NbdTarget { peers, peer, ..self }
     }

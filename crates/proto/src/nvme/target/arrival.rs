@@ -161,7 +161,7 @@ impl NvmeTarget {
         }
     }
 
-    /// Ends the controller, whose I/O queues on other cores are told.
+    /// Ends the controller, and tells its I/O queues on other cores.
     pub(super) fn end_membership(&mut self) {
         let had_queues = self.member.take().is_some_and(|member| member.has_queues());
         if had_queues {

@@ -228,7 +228,7 @@ impl NvmeTarget {
         NvmeTarget { peer: Some(address), ..self }
     }
 
-    /// Puts the target beside the other connections of a server.
+    /// Shares a server's list of peers with its other connections.
     pub fn among(self, peers: Arc<Peers>) -> NvmeTarget {
         NvmeTarget { peers, ..self }
     }
