@@ -2,7 +2,7 @@
 //! whoever stops early leaves nothing by that name.
 //!
 //! Where the file system can, the file has no name until the end, so that even a killed process
-//! leaves nothing behind. Elsewhere it has a random name in the same folder.
+//! leaves nothing behind. Elsewhere the file has a random name in the same folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

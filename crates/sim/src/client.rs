@@ -113,7 +113,7 @@ impl Flushed {
         self.next.get_or_insert(now);
     }
 
-    /// A flush has ended that began when `begun` flushes had failed. If it fails, it tells of all
+    /// A flush has ended that began when `begun` flushes had failed. A failed flush tells of all
     /// writes that were acknowledged by then.
     fn ended(&mut self, begun: u64, result: Result<(), Fault>) -> Result<(), String> {
         if result.is_err() {
@@ -338,8 +338,8 @@ impl Client {
         Ok(())
     }
 
-    /// Gives up an I/O queue that is lost, so that it alone is opened again and its association
-    /// goes on. False if it is another loss, or chance says so.
+    /// Gives up an I/O queue that is lost, so that only the queue is opened again and its
+    /// association goes on. False for another loss, or by chance.
     fn lose_queue(&mut self, net: &mut Net) -> Result<bool, String> {
         let ClientState::Nvme(admin, Some(queue)) = &self.state else { return Ok(false) };
         let lives = net.ended(admin.conn, Side::Client).is_none();

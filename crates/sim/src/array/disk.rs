@@ -43,7 +43,7 @@ pub(super) struct Leg {
     cache: BTreeMap<u64, Vec<Version>>,
     /// Every I/O fails.
     pub(super) dead: bool,
-    /// The host cannot be reached, or does not run. Its disk may be working.
+    /// The host cannot be reached, or does not run. The disk may be working.
     pub(super) away: bool,
     /// Some writes fail.
     pub(super) sick: bool,
