@@ -202,7 +202,7 @@ impl Initiator for NbdInitiator {
         self.ios.in_doubt(|io| Some((io.offset + u64::from(io.own.done), io.own.part.into())))
     }
 
-    // NBD has no sessions, and no word for what was sent on another connection: only time helps.
+    // `fence` keeps its default: NBD has no word for what another connection has sent.
     fn instance(&self) -> Option<u64> {
         self.instance
     }
