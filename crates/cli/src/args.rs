@@ -314,7 +314,7 @@ pub struct Serve {
     nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT,\n\
     delay:DRIVE(URI): as slow as a drive of the catalogue, delay:cd6(ram:1g), or a profile.\n\
     Behind a remote one, each if wanted:\n\
-    ?reconnect=30s&io_timeout=30s&header-digest=1&data-digest=1&initiator=NAME\n\
+    ?reconnect=30s&grace=30s&io_timeout=30s&header-digest=1&data-digest=1&initiator=NAME\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
 pub struct Run {
     /// Volumes to drive. Or a job: the job.toml of an earlier run, a fio job file (.fio) or an

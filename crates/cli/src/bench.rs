@@ -158,62 +158,47 @@ impl Bench {
 
     /// Opens or makes what a step drives.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
-        let (stop, lost, watch) = (self.stop.clone(), self.lost.clone(), self.watch.clone());
-        let recording = self.traced.as_ref().map(Traced::recording);
-        let engine = || Engine {
-            stop: self.stop.clone(),
-            scribe: None,
-            recording: recording.clone(),
-            gate: Some(gate::wait),
-        };
         match Maker::of(job)? {
             Maker::Nobody => {
                 let run = self.volumes.prepare(job, step, &self.allowed)?;
-                let scribe = self.logged.then(|| logs::scribe(step, &run.spec)).flatten();
-                let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready {
-                    run,
-                    runner,
-                    stop,
-                    lost,
-                    watch,
-                    recording,
-                    server: None,
-                    replaces: None,
-                })
+                Ok(self.driven(step, run, None))
             }
             Maker::Race => {
                 race::check(job)?;
                 let made = race::prepare(job, step);
                 let (run, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
-                let scribe = self.logged.then(|| logs::scribe(step, &run.spec)).flatten();
-                let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready {
-                    run,
-                    runner,
-                    stop,
-                    lost,
-                    watch,
-                    recording,
-                    server: Some(server),
-                    replaces: None,
-                })
+                Ok(self.driven(step, run, Some(server)))
             }
             Maker::Simulate => {
                 let (run, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
                 simulator.stop = self.stop.clone();
-                let runner = Box::new(simulator);
-                Ok(Ready {
-                    run,
-                    runner,
-                    stop,
-                    lost,
-                    watch,
-                    recording: None,
-                    server: None,
-                    replaces: None,
-                })
+                Ok(self.ready(run, Box::new(simulator)))
             }
+        }
+    }
+
+    /// Volumes that the engine drives.
+    fn driven(&self, step: &Step, run: Prepared, server: Option<serve::Server>) -> Ready {
+        let recording = self.traced.as_ref().map(Traced::recording);
+        let runner = Engine {
+            stop: self.stop.clone(),
+            scribe: self.logged.then(|| logs::scribe(step, &run.spec)).flatten(),
+            recording: recording.clone(),
+            gate: Some(gate::wait),
+        };
+        Ready { recording, server, ..self.ready(run, Box::new(runner)) }
+    }
+
+    fn ready(&self, run: Prepared, runner: Box<dyn Runner>) -> Ready {
+        Ready {
+            run,
+            runner,
+            stop: self.stop.clone(),
+            lost: self.lost.clone(),
+            watch: self.watch.clone(),
+            recording: None,
+            server: None,
+            replaces: None,
         }
     }
 }
@@ -297,12 +282,11 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
 }
 
-/// Volumes whose faults, drives or legs may change during a run, with their names.
-fn changing(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
+/// The volumes of a run, each once, with their names.
+fn volumes_of(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
     let mut found: Vec<(String, Arc<dyn Volume>)> = Vec::new();
     for worker in &run.spec.workers {
-        let changes = ["fault:", "delay:", "array:"].iter().any(|kind| worker.uri.contains(kind));
-        if changes && found.iter().all(|(uri, _)| *uri != worker.uri) {
+        if found.iter().all(|(uri, _)| *uri != worker.uri) {
             found.push((worker.uri.clone(), Arc::clone(&run.volumes[worker.volume])));
         }
     }
@@ -336,7 +320,7 @@ pub fn one(
     let again = (!drive.no_ceiling)
         .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
     let recording = ready.recording.clone();
-    let news = News::of(changing(&ready.run))?;
+    let news = News::of(volumes_of(&ready.run))?;
     let mut result = ready.run(&mut live)?;
     drop(news);
     if let Some(traced) = &drive.trace {

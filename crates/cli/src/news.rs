@@ -32,7 +32,10 @@ impl News {
                 let goes_on = ended.recv_timeout(SECOND) == Err(RecvTimeoutError::Timeout);
                 for (name, volume) in &volumes {
                     for line in volume.news() {
-                        note(format_args!("drumfire: {name}: {line}"));
+                        // A lone volume names itself, too.
+                        let event = line.strip_prefix(name.as_str()).unwrap_or(&line);
+                        let event = event.strip_prefix(": ").unwrap_or(event);
+                        note(format_args!("drumfire: {name}: {event}"));
                     }
                 }
                 if !goes_on {

@@ -14,6 +14,7 @@ use os::{
 };
 use proto::nvme::{status_from_kernel, status_words};
 
+use crate::events::Events;
 use crate::hold::Hold;
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard, hold};
@@ -49,13 +50,16 @@ pub(crate) struct FileVolume {
 ///
 /// The kernel reports a failed writeback once and forgets it: the next sync succeeds although the
 /// data is lost. So after a failed sync all syncs fail, on every lane, until the volume is
-/// reopened.
-#[derive(Debug, Default)]
-struct Writeback(Mutex<Option<(Fault, Cause)>>);
+/// reopened. A process that opens the file later cannot know, so an event says it.
+#[derive(Default)]
+struct Writeback {
+    failed: Mutex<Option<(Fault, Cause)>>,
+    events: Events,
+}
 
 impl Writeback {
     fn told(&self) -> Option<(Fault, Cause)> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The result to report for a flush.
@@ -69,7 +73,14 @@ impl Writeback {
     /// A sync failed; the first failure stands.
     #[cold]
     fn failed(&self, why: (Fault, Cause)) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| {
+            let cause = words_of(why.1).map(|words| format!(" ({words})")).unwrap_or_default();
+            self.events.say(format!(
+                "sync failed{cause}: writes since the last flush may be lost, so flushes and FUA \
+                 writes fail until it is opened again. Nothing remembers it then: check the data"
+            ));
+            why
+        });
     }
 }
 
@@ -132,6 +143,10 @@ impl FileVolume {
 
     fn path(&self) -> &Path {
         &self.uri.path
+    }
+
+    fn line(&self, event: &str) -> String {
+        format!("file:{}: {event}", self.path().display())
     }
 }
 
@@ -215,6 +230,14 @@ impl Volume for FileVolume {
     fn remarks(&self) -> Vec<String> {
         let hold = self.hold.remark().map(str::to_owned);
         hold.into_iter().chain(self.tail_remark()).collect()
+    }
+
+    fn own_incidents(&self) -> Vec<String> {
+        self.sync.events.all().iter().map(|event| self.line(event)).collect()
+    }
+
+    fn news(&self) -> Vec<String> {
+        self.sync.events.news().iter().map(|event| self.line(event)).collect()
     }
 
     fn ground(&self) -> Ground {
@@ -346,12 +369,7 @@ impl Lane for FileLane {
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {
-        match cause {
-            Cause::NONE => None,
-            END => Some("end of file: no data there".to_owned()),
-            REMOVED => Some("the file was removed: what is written would be lost".to_owned()),
-            cause => status_words(cause).or_else(|| Some(os::errno_words(cause.0 as i32))),
-        }
+        words_of(cause)
     }
 
     fn zones(&self) -> Option<Zones> {
@@ -372,6 +390,15 @@ impl Lane for FileLane {
 const END: Cause = Cause(u32::MAX);
 /// The file has no name any more. All other causes are errnos, or NVMe statuses.
 const REMOVED: Cause = Cause(u32::MAX - 1);
+
+fn words_of(cause: Cause) -> Option<String> {
+    match cause {
+        Cause::NONE => None,
+        END => Some("end of file: no data there".to_owned()),
+        REMOVED => Some("the file was removed: what is written would be lost".to_owned()),
+        cause => status_words(cause).or_else(|| Some(os::errno_words(cause.0 as i32))),
+    }
+}
 
 /// How long a lane trusts the file's last known size.
 const BELIEVED: Nanos = Nanos::from_millis(1);

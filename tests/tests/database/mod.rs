@@ -2,6 +2,7 @@
 //! leg of its mirror dies and comes back; it reaches us through another initiator.
 
 mod postgres;
+mod powerless;
 
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;

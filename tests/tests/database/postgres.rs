@@ -122,8 +122,18 @@ impl Postgres {
             run(Command::new("fsck.ext4").args(["-f", "-y"]).arg(&self.drive), LIMIT);
             self.mount().map_err(|again| format!("{why}; after fsck: {again}"))?;
         }
-        self.shell("rm -f DATA/postmaster.pid; START || (tail -20 DATA/log; false)")?;
+        self.start()?;
         self.check()
+    }
+
+    /// Mounts the drive again and starts the database, which recovers.
+    pub fn start_again(&mut self) -> Result<(), String> {
+        self.mount()?;
+        self.start()
+    }
+
+    fn start(&self) -> Result<(), String> {
+        self.shell("rm -f DATA/postmaster.pid; START || (tail -20 DATA/log; false)").map(drop)
     }
 
     /// What is wrong with the database, in the words of whoever found it; then it has stopped.

@@ -122,6 +122,10 @@ fn after_a_sync_that_failed_nothing_is_called_durable_until_the_file_is_opened_a
     let why = (Fault::Medium, Cause(5));
     assert_eq!(volume.sync.after_flush(Err(why)), Err(why));
     assert_eq!(volume.sync.after_flush(Ok(())), Err(why), "one that was in flight");
+    let news = volume.news();
+    assert!(news.len() == 1 && news[0].contains("EIO (5)"), "once: {news:?}");
+    assert!(news[0].contains("until it is opened again"), "{news:?}");
+    assert!(volume.news().is_empty() && volume.own_incidents() == news);
     for lane in &mut lanes {
         for _ in 0..2 {
             let (fault, words) = go(&core, &mut **lane, Op::Flush, 0).unwrap_err();
