@@ -46,7 +46,7 @@ pub(super) trait Errand: Endpoint + Send + 'static {
 
 /// A connection held by the thread. Dropping it logs out; the last one dropped waits for all that
 /// are still logging out.
-pub(super) struct Kept {
+pub struct Kept {
     number: u32,
     ended: Ended,
     keeper: Arc<Keeper>,

@@ -19,7 +19,7 @@ use self::keeper::{Errand, Keeper, Kept};
 use crate::{OpenError, Session};
 
 pub use iscsi::{IscsiDial, discover_iscsi};
-pub(crate) use nvme::NvmeDial;
+pub use nvme::{Hold, NvmeDial};
 pub use subsystems::discover_nvme;
 
 /// Time limit of an address.

@@ -19,20 +19,65 @@ const QUEUES: u16 = 64;
 /// I/Os in flight on a queue.
 const QUEUE_DEPTH: u16 = 1023;
 
-/// A subsystem with an open association, shared by clones; the last one dropped ends it.
-#[derive(Clone)]
-pub(crate) struct NvmeDial(Arc<Inner>);
+/// Who keeps admin queues: a thread of the process, or a simulation.
+pub trait Hold: Send + Sync + 'static {
+    /// An admin queue that is kept; dropping it ends the association.
+    type Kept: Send + Sync + 'static;
 
-struct Inner {
+    /// Connects an admin queue to a subsystem, and waits for its association.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    fn open(
+        &self,
+        uri: &NvmeUri,
+        begin: &dyn Fn(Nanos) -> NvmeAdmin,
+    ) -> Result<(Association, Self::Kept), OpenError>;
+
+    /// Why an association ended, if it did.
+    fn ended(kept: &Self::Kept) -> Option<String>;
+}
+
+/// The thread of connections without I/O.
+pub struct ByThread;
+
+impl Hold for ByThread {
+    type Kept = Kept;
+
+    fn open(
+        &self,
+        uri: &NvmeUri,
+        begin: &dyn Fn(Nanos) -> NvmeAdmin,
+    ) -> Result<(Association, Kept), OpenError> {
+        learn(&uri.address, || Uri::Nvme(uri.clone()).to_string(), begin)
+    }
+
+    fn ended(kept: &Kept) -> Option<String> {
+        kept.ended()
+    }
+}
+
+/// A subsystem with an open association, shared by clones; the last one dropped ends it.
+pub struct NvmeDial<H: Hold = ByThread>(Arc<Inner<H>>);
+
+impl<H: Hold> Clone for NvmeDial<H> {
+    fn clone(&self) -> NvmeDial<H> {
+        NvmeDial(Arc::clone(&self.0))
+    }
+}
+
+struct Inner<H: Hold> {
     uri: NvmeUri,
     config: NvmeInitiatorConfig,
-    open: Mutex<Arc<Open>>,
+    hold: H,
+    open: Mutex<Arc<Open<H>>>,
     /// Held while a new association is opened, which takes longer than a core may wait.
     renewing: Mutex<()>,
 }
 
 /// An association.
-struct Open {
+struct Open<H: Hold> {
     association: Association,
     /// Number among the associations of this volume, from 0.
     number: u64,
@@ -40,7 +85,7 @@ struct Open {
     /// last.
     free_queues: Mutex<VecDeque<u16>>,
     /// The admin queue, which keeps it alive; dropping it ends the association.
-    admin: Kept,
+    admin: H::Kept,
 }
 
 impl NvmeDial {
@@ -48,12 +93,19 @@ impl NvmeDial {
     /// only subsystem that the portal lists.
     pub(crate) fn open(uri: &NvmeUri) -> Result<NvmeDial, OpenError> {
         if uri.subsystem == NvmeUri::ONLY_SUBSYSTEM {
-            return NvmeDial::open_named(&subsystems::only_one(uri)?);
+            return NvmeDial::held_by(ByThread, &subsystems::only_one(uri)?);
         }
-        NvmeDial::open_named(uri)
+        NvmeDial::held_by(ByThread, uri)
     }
+}
 
-    fn open_named(uri: &NvmeUri) -> Result<NvmeDial, OpenError> {
+impl<H: Hold> NvmeDial<H> {
+    /// The same for a subsystem by its name, with the admin queues kept by `hold`.
+    ///
+    /// # Errors
+    ///
+    /// There is no association.
+    pub fn held_by(hold: H, uri: &NvmeUri) -> Result<NvmeDial<H>, OpenError> {
         let host_nqn = uri.session.initiator.as_deref().unwrap_or(HOST_NQN);
         let config = NvmeInitiatorConfig {
             header_digest: uri.session.header_digest,
@@ -63,33 +115,33 @@ impl NvmeDial {
             io_timeout: uri.session.io_timeout(),
             ..NvmeInitiatorConfig::new(host_nqn, host_id(), &uri.subsystem, uri.nsid)
         };
-        let open = Mutex::new(Arc::new(Open::new(uri, &config, None)?));
-        let inner = Inner { uri: uri.clone(), config, open, renewing: Mutex::new(()) };
+        let open = Mutex::new(Arc::new(Open::new(&hold, uri, &config, None)?));
+        let inner = Inner { uri: uri.clone(), config, hold, open, renewing: Mutex::new(()) };
         Ok(NvmeDial(Arc::new(inner)))
     }
 }
 
-impl Inner {
-    fn open(&self) -> MutexGuard<'_, Arc<Open>> {
+impl<H: Hold> Inner<H> {
+    fn open(&self) -> MutexGuard<'_, Arc<Open<H>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl<H: Hold> Open<H> {
     /// `old`: the association that this one replaces. Its controller is reset, so that it executes
     /// nothing any more.
     fn new(
+        hold: &H,
         uri: &NvmeUri,
         config: &NvmeInitiatorConfig,
-        old: Option<&Open>,
-    ) -> Result<Open, OpenError> {
-        let name = || Uri::Nvme(uri.clone()).to_string();
+        old: Option<&Open<H>>,
+    ) -> Result<Open<H>, OpenError> {
         let before: Option<ControllerInstance> = old.map(|old| old.association.controller);
         let begin = |now| {
             let admin = NvmeAdmin::new(config, now);
             before.map_or_else(|| NvmeAdmin::new(config, now), |old| admin.replacing(old))
         };
-        let (association, admin) = learn(&uri.address, name, begin)?;
+        let (association, admin) = hold.open(uri, &begin)?;
         let free_queues = Mutex::new((1..=association.queues).collect());
         let number = old.map_or(0, |old| old.number + 1);
         Ok(Open { association, number, free_queues, admin })
@@ -107,9 +159,9 @@ pub(super) fn host_id() -> [u8; 16] {
     id
 }
 
-impl Dial for NvmeDial {
+impl<H: Hold> Dial for NvmeDial<H> {
     type End = NvmeQueue;
-    type Place = QueueNumber;
+    type Place = QueueNumber<H>;
 
     fn learn(&self) -> Result<Learned, OpenError> {
         let association = &self.0.open().association;
@@ -124,9 +176,9 @@ impl Dial for NvmeDial {
         &self,
         now: Nanos,
         wanted: Option<u64>,
-    ) -> Result<(NvmeQueue, QueueNumber), String> {
+    ) -> Result<(NvmeQueue, QueueNumber<H>), String> {
         let open = Arc::clone(&self.0.open());
-        if let Some(why) = open.admin.ended() {
+        if let Some(why) = H::ended(&open.admin) {
             return Err(why);
         }
         let queues = open.association.queues;
@@ -142,7 +194,7 @@ impl Dial for NvmeDial {
     }
 
     fn stale(&self) -> Option<String> {
-        self.0.open().admin.ended()
+        H::ended(&self.0.open().admin)
     }
 
     /// Opens a new association if the old one has ended. A volume's lanes break together: the first
@@ -151,7 +203,8 @@ impl Dial for NvmeDial {
         let _renewing = self.0.renewing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.stale().is_some() {
             let old = Arc::clone(&self.0.open());
-            let fresh = Arc::new(Open::new(&self.0.uri, &self.0.config, Some(&old))?);
+            let fresh = Open::new(&self.0.hold, &self.0.uri, &self.0.config, Some(&old))?;
+            let fresh = Arc::new(fresh);
             drop(old);
             let stale = std::mem::replace(&mut *self.0.open(), fresh);
             // Ended here, not under the lock.
@@ -178,17 +231,17 @@ impl Dial for NvmeDial {
 }
 
 /// A queue id, free for another lane when this is dropped.
-pub(crate) struct QueueNumber {
-    open: Arc<Open>,
+pub struct QueueNumber<H: Hold> {
+    open: Arc<Open<H>>,
     number: u16,
 }
 
 /// The name of a queue: association and number.
-fn name(open: &Open, number: u16) -> u64 {
+fn name<H: Hold>(open: &Open<H>, number: u16) -> u64 {
     open.number << 16 | u64::from(number)
 }
 
-impl Place for QueueNumber {
+impl<H: Hold> Place for QueueNumber<H> {
     fn name(&self) -> u64 {
         name(&self.open, self.number)
     }
@@ -200,7 +253,7 @@ impl Place for QueueNumber {
     }
 }
 
-impl Drop for QueueNumber {
+impl<H: Hold> Drop for QueueNumber<H> {
     fn drop(&mut self) {
         self.open.free_queues().push_back(self.number);
     }
