@@ -85,9 +85,19 @@ pub trait Lane {
 
     /// The owner makes good what the volume may have lost until now of acknowledged changes that no
     /// flush has covered, or tells it: flushes of the volume need not fail because of it. Whether
-    /// there was anything.
+    /// there was anything. If this lane [looks](Self::looks), the owner has seen what the volume
+    /// holds: lanes that are opened later break if they meet another running server than this one,
+    /// as far as servers say which they are.
     fn forget_losses(&self) -> bool {
         self.inner().is_some_and(Lane::forget_losses)
+    }
+
+    /// The owner is going to look through this lane, which is not open yet, at what the volume
+    /// holds: whichever server it meets is the right one.
+    fn looks(&self) {
+        if let Some(inner) = self.inner() {
+            inner.looks();
+        }
     }
 
     /// The zones of a zoned device, as it reports them now; `None` for all other lanes, and for a

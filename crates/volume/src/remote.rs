@@ -22,7 +22,7 @@ pub use self::lane::RemoteLane;
 pub(crate) use self::link::Link;
 use self::past::Past;
 pub use self::wire::Wire;
-pub use crate::dial::{Dial, IscsiDial, Learned, Place};
+pub use crate::dial::{Dial, Hold, IscsiDial, Learned, NvmeDial, Place};
 use crate::file::left_out;
 use crate::{Ground, OpenError, Volume, await_open};
 
@@ -53,6 +53,12 @@ impl<D: Dial> Facts<D> {
         let cover = learned.flushes_all.then(Arc::default);
         let identity = learned.identity.clone();
         Facts { dial, geometry: learned.geometry, identity, cover, past }
+    }
+
+    /// The owner has looked at what the server of this instance holds: lanes that are opened later
+    /// meet the same one, or break.
+    pub fn look_at(&self, instance: Option<u64>) {
+        self.past.look_at(instance);
     }
 
     /// Events since the last call, a line each.

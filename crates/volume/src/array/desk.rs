@@ -28,6 +28,7 @@ impl Desk {
         let core =
             Core::open(Pool::new(8, 2)).map_err(|error| io_error(uri, &error.to_string()))?;
         let lane = volume.begin_lane(&core)?;
+        lane.looks();
         let mut lanes = [lane];
         crate::await_open(&core, &mut lanes).map_err(|(_, why)| io_error(uri, &why))?;
         let [lane] = lanes;
@@ -102,6 +103,11 @@ impl Desk {
             at += len;
         }
         self.exchange(Desk::io(Op::Flush, 0, 0, None)).map(drop)
+    }
+
+    /// What it holds was read: lanes that are opened later meet the same server, or break.
+    pub(super) fn looked(&self) {
+        let _new = self.lane.forget_losses();
     }
 
     /// Reads both superblocks.

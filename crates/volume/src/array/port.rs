@@ -164,13 +164,14 @@ impl Port {
         self.ways[leg].lane.as_ref().is_none_or(|lane| lane.broken().is_some())
     }
 
-    /// Opens a new lane to a leg, unless I/Os of the old one are outstanding. False if there is
-    /// none.
+    /// Opens a new lane to a leg, to look at what it holds, unless I/Os of the old one are
+    /// outstanding. False if there is none.
     pub(super) fn renew(&mut self, leg: usize) -> bool {
         if self.ways[leg].in_flight > 0 || !self.ways[leg].waiting.is_empty() {
             return false;
         }
         self.ways[leg].lane = (self.source)(leg).ok();
+        self.ways[leg].lane.iter().for_each(|lane| lane.looks());
         self.ways[leg].lane.is_some()
     }
 

@@ -72,6 +72,7 @@ impl Revive {
         let Some(leg) = wanted(port).filter(|_| port.now >= self.retry_at) else { return };
         self.retry_at = port.now + PAUSE;
         let Some(lane) = port.open(leg) else { return };
+        lane.looks();
         let until = port.now + PATIENCE;
         let (waiting, found) = (VecDeque::new(), Vec::new());
         let (in_flight, asked, failed) = (0, false, false);

@@ -68,6 +68,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     let mut assembly = assemble(&uri.name, &found, &lost, uri.degraded)?;
     let maps = read_maps(&mut desks, &assembly);
     let maps = leave_older_images(&uri.name, &mut assembly, maps)?;
+    desks.iter().for_each(Desk::looked);
     Ok(Opened { desks, found, assembly, maps })
 }
 

@@ -406,6 +406,13 @@ impl<R: Rules> Lane for MirrorLane<R> {
         self.lanes().filter(|lane| lane.forget_losses()).count() > 0
     }
 
+    /// An array looks at its own legs itself.
+    fn looks(&self) {
+        if self.source.is_none() {
+            self.lanes().for_each(Lane::looks);
+        }
+    }
+
     fn close(&mut self, now: Nanos) -> bool {
         let mut closed = true;
         let lanes = self.ways.iter_mut().filter_map(|way| way.lane.as_mut());

@@ -97,6 +97,11 @@ impl Flushes {
         }
     }
 
+    /// Whether a connection is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// The connection is lost; `power_lost` if the target said that it lost its cache.
     #[cold]
     pub(crate) fn lost(&mut self, power_lost: bool) {

@@ -1,5 +1,6 @@
 //! One core's lane to a remote volume.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -70,6 +71,8 @@ pub struct RemoteLane<D: Dial, R: Wire> {
     /// that waited.
     held: VecDeque<Io>,
     released: VecDeque<Io>,
+    /// Its owner looks at the data itself, whichever server has them.
+    looks: Cell<bool>,
     /// The name of the last connection.
     name: Option<Name>,
     /// Time of the last call.
@@ -84,6 +87,9 @@ const LOOK_HELD: Nanos = Nanos::from_millis(10);
 /// Reconnecting does not help.
 const CHANGED: &str = "capacity or block size of the volume changed";
 const ANOTHER: &str = "another disk answers at this address";
+/// The first connection has met another server than the one whose data the owner has looked at: an
+/// older image may be in their place.
+const EXCHANGED: &str = "its target was started anew after the array had looked at it";
 
 impl<D: Dial, R: Wire> RemoteLane<D, R> {
     /// Starts to connect.
@@ -104,6 +110,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             flushes: Flushes::new(&facts.past, &cover, facts.geometry.volatile),
             held: VecDeque::new(),
             released: VecDeque::new(),
+            looks: Cell::new(false),
             name: None,
             now: core.now(),
             facts: Arc::clone(facts),
@@ -124,6 +131,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             }
             Some(Opening::Joining) => match self.is_logged_in() {
                 Ok(false) => {}
+                Ok(true) if self.is_exchanged() => self.break_off(EXCHANGED.to_owned()),
                 Ok(true) => {
                     self.opening = None;
                     self.opened(now);
@@ -159,6 +167,15 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         let found = self.line.as_ref().and_then(|line| line.link.end.identity());
         let both = self.facts.identity.as_ref().zip(found);
         both.is_some_and(|(own, found)| *own != found)
+    }
+
+    /// Whether the server is another one than its owner has looked at.
+    fn is_exchanged(&self) -> bool {
+        if self.looks.get() {
+            return false;
+        }
+        let found = self.line.as_ref().and_then(|line| line.link.end.instance());
+        self.facts.past.is_exchanged(found)
     }
 
     /// The connection is unusable.
@@ -433,7 +450,14 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
     }
 
     fn forget_losses(&self) -> bool {
+        if let Some(line) = self.line.as_ref().filter(|_| self.looks.get()) {
+            self.facts.past.look_at(line.link.end.instance());
+        }
         self.facts.past.forget()
+    }
+
+    fn looks(&self) {
+        self.looks.set(true);
     }
 
     fn close(&mut self, now: Nanos) -> bool {

@@ -59,6 +59,8 @@ struct State {
     /// Another one was met since the owner has made good all losses: connections whose loss is not
     /// noticed yet may have acknowledged changes that it does not have.
     restarted: bool,
+    /// The instance of the server whose data the owner has looked at, if it is known.
+    looked_at: Option<u64>,
     /// The user was told that changes are held back.
     holds: bool,
 }
@@ -260,6 +262,19 @@ impl Past {
         state.restarted |= known.is_some_and(|known| known.is_none() || known != instance);
     }
 
+    /// The owner has looked at what the server of this instance holds.
+    #[cold]
+    pub(crate) fn look_at(&self, instance: Option<u64>) {
+        self.state().looked_at = instance;
+    }
+
+    /// Whether a new connection has met another server than the owner has looked at.
+    #[cold]
+    pub(crate) fn is_exchanged(&self, instance: Option<u64>) -> bool {
+        let known = self.state().looked_at.zip(instance);
+        known.is_some_and(|(known, found)| known != found)
+    }
+
     /// Suspicions so far.
     pub(crate) fn suspicions(&self) -> u64 {
         self.state().suspected
@@ -404,6 +419,17 @@ mod test {
         past.doubt(at(60), 9, (0, 512), None);
         past.takes(|name| name == 9, Nanos::from_secs(40));
         assert_eq!(past.in_doubt_until(), Some(at(100)));
+    }
+
+    #[test]
+    fn another_server_than_the_one_that_was_looked_at_is_noticed() {
+        let past = Past::new(SECOND);
+        assert!(!past.is_exchanged(Some(1)), "nobody has looked");
+        past.look_at(Some(1));
+        assert!(!past.is_exchanged(Some(1)) && past.is_exchanged(Some(2)));
+        assert!(!past.is_exchanged(None), "it does not say");
+        past.look_at(None);
+        assert!(!past.is_exchanged(Some(2)), "nor did it");
     }
 
     #[test]

@@ -375,6 +375,10 @@ impl Lane for StripedLane {
         self.lanes.iter().filter(|lane| lane.forget_losses()).count() > 0
     }
 
+    fn looks(&self) {
+        self.lanes.iter().for_each(|lane| lane.looks());
+    }
+
     fn close(&mut self, now: Nanos) -> bool {
         self.closing = true;
         (0..self.lanes.len()).for_each(|index| self.look_after(index));

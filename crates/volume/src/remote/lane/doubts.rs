@@ -31,7 +31,8 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
     pub(super) fn note_loss(&mut self, now: Nanos, power_lost: bool) {
         let Some(Line { link, place }) = &self.line else { return };
         let (past, name) = (&self.facts.past, place.name());
-        if matches!(link.end.phase(), Phase::Opening) {
+        if !self.flushes.is_open() {
+            // Nobody else has this name: what the target would have told is not known.
             past.asks(now, name, false);
         }
         // A lane that reconnects notes its own as they come back.

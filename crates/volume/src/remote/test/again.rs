@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use block::{Cause, Chain, Done, Memory, Op, Piece, Rng, Tag};
 use proto::iscsi::{Directory, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry};
 use proto::scsi::{Identity, Unit};
-use proto::{DiskId, Endpoint, Outbox, Target, UnitId};
+use proto::{DiskId, Endpoint, Instance, Instances, Outbox, Target, UnitId};
 
 use super::*;
 use crate::Session;
@@ -27,9 +27,18 @@ enum Fate {
 
 /// Serves a disk of 1 MiB.
 fn serve(listener: TcpListener, fates: Vec<Fate>) -> JoinHandle<()> {
+    serve_as(listener, fates, None)
+}
+
+/// The same, as this running server.
+fn serve_as(listener: TcpListener, fates: Vec<Fate>, instance: Option<Instance>) -> JoinHandle<()> {
     let disk = Memory::new(1 << 20).unwrap();
     let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
     let unit = Unit::new(UnitId(0), Geometry::new(1 << 20, 512), Some(disk), identity);
+    let unit = match instance {
+        Some(instance) => unit.of_instance(instance),
+        None => unit,
+    };
     let (name, alias) = ("iqn.2026-11.x:a".to_owned(), String::new());
     let entry = TargetEntry { name, units: vec![None, Some(unit)], alias };
     let directory = Arc::new(Directory::new(vec![entry]).unwrap());
@@ -201,6 +210,28 @@ fn a_connection_that_ends_in_order_is_not_lost() {
     }
     assert_eq!(lane.connection(core.now()), Connection::default());
     drop(lane);
+    server.join().unwrap();
+}
+
+/// A server that was started anew may show an older image.
+#[test]
+fn a_lane_meets_the_server_that_was_looked_at_or_looks_itself() {
+    let (core, instance) = (core(), Instances::new(7).unit());
+    let (listener, address) = local();
+    let server = serve_as(listener, vec![Fate::Keep; 5], Some(instance.clone()));
+    let volume = volume(dial(&address, ""), shape());
+    assert!(volume.lane(&core).is_ok(), "nobody has looked");
+    volume.facts.look_at(Some(instance.number()));
+    assert!(volume.lane(&core).is_ok());
+    volume.facts.look_at(Some(1));
+    let why = volume.lane(&core).err().unwrap().to_string();
+    assert!(why.contains("was started anew"), "{why}");
+    let mut lane = [volume.begin_lane(&core).unwrap()];
+    lane[0].looks();
+    assert!(await_open(&core, &mut lane).is_ok() && lane[0].broken().is_none());
+    let _new = lane[0].forget_losses();
+    drop(lane);
+    assert!(volume.lane(&core).is_ok(), "the other one was looked at");
     server.join().unwrap();
 }
 
