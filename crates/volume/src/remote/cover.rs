@@ -37,10 +37,15 @@ impl Cover {
     }
 
     /// Takes the changes that no flush has covered: whether there were any. Others do not find them
-    /// again.
+    /// again, but they find those that come after.
     pub(crate) fn take_open(&self) -> bool {
         let changed = self.changed.load(ORDER);
-        self.covered.fetch_max(changed, ORDER) < changed
+        let is_open = self.covered.fetch_max(changed, ORDER) < changed;
+        if is_open {
+            // As a flush does, so that the next change has another number than these.
+            self.begun.fetch_add(1, ORDER);
+        }
+        is_open
     }
 }
 
@@ -61,6 +66,8 @@ mod test {
         cover.end(flush);
         assert!(cover.take_open(), "it completed after the flush began");
         assert!(!cover.take_open(), "once");
+        cover.change();
+        assert!(cover.take_open(), "one that came after");
         cover.change();
         let [first, second] = [cover.begin(), cover.begin()];
         cover.end(second);
