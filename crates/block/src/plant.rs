@@ -144,12 +144,14 @@ impl Plant {
     ];
 
     /// Mistakes of arrays and remote volumes, seen over a network.
-    pub const PARTED: [Plant; 5] = [
+    pub const PARTED: [Plant; 7] = [
         Plant::JoinWithoutFence,
         Plant::ReviveSilently,
         Plant::SendOverDoubt,
         Plant::AnswerReinstatementEarly,
+        Plant::CompleteResetEarly,
         Plant::ReviveUnseen,
+        Plant::NestReconnect,
     ];
 
     /// Mistakes of servers.

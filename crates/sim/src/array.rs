@@ -1,10 +1,11 @@
 //! Whole arrays in virtual time: legs with volatile caches that fail and return, crashes at any
-//! event, several lanes, and a model of what each read may return.
+//! event, several lanes, and a model of what each read may return. So are lone remote volumes.
 //!
 //! A [`Story`] is a list of steps. [`Story::of_seed`] draws one; [`all_short`] enumerates all of up
 //! to three steps.
 
 mod disk;
+mod lone;
 mod model;
 mod remote;
 mod rig;
@@ -91,5 +92,5 @@ impl Kept {
 
 /// Runs a story; an error is the first violation.
 pub fn run(story: &Story) -> Result<Kept, String> {
-    rig::run(story)
+    if story.array { rig::run(story) } else { lone::run(story) }
 }

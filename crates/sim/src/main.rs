@@ -1,7 +1,7 @@
 //! Runs worlds of many seeds: `drumfire-sim --seeds N --from S`, or one: `drumfire-sim 'seed=7 …'`.
 //! `--rig` runs measurements with known truth, `--array` stories of arrays, and `--array --short`
 //! all stories of up to three operations. `--remote` runs stories of arrays whose legs are on hosts
-//! of a network.
+//! of a network, and of lone volumes there that reconnect.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

@@ -295,6 +295,15 @@ impl Net {
         self.conns[conn].left[side as usize] = true;
     }
 
+    /// The connection breaks, and only this side sees it: the other hears nothing any more.
+    pub(crate) fn sever(&mut self, conn: usize, seen_by: Side) {
+        self.vanish(conn, seen_by);
+        let now = self.now;
+        let pipe = self.pipe(conn, seen_by);
+        *pipe = Pipe { end: Some((now, RESET)), is_dead: true, ..Pipe::default() };
+        self.tell(conn, seen_by);
+    }
+
     /// Delivers what has arrived by now.
     pub(crate) fn deliver(&mut self) {
         while let Some(Reverse((at, conn, side))) = self.arrivals.peek().copied()

@@ -91,10 +91,11 @@ struct Taken {
     epoch: u32,
     leg: usize,
     io: Io,
-    /// When it was submitted.
+    /// When it was submitted, as a count of events and by the clock.
     at: u64,
-    /// Executed long after that.
-    late: bool,
+    came: Nanos,
+    /// Executed long after that: not before this time, or in one of many turns.
+    late: Option<Nanos>,
     result: Option<Result<(), Fault>>,
 }
 
@@ -121,6 +122,11 @@ pub(super) struct World {
     pub(super) torn: u64,
     /// Events so far.
     pub(super) time: u64,
+    /// The clock.
+    pub(super) now: Nanos,
+    /// How long after it was submitted a late I/O is executed at the latest, and a leg that hangs
+    /// gives one up. Without this chance decides, and a leg hangs for ever.
+    pub(super) latest: Option<Nanos>,
     pub(super) rng: Rng,
 }
 
@@ -142,6 +148,8 @@ impl World {
             told: 0,
             torn: 0,
             time: 1,
+            now: Nanos(0),
+            latest: None,
             rng,
         }))
     }
@@ -149,19 +157,53 @@ impl World {
     /// Whether nothing happens without a lane. What a hung leg holds waits for time, as late writes
     /// do.
     pub(super) fn is_idle(&self) -> bool {
-        let waits = |taken: &Taken| taken.late || self.legs[taken.leg].hung;
+        let waits = |taken: &Taken| taken.late.is_some() || self.legs[taken.leg].hung;
         self.taken.iter().all(waits) && self.waiting == 0
     }
 
     /// Whether a leg has I/Os that are executed late.
     pub(super) fn is_late(&self, leg: usize) -> bool {
-        self.taken.iter().any(|taken| taken.leg == leg && taken.late)
+        self.taken.iter().any(|taken| taken.leg == leg && taken.late.is_some())
+    }
+
+    /// When a late I/O is executed next, or a leg that hangs gives one up.
+    pub(super) fn next_late(&self) -> Option<Nanos> {
+        let latest = self.latest?;
+        let due = self.taken.iter().filter_map(|taken| match self.legs[taken.leg].hung {
+            true => Some(taken.came + latest),
+            false => taken.late,
+        });
+        due.filter(|at| *at > self.now).min()
+    }
+
+    /// When an I/O is executed that was submitted just now, if it is a late one. Those of the array
+    /// itself are seldom late: everything waits for them.
+    fn lateness(&mut self, leg: usize, io: &Io) -> Option<Nanos> {
+        let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
+        if !self.legs[leg].slow || !changes {
+            return None;
+        }
+        let data = io.offset >= DATA_OFFSET && io.offset / PAGE < self.legs[leg].tail();
+        let one_in = match self.latest {
+            None => 4,
+            Some(_) if data => 2,
+            Some(_) => 12,
+        };
+        if self.rng.below(one_in) > 0 {
+            return None;
+        }
+        let wait = self.latest.map_or(0, |latest| self.rng.below(latest.0));
+        Some(self.now + Nanos(1 + wait))
     }
 
     /// An I/O in flight is executed, or completes.
     pub(super) fn go_on(&mut self) {
-        let late_too = self.rng.below(LATE) == 0;
-        let lively = |taken: &Taken| !self.legs[taken.leg].hung && (!taken.late || late_too);
+        let (late_too, now) = (self.rng.below(LATE) == 0, self.now);
+        let lively = |taken: &Taken| match (self.latest, self.legs[taken.leg].hung) {
+            (Some(latest), true) => now >= taken.came + latest,
+            (Some(_), false) => taken.late.is_none_or(|at| now >= at),
+            (None, hung) => !hung && (taken.late.is_none() || late_too),
+        };
         let count = self.taken.iter().filter(|taken| lively(taken)).count() as u64;
         if count == 0 {
             return;
@@ -170,11 +212,13 @@ impl World {
         let lively = self.taken.iter().enumerate().filter(|(_, taken)| lively(taken));
         let (index, _) = lively.into_iter().nth(at).expect("there are more");
         self.time += 1;
-        let Taken { id, way, leg, io, at, result, epoch, late } = &mut self.taken[index];
-        *late = false;
+        let Taken { id, way, leg, io, at, result, epoch, late, .. } = &mut self.taken[index];
+        *late = None;
         let leg = &mut self.legs[*leg];
         let Some(result) = *result else {
             *result = Some(match *epoch == leg.epoch {
+                // It is given up, as a kernel does after half a minute.
+                true if leg.hung => Err(Fault::Medium),
                 true if io.op == Op::Flush && leg.tells(&mut self.knows, *way) => {
                     self.told += 1;
                     Err(Fault::Medium)
@@ -389,9 +433,9 @@ impl Lane for Way {
             world.look(self.leg, &io);
             let (id, at, way, leg) = (world.next, world.time, self.number, self.leg);
             let epoch = self.epoch;
-            let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
-            let late = world.legs[leg].slow && changes && world.rng.below(4) == 0;
-            world.taken.push(Taken { id, way, epoch, leg, io, at, late, result: None });
+            let late = world.lateness(leg, &io);
+            let came = world.now;
+            world.taken.push(Taken { id, way, epoch, leg, io, at, came, late, result: None });
         }
     }
 

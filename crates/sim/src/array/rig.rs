@@ -26,7 +26,7 @@ use self::grow::sizes;
 
 /// Offsets of the blocks: at the ends of a region, at the start of the next, and in another; and at
 /// the ends of the grown part.
-const PLACES: [u64; BLOCKS_GROWN] =
+pub(super) const PLACES: [u64; BLOCKS_GROWN] =
     [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE, BYTES, BYTES + (128 << 10) - PAGE];
 /// Maximum number of regions.
 pub(super) const REGIONS: usize = 12;
@@ -36,7 +36,7 @@ pub(super) const BYTES: u64 = 256 << 10;
 const GRANULE: u64 = 64 << 10;
 pub(super) const ARRAY: u128 = 0xa;
 /// Time between events.
-const EVENT: Nanos = Nanos(5_000);
+pub(super) const EVENT: Nanos = Nanos(5_000);
 /// Rounds within which I/Os complete, unless they wait for a timer.
 const ROUNDS: u32 = 4000;
 /// Time after a resync until the map is clean, and to look again at an older image.
@@ -46,8 +46,12 @@ const ENTERING_EVENTS: u32 = 500;
 /// How long a leg may leave an I/O unanswered.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// Faults of a leg that refuses I/Os.
-const REFUSALS: [Fault; 4] =
+pub(super) const REFUSALS: [Fault; 4] =
     [Fault::ReadOnly, Fault::OutOfRange, Fault::Unsupported, Fault::Aborted];
+/// Least time between rounds of a wait in which nothing is under way.
+const STEP: Nanos = Nanos::from_millis(1);
+/// How often legs are brought back: a server may wait for late writes for longer than one login.
+pub(super) const TRIES: u32 = 3;
 /// Time limit of a resync.
 const MINUTE: Nanos = Nanos::from_secs(60);
 
@@ -148,6 +152,7 @@ impl Run {
             }
         }
         let away = Away::new(story, &world, legs);
+        world.borrow_mut().latest = away.as_ref().map(Away::latest);
         Run {
             world,
             away,
@@ -186,7 +191,7 @@ impl Run {
                 self.submit(Op::WriteZeroes, false, block..block + 1);
             }
             Step::Snap(leg) if leg < self.legs => self.world.borrow_mut().legs[leg].snap(),
-            Step::Roll(leg) if leg < self.legs => self.roll_back(leg)?,
+            Step::Roll(leg) if leg < self.legs => self.roll_back(leg),
             Step::Snap(_) | Step::Roll(_) => {}
             Step::Read(block) => {
                 let block = self.here(block);
@@ -223,6 +228,7 @@ impl Run {
             Step::Whole => drop(self.sync(MINUTE, false)?),
             Step::Coming => self.coming()?,
             Step::Entering => self.entering()?,
+            Step::Wait(tenths) => self.wait(Nanos::from_millis(u64::from(tenths) * 100))?,
             Step::Grow(writes) => {
                 self.grow(writes)?;
                 if self.process.is_none() {
@@ -244,12 +250,12 @@ impl Run {
     }
 
     /// New lanes to legs, by number.
-    fn leg_lanes(&self) -> Rc<dyn Fn(usize) -> Box<dyn Lane>> {
+    fn leg_lanes(&self) -> Rc<dyn Fn(usize) -> Option<Box<dyn Lane>>> {
         match &self.away {
             Some(away) => away.lanes(),
             None => {
                 let world = Rc::clone(&self.world);
-                Rc::new(move |leg| Box::new(Way::new(&world, leg)))
+                Rc::new(move |leg| Some(Box::new(Way::new(&world, leg))))
             }
         }
     }
@@ -428,13 +434,32 @@ impl Run {
                 return Ok(true);
             }
             if !busy {
-                let soon = self.now + Nanos::from_secs(1);
-                let wakes = [process.keeper.wake(), self.next_arrival()];
-                let wake = wakes.into_iter().flatten().min().unwrap_or(soon);
-                self.now = self.now.max(wake.min(soon));
+                self.jump(self.now + Nanos::from_secs(1));
             }
         }
         Ok(false)
+    }
+
+    /// Everything goes on for so long.
+    fn wait(&mut self, time: Nanos) -> Result<(), String> {
+        let end = self.now + time;
+        while self.now < end {
+            if !self.round()? {
+                let soon = self.now + STEP;
+                self.jump(end.min(self.now + Nanos::from_secs(1)));
+                self.now = self.now.max(soon.min(end));
+            }
+        }
+        Ok(())
+    }
+
+    /// Time jumps to the next event, until then at the latest.
+    fn jump(&mut self, soon: Nanos) {
+        let keeper = self.process.as_ref().and_then(|process| process.keeper.wake());
+        let late = self.world.borrow().next_late();
+        let wakes = [keeper, self.next_arrival(), late];
+        let wake = wakes.into_iter().flatten().min().unwrap_or(soon);
+        self.now = self.now.max(wake.min(soon));
     }
 
     /// Runs until a resync begins, or for a minute.
@@ -447,9 +472,7 @@ impl Run {
                 return Ok(());
             }
             if !busy {
-                let wakes = [process.keeper.wake(), self.next_arrival()];
-                let wake = wakes.into_iter().flatten().min().unwrap_or(end);
-                self.now = self.now.max(wake.min(self.now + Nanos::from_secs(1)));
+                self.jump(self.now + Nanos::from_secs(1));
             }
         }
         Ok(())

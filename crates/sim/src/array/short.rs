@@ -63,7 +63,8 @@ fn short(number: u64) -> Story {
         rest /= EACH;
     }
     steps.push(WORDS[last as usize]);
-    Story { seed: number, legs: 2, spares: 0, lanes: 1, over: Over::Nothing, steps }
+    let (over, array) = (Over::Nothing, true);
+    Story { seed: number, legs: 2, spares: 0, lanes: 1, over, array, steps }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use block::{Plant, Rng};
 use super::Kept;
 use crate::Case;
 
+mod far;
 mod patterns;
 
 use self::patterns::grow;
@@ -79,6 +80,8 @@ pub enum Step {
     Entering,
     /// Wait until the legs are equal, or for a minute.
     Whole,
+    /// Everything goes on for so many tenths of a second.
+    Wait(u32),
     /// The process dies, and the array is grown with at most this many writes, after which the
     /// growth dies, too, unless complete; then the process is restarted.
     Grow(u32),
@@ -96,11 +99,25 @@ pub enum Over {
     Nbd,
     /// Over one and the other.
     Both,
+    /// Over NVMe/TCP.
+    Nvme,
+    /// Over all three in turn.
+    Mixed,
 }
 
 impl Over {
-    const ALL: [(Over, &'static str); 4] =
-        [(Over::Nothing, "no"), (Over::Iscsi, "iscsi"), (Over::Nbd, "nbd"), (Over::Both, "both")];
+    const ALL: [(Over, &'static str); 6] = [
+        (Over::Nothing, "no"),
+        (Over::Iscsi, "iscsi"),
+        (Over::Nbd, "nbd"),
+        (Over::Both, "both"),
+        (Over::Nvme, "nvme"),
+        (Over::Mixed, "mixed"),
+    ];
+
+    fn words() -> String {
+        Over::ALL.map(|(_, word)| word).join(", ")
+    }
 }
 
 /// A run of an array.
@@ -116,6 +133,8 @@ pub struct Story {
     pub lanes: usize,
     /// The network between the array and its legs.
     pub over: Over,
+    /// There is an array; without it the first leg is used alone, and reconnects by itself.
+    pub array: bool,
     /// The steps.
     pub steps: Vec<Step>,
 }
@@ -211,6 +230,7 @@ impl fmt::Display for Step {
             Step::Coming => f.write_str("coming"),
             Step::Entering => f.write_str("entering"),
             Step::Whole => f.write_str("whole"),
+            Step::Wait(tenths) => write!(f, "wait{tenths}"),
             Step::Grow(writes) => write!(f, "grow{writes}"),
         }
     }
@@ -246,6 +266,7 @@ impl FromStr for Step {
             "coming" => Step::Coming,
             "entering" => Step::Entering,
             "whole" => Step::Whole,
+            "wait" => Step::Wait(number),
             "grow" => Step::Grow(number),
             "full" => Step::Fill(leg),
             "refuse" => Step::Refuse(leg),
@@ -260,11 +281,14 @@ impl FromStr for Step {
 
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Story { seed, legs, spares, lanes, over, steps } = self;
+        let Story { seed, legs, spares, lanes, over, array, steps } = self;
         write!(f, "seed={seed} legs={legs} spares={spares} lanes={lanes} ")?;
         if *over != Over::Nothing {
             let (_, word) = Over::ALL[*over as usize];
             write!(f, "over={word} ")?;
+        }
+        if !array {
+            f.write_str("array=no ")?;
         }
         let steps: Vec<String> = steps.iter().map(Step::to_string).collect();
         write!(f, "steps={}", steps.join(","))
@@ -275,8 +299,8 @@ impl FromStr for Story {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Story, String> {
-        let (seed, steps, over) = (0, Vec::new(), Over::Nothing);
-        let mut story = Story { seed, legs: 2, spares: 0, lanes: 1, over, steps };
+        let (seed, steps, over, array) = (0, Vec::new(), Over::Nothing, true);
+        let mut story = Story { seed, legs: 2, spares: 0, lanes: 1, over, array, steps };
         for word in text.split_whitespace() {
             let (name, value) = word.split_once('=').ok_or(format!("{word}: write NAME=VALUE"))?;
             let number = || value.parse::<u64>().map_err(|_| format!("{word}: not a number"));
@@ -287,8 +311,9 @@ impl FromStr for Story {
                 "lanes" => story.lanes = number()?.clamp(1, 3) as usize,
                 "over" => {
                     let known = Over::ALL.iter().find(|(_, word)| *word == value);
-                    story.over = known.ok_or(format!("{word}: no, iscsi, nbd or both"))?.0;
+                    story.over = known.ok_or(format!("{word}: {}", Over::words()))?.0;
                 }
+                "array" => story.array = value != "no",
                 "steps" => {
                     let steps = value.split(',').filter(|step| !step.is_empty());
                     story.steps = steps.map(str::parse).collect::<Result<_, _>>()?;
@@ -334,7 +359,7 @@ impl Case for Story {
             grow(&mut steps, &mut Rng::new(seed, 22));
         }
         let (legs, spares, lanes) = (legs as usize, spares as usize, lanes as usize);
-        Story { seed, legs, spares, lanes, over: Over::Nothing, steps }
+        Story { seed, legs, spares, lanes, over: Over::Nothing, array: true, steps }
     }
 
     fn seed(&self) -> u64 {
@@ -365,13 +390,14 @@ impl Case for Story {
             all.push(Story { legs: self.legs - 1, ..self.clone() });
         }
         for at in 0..self.steps.len() {
-            if let Step::Go(events) = self.steps[at]
-                && events > 1
-            {
-                let mut less = self.clone();
-                less.steps[at] = Step::Go(events / 2);
-                all.push(less);
-            }
+            let shorter = match self.steps[at] {
+                Step::Go(events) if events > 1 => Step::Go(events / 2),
+                Step::Wait(tenths) if tenths > 1 => Step::Wait(tenths / 2),
+                _ => continue,
+            };
+            let mut less = self.clone();
+            less.steps[at] = shorter;
+            all.push(less);
         }
         all
     }
@@ -392,7 +418,7 @@ impl Case for Story {
     }
 }
 
-/// A story of an array whose legs are on other hosts.
+/// A story of an array whose legs are on other hosts, or of a lone volume on one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteStory(pub Story);
 
@@ -418,8 +444,16 @@ impl Case for RemoteStory {
     const PLANT_SEEDS: u64 = 1000;
 
     fn of_seed(seed: u64) -> RemoteStory {
-        let (over, _) = Over::ALL[1 + Rng::new(seed, 24).below(3) as usize];
-        RemoteStory(Story { over, ..Story::of_seed(seed) })
+        let mut rng = Rng::new(seed, 24);
+        let (over, _) = Over::ALL[1 + rng.below(Over::ALL.len() as u64 - 1) as usize];
+        let story = Story { over, ..Story::of_seed(seed) };
+        RemoteStory(match rng.below(6) {
+            0 | 1 => {
+                Story { legs: 1, spares: 0, array: false, steps: far::lone(&mut rng), ..story }
+            }
+            2 | 3 => Story { steps: far::short(&mut rng, story.legs as u64), ..story },
+            _ => story,
+        })
     }
 
     fn seed(&self) -> u64 {

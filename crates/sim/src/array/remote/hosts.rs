@@ -15,7 +15,7 @@ use serve::{
 use super::super::disk::{Shared as Disks, Way};
 use crate::core::{CoreState, Machine, Shared, SimCore, Stream};
 use crate::disk::volume;
-use crate::net::Net;
+use crate::net::{Net, Side};
 
 /// Receive buffers of a host.
 const BUFFERS: usize = 64;
@@ -40,8 +40,9 @@ struct Door {
     listener: Option<u32>,
     /// The network loses everything.
     silent: bool,
-    /// Connections to the host.
+    /// Connections to the host, and those that were cut.
     conns: Vec<usize>,
+    cut: Vec<usize>,
 }
 
 impl Doors {
@@ -95,7 +96,7 @@ impl Hosts {
         let machine = Machine { net, cores, violations: Vec::new(), share_bytes: usize::MAX / 2 };
         let door = |protocol: &Protocol| {
             let (protocol, listener) = (*protocol, None);
-            Door { protocol, listener, silent: false, conns: Vec::new() }
+            Door { protocol, listener, silent: false, conns: Vec::new(), cut: Vec::new() }
         };
         let doors = Doors(Rc::new(RefCell::new(protocols.iter().map(door).collect())));
         let servers = (0..count).map(|_| None).collect();
@@ -104,6 +105,11 @@ impl Hosts {
         let mut hosts = Hosts { machine, doors, disks, servers, protocols, started, rng };
         (0..count).for_each(|leg| hosts.start(leg));
         hosts
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.servers.len()
     }
 
     /// The protocol of a leg.
@@ -134,6 +140,29 @@ impl Hosts {
         self.doors.0.borrow_mut()[leg].listener = Some(token);
     }
 
+    /// A leg cannot be reached any more, in one of several ways; with `power` its server dies and
+    /// its cache is lost.
+    pub(crate) fn lose(&mut self, leg: usize, power: bool) {
+        let ways = if power { 1 } else { 4 };
+        match self.rng.below(ways) {
+            0 => self.kill(leg),
+            way => {
+                self.cut(leg);
+                self.doors.0.borrow_mut()[leg].silent = way == 1;
+            }
+        }
+        self.disks.borrow_mut().leave(leg, power);
+    }
+
+    /// The power of all hosts fails, and those that are not gone start anew.
+    pub(crate) fn power_fails(&mut self) {
+        let count = self.count();
+        (0..count).for_each(|leg| self.kill(leg));
+        self.disks.borrow_mut().crash();
+        let here = |leg: &usize| !self.disks.borrow().legs[*leg].is_gone();
+        (0..count).filter(here).collect::<Vec<_>>().into_iter().for_each(|leg| self.start(leg));
+    }
+
     /// The server of a leg dies: its connections are closed, and what its disk had under way has
     /// been executed, or never will be.
     pub(crate) fn kill(&mut self, leg: usize) {
@@ -142,39 +171,43 @@ impl Hosts {
         self.disks.borrow_mut().end_all_of(leg);
     }
 
-    /// The network between a leg and all clients fails: seen by both sides, by one, or by none.
-    pub(crate) fn cut(&mut self, leg: usize) {
-        let conns = std::mem::take(&mut self.doors.0.borrow_mut()[leg].conns);
+    /// The network between a leg and all clients fails: each connection breaks for both sides, for
+    /// the client alone, or for nobody. A server that does not see it takes the client for one that
+    /// lives, and works on for it.
+    fn cut(&mut self, leg: usize) {
+        let door = &mut self.doors.0.borrow_mut()[leg];
         let net = &mut self.machine.borrow_mut().net;
-        for conn in conns {
-            match self.rng.below(3) {
-                0 => net.reset(conn),
-                1 => net.vanish(conn, crate::net::Side::Client),
-                _ => net.vanish(conn, crate::net::Side::Server),
+        for conn in door.conns.drain(..) {
+            door.cut.push(conn);
+            match self.rng.below(6) {
+                0 | 1 => net.reset(conn),
+                2 => net.vanish(conn, Side::Client),
+                3 => net.vanish(conn, Side::Server),
+                _ => net.sever(conn, Side::Client),
             }
         }
     }
 
-    /// Nobody reaches a leg until it is [started](Self::start).
-    pub(crate) fn part(&mut self, leg: usize, silent: bool) {
-        let door = &mut self.doors.0.borrow_mut()[leg];
-        door.silent = silent;
-    }
-
     /// The clients' process dies; the servers see it at once, later, or after all that it had sent.
+    /// Where the network had lost a connection before, its kernel has told them by now: a server
+    /// that still takes a dead process for one that lives would let the next one in at once.
     pub(crate) fn client_dies(&mut self) {
         let mut doors = self.doors.0.borrow_mut();
         let net = &mut self.machine.borrow_mut().net;
-        for conn in doors.iter_mut().flat_map(|door| std::mem::take(&mut door.conns)) {
-            if self.rng.below(2) == 0 {
-                net.reset(conn);
+        for door in doors.iter_mut() {
+            for conn in door.conns.drain(..) {
+                if self.rng.below(2) == 0 {
+                    net.reset(conn);
+                }
             }
+            door.cut.drain(..).for_each(|conn| net.reset(conn));
         }
     }
 
     /// The network delivers what has arrived by now, and servers do what is due.
     pub(crate) fn step(&mut self, now: Nanos) -> Result<(), String> {
         self.machine.borrow_mut().net.now = now;
+        self.disks.borrow_mut().now = now;
         for _ in 0..TURNS_MAX {
             self.machine.borrow_mut().net.deliver();
             let mut busy = false;

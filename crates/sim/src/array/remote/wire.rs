@@ -10,6 +10,7 @@ use block::{Chain, Nanos, Pool};
 use os::{End, Reactor, ReactorListener, ReactorSocket, ReactorStream, Token};
 use volume::remote::{Dial, Wire};
 
+use super::associations::is_under_way;
 use super::hosts::Doors;
 use crate::core::{Machine, Shared};
 use crate::net::{Side, bytes_of};
@@ -17,8 +18,11 @@ use crate::net::{Side, bytes_of};
 /// Bytes taken at once: less than a write, so that reactions fall between parts.
 const CHUNK_BYTES: usize = 3 << 10;
 /// How soon an attempt is answered, and when one is given up that nobody answers.
-const ANSWERED: Nanos = Nanos(40_000);
-const UNANSWERED: Nanos = Nanos::from_secs(5);
+pub(super) const ANSWERED: Nanos = Nanos(40_000);
+pub(super) const UNANSWERED: Nanos = Nanos::from_secs(5);
+/// How often a new association is looked for, and for how long.
+const LOOK: Nanos = Nanos::from_millis(5);
+const FINDING: Nanos = Nanos::from_secs(20);
 
 /// A client's core.
 #[derive(Clone)]
@@ -63,6 +67,7 @@ impl Reactor for ClientCore {
 /// An attempt to connect to a host.
 pub(crate) struct Attempt {
     at: Nanos,
+    until: Nanos,
 }
 
 impl Wire for ClientCore {
@@ -70,7 +75,7 @@ impl Wire for ClientCore {
 
     fn attempt<D: Dial>(&self, now: Nanos, dial: &D) -> Attempt {
         let silent = self.doors.is_silent(dial.address());
-        Attempt { at: now + if silent { UNANSWERED } else { ANSWERED } }
+        Attempt { at: now + if silent { UNANSWERED } else { ANSWERED }, until: now + FINDING }
     }
 
     fn look<D: Dial>(
@@ -81,6 +86,15 @@ impl Wire for ClientCore {
     ) -> Option<Result<ClientStream, String>> {
         if now < attempt.at {
             return None;
+        }
+        if dial.stale().is_some()
+            && let Err(why) = dial.renew()
+        {
+            if is_under_way(&why) && now < attempt.until {
+                attempt.at = now + LOOK;
+                return None;
+            }
+            return Some(Err(why.to_string()));
         }
         let conn = self.doors.knock(&self.machine, dial.address());
         Some(conn.map(ClientStream).ok_or("connection refused".to_owned()))

@@ -1,36 +1,38 @@
 //! Legs on hosts of their own: what the rig does with the network.
 
-use super::super::remote::{Client, Hosts, session};
+use super::super::remote::{Client, Hosts, latest, leg_session, protocols};
 use super::super::story::Over;
 use super::*;
-use serve::Protocol;
+use volume::Session;
 use volume::remote::Learned;
 
 /// The hosts of the legs, and what a process knows of them.
 pub(super) struct Away {
     hosts: Hosts,
-    /// Properties that the targets told at the first opening.
-    learned: Vec<Learned>,
+    session: Session,
+    /// Properties that each target told last.
+    learned: Vec<Option<Learned>>,
     client: Option<Client>,
 }
 
 impl Away {
     /// `None` if the legs are local.
     pub(super) fn new(story: &Story, world: &Shared, legs: usize) -> Option<Away> {
-        let protocol = |leg: usize| match story.over {
-            Over::Nothing => None,
-            Over::Iscsi => Some(Protocol::Iscsi),
-            Over::Nbd => Some(Protocol::Nbd),
-            Over::Both if leg.is_multiple_of(2) => Some(Protocol::Iscsi),
-            Over::Both => Some(Protocol::Nbd),
-        };
-        let protocols: Option<Vec<Protocol>> = (0..legs).map(protocol).collect();
-        let hosts = Hosts::new(world, protocols?, story.seed);
-        Some(Away { hosts, learned: Vec::new(), client: None })
+        if story.over == Over::Nothing {
+            return None;
+        }
+        let hosts = Hosts::new(world, protocols(story.over, legs), story.seed);
+        let session = leg_session(story.seed);
+        Some(Away { hosts, session, learned: vec![None; legs], client: None })
+    }
+
+    /// How late disks are at the latest.
+    pub(super) fn latest(&self) -> Nanos {
+        latest(&self.session)
     }
 
     /// Lanes of the process that is open.
-    pub(super) fn lanes(&self) -> Rc<dyn Fn(usize) -> Box<dyn Lane>> {
+    pub(super) fn lanes(&self) -> Rc<dyn Fn(usize) -> Option<Box<dyn Lane>>> {
         let client = self.client.clone().expect("a process is there");
         Rc::new(move |leg| client.lane(leg))
     }
@@ -38,6 +40,11 @@ impl Away {
     /// A leg can be reached again.
     pub(super) fn start(&mut self, leg: usize) {
         self.hosts.start(leg);
+    }
+
+    /// Whether a leg is not in reach before the array is opened again.
+    pub(super) fn is_missing(&self) -> bool {
+        self.client.as_ref().is_some_and(Client::is_missing)
     }
 
     /// Whether the network has something under way.
@@ -53,23 +60,34 @@ impl Run {
         let mut reached =
             (0..self.legs).filter(|leg| here(&self.world, *leg)).fold(0, |all, leg| all | 1 << leg);
         let Some(away) = &mut self.away else { return Ok(reached) };
-        let (first, world) = (away.learned.is_empty(), &self.world);
-        for leg in (0..self.legs).filter(|leg| here(world, *leg)) {
+        let (world, client) = (&self.world, Client::new(&away.hosts, &away.session));
+        for leg in 0..self.legs {
             let go_on = || world.borrow_mut().go_on();
-            match away.hosts.learn(leg, &mut self.now, go_on)? {
-                Some(learned) if first => away.learned.push(learned),
-                Some(_) => {}
+            let found = match here(world, leg) {
+                true => client.open(&mut away.hosts, leg, &mut self.now, go_on)?,
+                false => None,
+            };
+            match (&found, &away.learned[leg]) {
+                (Some(learned), _) => client.looked(leg, learned),
+                (None, Some(before)) => client.assume(&away.hosts, leg, before),
+                (None, None) => return Err(format!("leg {leg} does not answer at first")),
+            }
+            match found {
+                Some(learned) => away.learned[leg] = Some(learned),
                 None => reached &= !(1 << leg),
             }
         }
-        away.client = Some(Client::new(&away.hosts, &away.learned, &session()));
+        away.client = Some(client);
         Ok(reached)
     }
 
     /// The network and the servers go on.
     pub(super) fn network(&mut self) -> Result<(), String> {
         self.before_the_network();
-        self.away.as_mut().map_or(Ok(()), |away| away.hosts.step(self.now))?;
+        if let Some(away) = &mut self.away {
+            away.hosts.step(self.now)?;
+            away.client.iter().for_each(|client| client.step(self.now));
+        }
         self.seen()
     }
 
@@ -77,15 +95,6 @@ impl Run {
         if self.process.is_some() {
             self.before();
         }
-    }
-
-    /// All lanes of the process are connected. An image that is exchanged between the look at a leg
-    /// and a lane's first connection would be noticed by nobody.
-    pub(super) fn connect(&mut self) -> Result<(), String> {
-        if self.away.is_some() {
-            (0..ROUNDS / 4).try_for_each(|_| self.round().map(drop))?;
-        }
-        Ok(())
     }
 
     /// How long to wait when nothing is under way. Connections that are lost silently are noticed
@@ -104,7 +113,9 @@ impl Run {
 
     /// When the network or a server does something next.
     pub(super) fn next_arrival(&self) -> Option<Nanos> {
-        self.away.as_ref()?.hosts.next()
+        let away = self.away.as_ref()?;
+        let client = away.client.as_ref().and_then(Client::wake);
+        away.hosts.next().into_iter().chain(client).min()
     }
 
     /// The server of a leg dies.
@@ -115,18 +126,11 @@ impl Run {
         }
     }
 
-    /// A leg cannot be reached any more, in one of several ways.
+    /// A leg cannot be reached any more.
     pub(super) fn part(&mut self, leg: usize, power: bool) {
-        let Some(away) = &mut self.away else { return };
-        let ways = if power { 1 } else { 4 };
-        match self.rng.below(ways) {
-            0 => away.hosts.kill(leg),
-            way => {
-                away.hosts.cut(leg);
-                away.hosts.part(leg, way == 1);
-            }
+        if let Some(away) = &mut self.away {
+            away.hosts.lose(leg, power);
         }
-        self.world.borrow_mut().leave(leg, power);
     }
 
     /// The process is gone, with the power of all hosts or alone.
@@ -136,11 +140,6 @@ impl Run {
         if self.rng.below(3) > 0 {
             return away.hosts.client_dies();
         }
-        (0..self.legs).for_each(|leg| away.hosts.kill(leg));
-        let mut world = self.world.borrow_mut();
-        world.crash();
-        let here: Vec<usize> = (0..self.legs).filter(|leg| !world.legs[*leg].is_gone()).collect();
-        drop(world);
-        here.into_iter().for_each(|leg| away.hosts.start(leg));
+        away.hosts.power_fails();
     }
 }

@@ -4,7 +4,7 @@ use block::{Nanos, Op};
 use volume::array::DATA_OFFSET;
 
 use super::super::disk::{Content, PAGE};
-use super::{PLACES, ROUNDS, Run};
+use super::{Away, PLACES, ROUNDS, Run};
 
 impl Run {
     /// All legs return and are resynced; all data is read from each of them, and again after a
@@ -35,11 +35,14 @@ impl Run {
     }
 
     /// An array whose last leg came back as an older image waits for its user, who opens it again.
+    /// So does one that was opened without a leg.
     fn open_anew(&mut self) -> Result<(), String> {
         self.sync(Nanos::from_secs(30), false)?;
         let process = self.process.as_ref().expect("it is open");
         let words = process.array.words().unwrap_or_default();
-        if words.contains("came back as an older image") && !process.keeper.is_whole() {
+        let is_older = words.contains("came back as an older image");
+        let is_missing = self.away.as_ref().is_some_and(Away::is_missing);
+        if (is_older || is_missing) && !process.keeper.is_whole() {
             self.crash()?;
         }
         Ok(())

@@ -136,12 +136,10 @@ impl Run {
 
     /// A leg goes back to its snapshot, if another one has all data: that none is left that has
     /// them is nothing that an array could know, unless it has the leg open.
-    pub(super) fn roll_back(&mut self, leg: usize) -> Result<(), String> {
-        self.connect()?;
+    pub(super) fn roll_back(&mut self, leg: usize) {
         let process = self.process.as_ref().expect("it is open");
         if process.array.in_it() == 1 << leg && process.keeper.recorded() == 1 << leg {
-            self.show_older(leg);
-            return Ok(());
+            return self.show_older(leg);
         }
         let may = {
             let world = self.world.borrow();
@@ -153,7 +151,7 @@ impl Run {
             (0..self.legs).any(good)
         };
         if !may {
-            return Ok(());
+            return;
         }
         self.stop_server(leg);
         if self.world.borrow_mut().roll_back(leg) {
@@ -165,6 +163,5 @@ impl Run {
             self.touched = self.ever;
             self.kept.add(Happened::RolledBack);
         }
-        Ok(())
     }
 }

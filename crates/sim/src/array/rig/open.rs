@@ -41,7 +41,9 @@ impl Run {
             let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
             match assemble("a", &legs, &[], false) {
                 Ok(assembly) => return Ok((assembly, found)),
-                Err(why) if tries > 0 || found.len() == self.legs => return Err(why.to_string()),
+                Err(why) if tries == TRIES || found.len() == self.legs => {
+                    return Err(why.to_string());
+                }
                 Err(_) => {}
             }
             if let Ok(assembly) = assemble("a", &legs, &[], true) {
@@ -57,7 +59,7 @@ impl Run {
             }
             (0..self.legs).for_each(|leg| self.bring_back(leg));
         }
-        unreachable!("the second try ends it")
+        unreachable!("the last try ends it")
     }
 
     /// The newest generation on any leg, lost ones included.
@@ -83,10 +85,12 @@ impl Run {
         let array = Array::new(&assembly, names, &maps, geometry, PATIENCE);
         let pool = Pool::new(64, 16);
         let lanes = self.leg_lanes();
-        let ways = || (0..self.legs).map(|leg| Some(lanes(leg))).collect::<Vec<_>>();
+        let ways = || (0..self.legs).map(|leg| lanes(leg)).collect::<Vec<_>>();
         let source = || -> Ways {
             let lanes = Rc::clone(&lanes);
-            Box::new(move |leg| Ok(lanes(leg)))
+            Box::new(move |leg| {
+                lanes(leg).ok_or("it was missing when the array was opened".to_owned())
+            })
         };
         let places = self.world.borrow().legs.iter().map(|leg| copies_of(leg.bytes)).collect();
         let rng = Rng::new(self.rng.next_u64(), 33);

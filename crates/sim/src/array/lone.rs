@@ -1,0 +1,440 @@
+//! Runs a story of a lone volume that reconnects by itself: real initiators, the network, a real
+//! server, and a simulated disk. No array sees to anything.
+//!
+//! A flush that is done covers what was acknowledged before, unless one has failed since; and what
+//! was written before a newer write was acknowledged never comes back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use block::{Buf, Done, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag};
+use volume::Session;
+use volume::array::{DATA_OFFSET, TAIL_BYTES};
+
+use super::disk::{PAGE, Shared, World};
+use super::model::Block;
+use super::remote::{Client, Hosts, latest, protocols, session};
+use super::rig::{BYTES, EVENT, PLACES, REFUSALS, TRIES};
+use super::story::{BLOCKS, Over, Step, Story};
+use super::{Happened, Kept};
+
+/// How long its lanes try to reconnect.
+const RECONNECT_SECONDS: u32 = 30;
+/// How long after the last trouble its connections work, and are known to.
+const QUIET: Nanos = Nanos::from_secs(40);
+/// Time within which I/Os are answered, after time-outs, reconnections and graces.
+const LIMIT: Nanos = Nanos::from_secs(240);
+/// Least time between rounds in which nothing is under way, and the longest.
+const SHORTEST: Nanos = Nanos::from_millis(1);
+const LONGEST: Nanos = Nanos::from_secs(1);
+
+/// A lane, and what it has not taken yet.
+struct Way {
+    lane: Box<dyn Lane>,
+    waiting: VecDeque<Io>,
+}
+
+/// A client's I/O.
+struct Asked {
+    op: Op,
+    fua: bool,
+    blocks: Range<usize>,
+    begun: u64,
+    way: usize,
+}
+
+struct Run {
+    world: Shared,
+    hosts: Hosts,
+    session: Session,
+    client: Option<Client>,
+    ways: Vec<Way>,
+    lanes: usize,
+    pool: Pool,
+    model: Vec<Block>,
+    asked: BTreeMap<u64, Asked>,
+    next: u64,
+    now: Nanos,
+    rng: Rng,
+    /// Flushes that may fail because connections were lost, or flushes of others failed.
+    untold: usize,
+    answered: u64,
+    kept: Kept,
+}
+
+/// Runs a story; an error is the first violation.
+pub(super) fn run(story: &Story) -> Result<Kept, String> {
+    let mut run = Run::new(story);
+    run.open()?;
+    for (at, step) in story.steps.iter().enumerate() {
+        run.step(*step).map_err(|why| format!("step {at}, {step}: {why}"))?;
+    }
+    run.end().map_err(|why| format!("at the end: {why}"))?;
+    run.kept.ios = run.answered;
+    Ok(run.kept)
+}
+
+impl Run {
+    fn new(story: &Story) -> Run {
+        let world = World::new(vec![DATA_OFFSET + BYTES + TAIL_BYTES], Rng::new(story.seed, 31));
+        let over = if story.over == Over::Nothing { Over::Iscsi } else { story.over };
+        let hosts = Hosts::new(&world, protocols(over, 1), story.seed);
+        let reconnect_seconds = Some(RECONNECT_SECONDS);
+        let session = Session { reconnect_seconds, ..session(story.seed) };
+        world.borrow_mut().latest = Some(latest(&session));
+        Run {
+            world,
+            hosts,
+            session,
+            client: None,
+            ways: Vec::new(),
+            lanes: story.lanes,
+            pool: Pool::new(64, 16),
+            model: vec![Block::new(); BLOCKS],
+            asked: BTreeMap::new(),
+            next: 1,
+            now: Nanos::from_secs(1),
+            rng: Rng::new(story.seed, 32),
+            untold: 0,
+            answered: 0,
+            kept: Kept::default(),
+        }
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Write { block, long, fua } => {
+                let block = block % BLOCKS;
+                let count = if long && block == 1 { 2 } else { 1 };
+                self.submit(Op::Write, fua, block..block + count);
+            }
+            Step::Trim(block) => self.submit_one(Op::Trim, block),
+            Step::Zero(block) => self.submit_one(Op::WriteZeroes, block),
+            Step::Read(block) => self.submit_one(Op::Read, block),
+            Step::Flush => self.submit(Op::Flush, false, 0..0),
+            Step::Fail(_)
+            | Step::Lose(_)
+            | Step::Sicken(_)
+            | Step::Spoil(_)
+            | Step::Fill(_)
+            | Step::Refuse(_)
+            | Step::Hang(_)
+            | Step::Slow(_) => self.harm(step),
+            Step::Return(_) => self.bring_back(),
+            Step::Crash => {
+                let power = self.rng.below(3) == 0;
+                self.crash(power)?;
+            }
+            Step::Go(events) => (0..events).try_for_each(|_| self.event())?,
+            Step::Rest => self.rest()?,
+            Step::Wait(tenths) => self.wait(Nanos::from_millis(u64::from(tenths) * 100))?,
+            Step::Sync | Step::Whole | Step::Coming | Step::Entering => drop(self.calm()?),
+            Step::Snap(_) | Step::Roll(_) | Step::Check { .. } | Step::Grow(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A process that was started anew opens the volume.
+    fn open(&mut self) -> Result<(), String> {
+        for _ in 0..=TRIES {
+            let (world, client) = (&self.world, Client::new(&self.hosts, &self.session));
+            let go_on = || world.borrow_mut().go_on();
+            let is_gone = world.borrow().legs[0].is_gone();
+            if !is_gone && client.open(&mut self.hosts, 0, &mut self.now, go_on)?.is_some() {
+                let lanes = (0..self.lanes).filter_map(|_| client.lane(0));
+                self.ways = lanes.map(|lane| Way { lane, waiting: VecDeque::new() }).collect();
+                self.client = Some(client);
+                return Ok(());
+            }
+            self.bring_back();
+        }
+        Err("its target lets no process in".to_owned())
+    }
+
+    /// The process dies, and another one opens the volume.
+    fn crash(&mut self, power: bool) -> Result<(), String> {
+        self.kept.add(Happened::Crash);
+        self.asked.clear();
+        self.ways.clear();
+        self.client = None;
+        match power {
+            true => self.hosts.power_fails(),
+            false => self.hosts.client_dies(),
+        }
+        self.untold += self.lanes;
+        let time = self.world.borrow().time;
+        self.model.iter_mut().for_each(|block| block.crashed(time));
+        self.open()
+    }
+
+    fn harm(&mut self, step: Step) {
+        let power = matches!(step, Step::Lose(_));
+        {
+            let mut world = self.world.borrow_mut();
+            let place = PLACES[world.rng.below(BLOCKS as u64) as usize];
+            let fault = REFUSALS[world.rng.below(REFUSALS.len() as u64) as usize];
+            let leg = &mut world.legs[0];
+            leg.blamed = true;
+            match step {
+                Step::Sicken(_) => leg.sick = true,
+                Step::Spoil(_) => leg.spoil((DATA_OFFSET + place) / PAGE),
+                Step::Fill(_) => leg.full = true,
+                Step::Refuse(_) => leg.refuses = Some(fault),
+                Step::Hang(_) => leg.hung = true,
+                Step::Slow(_) => leg.slow = true,
+                _ => {}
+            }
+        }
+        if matches!(step, Step::Fail(_) | Step::Lose(_)) {
+            self.hosts.lose(0, power);
+        }
+        self.kept.add(match step {
+            Step::Lose(_) => Happened::LostCache,
+            Step::Sicken(_) => Happened::Sick,
+            Step::Spoil(_) => Happened::Unreadable,
+            Step::Fill(_) => Happened::Full,
+            Step::Refuse(_) => Happened::Refusing,
+            Step::Hang(_) => Happened::Hung,
+            Step::Slow(_) => Happened::Slow,
+            _ => Happened::Failed,
+        });
+        // Each lane loses its connection by itself, and each loss is told by each lane; and a server
+        // tells again whoever may not have heard it.
+        self.untold += self.lanes * self.lanes + self.lanes;
+        if power {
+            let time = self.world.borrow().time;
+            self.model.iter_mut().for_each(|block| block.lost(time));
+        }
+    }
+
+    fn bring_back(&mut self) {
+        {
+            let leg = &mut self.world.borrow_mut().legs[0];
+            (leg.dead, leg.away, leg.sick, leg.full, leg.bad) = (false, false, false, false, None);
+            (leg.refuses, leg.hung, leg.slow) = (None, false, false);
+        }
+        self.hosts.start(0);
+        self.kept.add(Happened::Returned);
+    }
+
+    fn submit_one(&mut self, op: Op, block: usize) {
+        let block = block % BLOCKS;
+        self.submit(op, false, block..block + 1);
+    }
+
+    fn submit(&mut self, op: Op, fua: bool, blocks: Range<usize>) {
+        let number = self.next;
+        self.next += 1;
+        let way = self.rng.below(self.lanes as u64) as usize;
+        self.world.borrow_mut().time += 1;
+        let time = self.world.borrow().time;
+        let len = (blocks.len() as u64 * PAGE) as u32;
+        let mut buf = match op {
+            Op::Read | Op::Write => self.pool.take_beyond(len as usize),
+            _ => None,
+        };
+        for block in blocks.clone() {
+            if matches!(op, Op::Write | Op::Trim | Op::WriteZeroes) {
+                let value = if op == Op::Write { number } else { 0 };
+                let at = (block - blocks.start) * PAGE as usize;
+                if let Some(buf) = &mut buf {
+                    buf[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                }
+                self.model[block].begin(number, value, time);
+            }
+        }
+        let offset = if op == Op::Flush { 0 } else { DATA_OFFSET + PLACES[blocks.start] };
+        self.asked.insert(number, Asked { op, fua, blocks, begun: time, way });
+        self.ways[way].waiting.push_back(Io { tag: Tag(number), op, fua, len, offset, buf });
+    }
+
+    /// The network and all that is beside lanes go on.
+    fn network(&mut self) -> Result<(), String> {
+        self.now = self.now + EVENT;
+        self.hosts.step(self.now)?;
+        self.client.iter().for_each(|client| client.step(self.now));
+        Ok(())
+    }
+
+    /// One of the possible events happens.
+    fn event(&mut self) -> Result<(), String> {
+        self.network()?;
+        match self.rng.below(10) {
+            0..=4 => self.world.borrow_mut().go_on(),
+            _ => {
+                let way = self.rng.below(self.lanes as u64) as usize;
+                self.poll(way)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything advances once. Returns whether something is under way.
+    fn round(&mut self) -> Result<bool, String> {
+        self.network()?;
+        (0..self.lanes).try_for_each(|way| self.poll(way))?;
+        let busy = self.hosts.is_busy();
+        let mut world = self.world.borrow_mut();
+        let busy = busy || !world.is_idle();
+        (0..4).for_each(|_| world.go_on());
+        Ok(busy)
+    }
+
+    fn poll(&mut self, number: usize) -> Result<(), String> {
+        let mut done = Vec::new();
+        let way = &mut self.ways[number];
+        way.lane.poll(self.now, &mut done);
+        way.lane.submit(self.now, &mut way.waiting);
+        // As a server does with a volume whose lane is lost for good.
+        let is_over = way.lane.broken().is_some() && way.waiting.is_empty();
+        done.into_iter().try_for_each(|one| self.check(one))?;
+        let waits = self.asked.values().any(|asked| asked.way == number);
+        if is_over && !waits && !self.world.borrow().legs[0].is_gone() {
+            let lane = self.client.as_ref().and_then(|client| client.lane(0));
+            self.ways[number].lane = lane.expect("a process has it open");
+        }
+        Ok(())
+    }
+
+    /// Time jumps to the next event.
+    fn jump(&mut self, end: Nanos) {
+        let lanes = self.ways.iter().filter_map(|way| way.lane.wake());
+        let late = self.world.borrow().next_late();
+        let client = self.client.as_ref().and_then(Client::wake);
+        let others = [self.hosts.next(), client, late];
+        let wake = lanes.chain(others.into_iter().flatten()).min().unwrap_or(end);
+        let wake = wake.clamp(self.now + SHORTEST, self.now + LONGEST);
+        self.now = self.now.max(wake.min(end));
+    }
+
+    /// Runs until all I/Os are complete.
+    fn rest(&mut self) -> Result<(), String> {
+        let end = self.now + LIMIT;
+        while !self.asked.is_empty() {
+            if self.now >= end {
+                return Err(format!("{} I/Os are never answered", self.asked.len()));
+            }
+            if !self.round()? {
+                self.jump(end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything goes on for so long.
+    fn wait(&mut self, time: Nanos) -> Result<(), String> {
+        let end = self.now + time;
+        while self.now < end {
+            if !self.round()? {
+                self.jump(end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs until nothing is left of any trouble, unless the disk is in trouble: false then.
+    fn calm(&mut self) -> Result<bool, String> {
+        let end = self.now + LIMIT;
+        let mut calm_since = None;
+        while self.now < end && self.world.borrow().legs[0].is_well() {
+            let busy = self.round()?;
+            let mut world = self.world.borrow_mut();
+            let open = self.ways.iter().all(|way| way.lane.is_open());
+            if !open || !self.asked.is_empty() || world.is_late(0) {
+                calm_since = None;
+            } else if self.now >= *calm_since.get_or_insert(self.now) + QUIET {
+                world.legs[0].blamed = world.legs[0].bad.is_some();
+                return Ok(true);
+            }
+            drop(world);
+            if !busy {
+                self.jump(end);
+            }
+        }
+        Ok(false)
+    }
+
+    fn check(&mut self, one: Done) -> Result<(), String> {
+        self.answered += 1;
+        let number = one.tag.0;
+        let asked = self.asked.remove(&number).ok_or("an I/O is answered twice")?;
+        let (time, is_good) = (self.world.borrow().time, one.result.is_ok());
+        match asked.op {
+            Op::Read => {}
+            Op::Flush if is_good => {
+                self.model.iter_mut().for_each(|block| block.flushed(asked.begun));
+            }
+            Op::Flush => self.model.iter_mut().for_each(Block::flush_failed),
+            _ => {
+                for block in asked.blocks.clone() {
+                    self.model[block].end(number, time, is_good, asked.fua);
+                }
+            }
+        }
+        if let Err(fault) = one.result {
+            return self.may_fail(&asked, fault);
+        }
+        let Some(buf) = one.buf.filter(|_| asked.op == Op::Read) else { return Ok(()) };
+        for (at, block) in asked.blocks.clone().enumerate() {
+            let value = word(&buf, at);
+            if !self.model[block].may_be(value, asked.begun) {
+                let may = self.model[block].values();
+                return Err(format!("block {block} reads as {value}, and may be one of {may:?}"));
+            }
+            self.model[block].seen(value, asked.begun, time);
+        }
+        Ok(())
+    }
+
+    /// I/Os fail only in trouble, and flushes once for each loss and lane.
+    fn may_fail(&mut self, asked: &Asked, fault: Fault) -> Result<(), String> {
+        let flush = asked.op == Op::Flush;
+        if self.world.borrow().legs[0].blamed {
+            // The server tells other connections of a flush that failed.
+            self.untold += if flush { self.lanes } else { 0 };
+            return Ok(());
+        }
+        match self.untold.checked_sub(1).filter(|_| flush) {
+            Some(left) => self.untold = left,
+            None => return Err(format!("{:?} fails, {fault}, without trouble", asked.op)),
+        }
+        Ok(())
+    }
+
+    /// The disk is well: everything is read, also after the power has failed.
+    fn end(&mut self) -> Result<(), String> {
+        self.bring_back();
+        self.rest()?;
+        if !self.calm()? {
+            return Err("it does not become calm".to_owned());
+        }
+        self.flush()?;
+        self.read_all()?;
+        self.crash(true)?;
+        self.read_all()
+    }
+
+    /// Flushes until that is done: each lane may have losses to tell.
+    fn flush(&mut self) -> Result<(), String> {
+        let fails = self.untold;
+        for _ in 0..=fails {
+            let before = self.untold;
+            self.submit(Op::Flush, false, 0..0);
+            self.rest()?;
+            if self.untold == before {
+                return Ok(());
+            }
+        }
+        Err("no flush succeeds".to_owned())
+    }
+
+    fn read_all(&mut self) -> Result<(), String> {
+        (0..BLOCKS).for_each(|block| self.submit_one(Op::Read, block));
+        self.rest()
+    }
+}
+
+fn word(buf: &Buf, at: usize) -> u64 {
+    let at = at * PAGE as usize;
+    u64::from_le_bytes(buf[at..at + 8].try_into().expect("a word"))
+}
