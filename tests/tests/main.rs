@@ -36,6 +36,7 @@ mod fio_remote;
 mod fio_replay;
 mod fio_turns;
 mod fio_zoned;
+mod gates;
 mod grown;
 mod honesty;
 mod honesty_bounds;

@@ -116,6 +116,8 @@ pub struct Ready {
     server: Option<serve::Server>,
     /// The folder of the result that this run replaces.
     replaces: Option<PathBuf>,
+    /// Its result is held against the user's bounds, by this name; a run of a sweep is not.
+    bounded_as: Option<String>,
 }
 
 impl Bench {
@@ -199,6 +201,7 @@ impl Bench {
             recording: None,
             server: None,
             replaces: None,
+            bounded_as: None,
         }
     }
 }
@@ -255,6 +258,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     let mut right = true;
     for (index, mut ready) in steps.into_iter().enumerate() {
         ready.replaces = (drive.replace && index == 0).then(|| folder.to_path_buf());
+        ready.bounded_as = Some(thresholds::step(index + 1, job.steps.len()));
         if bench.stop.asked() > 0 {
             break;
         }
@@ -278,7 +282,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, drive.strict));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
-    let exit = exit.worse(thresholds::say(&drive.asked.of_results(&results)));
+    let exit = exit.worse(thresholds::say(results.iter().flat_map(|result| &result.bounds)));
     Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
 }
 
@@ -319,6 +323,7 @@ pub fn one(
     live.replaces = ready.replaces.take();
     let again = (!drive.no_ceiling)
         .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
+    let bounded_as = ready.bounded_as.take();
     let recording = ready.recording.clone();
     let news = News::of(volumes_of(&ready.run))?;
     let mut result = ready.run(&mut live)?;
@@ -331,6 +336,9 @@ pub fn one(
         if drive.ceiling || ceiling::is_needed(&result, &run) {
             ceiling::judge(&mut result, &run, &engine, length);
         }
+    }
+    if let Some(name) = bounded_as {
+        result.bounds = drive.asked.of_result(&name, &result);
     }
     live.finished(&result);
     drop(live);

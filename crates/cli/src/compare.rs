@@ -7,7 +7,7 @@ use clap::{Args as Flags, ValueEnum};
 use job::sweep::words_of;
 use report::compare::{Change, Comparison, ENOUGH, compare, refuse};
 use report::threshold::Threshold;
-use stats::RunResult;
+use stats::{Bound, RunResult};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError};
@@ -19,7 +19,7 @@ use crate::{output, report as results, show, sweep, thresholds};
     after_help = "A figure is higher or lower where the 95 % interval of its ratio, of at least \
     three runs on each side, does not hold 1; unchanged where the interval is within 5 %; else \
     \"cannot tell\". Ends in exit code 3 if a side is invalid, in 4 if --fail-if 'iops<-3%' is \
-    beyond noise."
+    missed, or cannot be told."
 )]
 pub struct Args {
     /// Folder of a run or a sweep, or a result.json: before.
@@ -33,11 +33,14 @@ pub struct Args {
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     #[arg(conflicts_with = "json")]
     pub form: Form,
-    /// Exit with 4 if a change exceeds this with its whole interval: 'iops<-3%', 'p99>+10%'; or if
-    /// a figure of B crosses a bound: 'p99>500us'. A change within the noise is printed and is no
-    /// failure.
+    /// Exit with 4 unless the whole interval of a change is within this: 'iops<-3%', 'p99>+10%'; or
+    /// if a figure of B crosses a bound: 'p99>500us'. With --fail-if-unknown=ignore a change fails
+    /// only with its whole interval, and one within the noise is printed.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<Threshold>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub told: thresholds::Told,
 }
 
 /// Forms of a comparison.
@@ -62,7 +65,7 @@ struct Side {
 /// Two sides that are held against each other.
 struct Pair<'a> {
     comparison: Comparison,
-    run: &'a RunResult,
+    before: &'a [RunResult],
     after: &'a [RunResult],
     again: [&'a str; 2],
 }
@@ -71,7 +74,7 @@ impl<'a> Pair<'a> {
     fn of(name: &str, a: &'a Side, b: &'a Side) -> Pair<'a> {
         let comparison = compare(name, &a.runs, &b.runs);
         let again = [&a.again[..], &b.again];
-        Pair { comparison, run: &a.runs[0], after: &b.runs, again }
+        Pair { comparison, before: &a.runs, after: &b.runs, again }
     }
 }
 
@@ -113,41 +116,54 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         let why = "no cells in common: compare two runs, or sweeps with equal cells";
         return Err(UsageError(why.to_owned()).into());
     }
+    let bounds = bounds(args, &pairs);
     match args.form {
-        Form::Text => print_plain(args, &pairs, &alone, color)?,
+        Form::Text => print_plain(args, &pairs, (&alone, &bounds), color)?,
         form => {
+            let pairs = pairs.iter();
             let found: Vec<_> =
-                pairs.iter().map(|pair| (&pair.comparison, pair.run, &pair.after[0])).collect();
+                pairs.map(|pair| (&pair.comparison, &pair.before[0], &pair.after[0])).collect();
             let names = [args.a.display().to_string(), args.b.display().to_string()];
-            let page = report::pages::comparison(&found, [&names[0], &names[1]], &alone);
+            let page = report::pages::comparison(&found, [&names[0], &names[1]], &alone, &bounds);
             results::print_page(&page, form == Form::Markdown)?;
         }
     }
-    let held: Vec<_> = pairs
-        .iter()
-        .flat_map(|pair| {
-            args.fail_if.iter().map(|one| one.of_comparison(&pair.comparison, pair.after))
-        })
-        .collect();
-    let exit = thresholds::say(&held);
+    let exit = thresholds::say(&bounds);
     let invalid = pairs.iter().any(|pair| !pair.comparison.invalid.is_empty());
     Ok(if invalid { exit.worse(Exit::Dishonest) } else { exit })
 }
 
-fn print_plain(args: &Args, pairs: &[Pair], alone: &[String], color: Color) -> Result<()> {
+/// What bounds come to, of each pair.
+fn bounds(args: &Args, pairs: &[Pair]) -> Vec<Bound> {
+    let of = |pair: &Pair| {
+        let Pair { comparison, before, after, .. } = pair;
+        let judged = args.fail_if.iter().map(|one| one.of_comparison(comparison, before, after));
+        args.told.of(judged)
+    };
+    pairs.iter().flat_map(of).collect()
+}
+
+fn print_plain(
+    args: &Args,
+    pairs: &[Pair],
+    (alone, bounds): (&[String], &[Bound]),
+    color: Color,
+) -> Result<()> {
     if args.json {
         let all: Vec<&Comparison> = pairs.iter().map(|pair| &pair.comparison).collect();
-        return output::document(
-            &serde_json::json!({ "comparisons": all, "on_one_side_only": alone }),
-        );
+        return output::document(&serde_json::json!({
+            "comparisons": all,
+            "on_one_side_only": alone,
+            "bounds": bounds,
+        }));
     }
     print(pairs, alone, color)
 }
 
 fn print(pairs: &[Pair], alone: &[String], color: Color) -> Result<()> {
-    for Pair { comparison, run, again, .. } in pairs {
+    for Pair { comparison, before, again, .. } in pairs {
         let paint = show::paint(color);
-        output::painted(&report::compare::painted(comparison, run, *again, paint))?;
+        output::painted(&report::compare::painted(comparison, &before[0], *again, paint))?;
     }
     let alone = alone.iter().map(|name| format!("on one side only: {name}"));
     output::print(&by_chance(pairs).into_iter().chain(alone).collect())

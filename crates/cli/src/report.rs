@@ -9,10 +9,9 @@ use report::fio::Include;
 use report::json::Seal;
 use report::page::Page;
 use report::pages::Scenarios;
-use report::threshold::Held;
 use serde_json::error::Category;
 use stats::sweep::{CellRun, SweepResult};
-use stats::{RunResult, SCHEMA_VERSION};
+use stats::{Bound, RunResult, SCHEMA_VERSION};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError, of_file};
@@ -21,7 +20,9 @@ use crate::{output, show, sweep};
 
 /// `drumfire report`.
 #[derive(Flags, Debug)]
-#[command(after_help = "Examples: drumfire report drumfire-runs/* --as csv > runs.csv\n\
+#[command(after_help = "Bounds of a run or sweep, and whether they were kept, are in its report. \
+    With --fail-if those take their place.\n\
+    Examples: drumfire report drumfire-runs/* --as csv > runs.csv\n\
     drumfire report my-sweep --as html > sweep.html\n\
     drumfire report my-run --as markdown >> \"$GITHUB_STEP_SUMMARY\"\n\
     drumfire scenario run all --json > all.json; drumfire report all.json --as html > all.html")]
@@ -48,7 +49,7 @@ pub enum Form {
     Html,
     /// The same page in Markdown, for reviews and summaries of build servers.
     Markdown,
-    /// Honesty checks and thresholds as test cases for build servers.
+    /// Honesty checks and bounds as test cases for build servers.
     Junit,
     /// What fio prints with --output-format=json.
     Fio,
@@ -66,38 +67,64 @@ const DOCUMENT_MAX_BYTES: u64 = 1 << 30;
 
 /// Prints the results.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
-    let held = held(args)?;
+    args.asked.check()?;
+    let bounds = asked_now(args)?;
     match args.form {
-        Form::Html | Form::Markdown => page(&args.runs, args.form)?,
-        Form::Junit => junit(&args.runs, &held)?,
+        Form::Html | Form::Markdown => page(args)?,
+        Form::Junit => junit(args)?,
         _ => plain(args, color)?,
     }
-    Ok(thresholds::say(&held))
+    Ok(thresholds::say(&bounds))
 }
 
-/// What the thresholds come to.
-fn held(args: &Args) -> Result<Vec<Held>> {
-    let mut held = Vec::new();
+/// What the bounds of this command come to. Those that a run had decided its own exit code: they
+/// are shown, and decide none.
+fn asked_now(args: &Args) -> Result<Vec<Bound>> {
+    let mut bounds = Vec::new();
     if args.asked.fail_if.is_empty() {
-        return Ok(held);
+        return Ok(bounds);
     }
-    args.asked.check()?;
     for run in &args.runs {
         if sweep::is_one(run) {
-            held.extend(args.asked.of_sweep(&sweep::read(run)?));
+            bounds.extend(bounded_sweep(args, run)?.bounds);
         } else {
-            held.extend(args.asked.of_results(&read(run)?));
+            bounds.extend(bounded(args, run)?.into_iter().flat_map(|result| result.bounds));
         }
     }
-    Ok(held)
+    Ok(bounds)
 }
 
-fn junit(runs: &[PathBuf], held: &[Held]) -> Result<()> {
+/// The results of a run with the bounds that they are to be shown with.
+fn bounded(args: &Args, run: &Path) -> Result<Vec<RunResult>> {
+    let mut results = read(run)?;
+    if !args.asked.fail_if.is_empty() {
+        let of = results.len();
+        for (number, result) in (1..).zip(&mut results) {
+            result.bounds = args.asked.of_result(&thresholds::step(number, of), result);
+        }
+    }
+    Ok(results)
+}
+
+/// A sweep with the bounds that it is to be shown with.
+fn bounded_sweep(args: &Args, folder: &Path) -> Result<SweepResult> {
+    let mut sweep = sweep::read(folder)?;
+    if !args.asked.fail_if.is_empty() {
+        sweep.bounds = args.asked.of_sweep(&sweep, folder);
+    }
+    Ok(sweep)
+}
+
+fn junit(args: &Args) -> Result<()> {
     let mut found: Vec<(String, RunResult)> = Vec::new();
-    for run in runs {
+    let mut swept: Vec<(String, Vec<Bound>)> = Vec::new();
+    for run in &args.runs {
         let results = match sweep::is_one(run) {
-            true => of_sweep(run, Form::Junit)?.into_iter().flat_map(Found::runs).collect(),
-            false => read(run)?,
+            true => {
+                swept.push((run.display().to_string(), bounded_sweep(args, run)?.bounds));
+                of_sweep(args, run)?.into_iter().flat_map(Found::runs).collect()
+            }
+            false => bounded(args, run)?,
         };
         let many = results.len() > 1;
         for (number, result) in (1..).zip(results) {
@@ -106,8 +133,10 @@ fn junit(runs: &[PathBuf], held: &[Held]) -> Result<()> {
         }
     }
     let named: Vec<(&str, &RunResult)> = found.iter().map(|(name, run)| (&name[..], run)).collect();
+    let swept: Vec<(&str, &[Bound])> =
+        swept.iter().map(|(name, all)| (&name[..], &all[..])).collect();
     let mut text = Vec::new();
-    report::junit::write(&named, held, &mut text)?;
+    report::junit::write(&named, &swept, &mut text)?;
     output::file(&text)
 }
 
@@ -115,9 +144,9 @@ fn plain(args: &Args, color: Color) -> Result<()> {
     let mut found = Vec::new();
     for run in &args.runs {
         if sweep::is_one(run) {
-            found.extend(of_sweep(run, args.form)?);
+            found.extend(of_sweep(args, run)?);
         } else {
-            let steps = read(run)?;
+            let steps = bounded(args, run)?;
             match args.form {
                 // One document, whatever the run did one after the other.
                 Form::Fio | Form::FioPlus => found.push(Found::Run(steps)),
@@ -135,17 +164,17 @@ fn plain(args: &Args, color: Color) -> Result<()> {
 }
 
 /// Prints the page of one run, with all its steps, of one sweep, or of scenarios.
-fn page(runs: &[PathBuf], form: Form) -> Result<()> {
-    let [run] = runs else {
+fn page(args: &Args) -> Result<()> {
+    let [run] = &args.runs[..] else {
         let why = "a page shows one run or sweep: name one";
         return Err(UsageError(why.to_owned()).into());
     };
     let page = match (scenarios(run)?, sweep::is_one(run)) {
         (Some((found, text)), _) => report::pages::scenarios(&found, &text),
-        (None, true) => report::pages::sweep(&sweep::read(run)?),
-        (None, false) => report::pages::runs(&read(run)?),
+        (None, true) => report::pages::sweep(&bounded_sweep(args, run)?),
+        (None, false) => report::pages::runs(&bounded(args, run)?),
     };
-    print_page(&page, form == Form::Markdown)
+    print_page(&page, args.form == Form::Markdown)
 }
 
 /// Prints a page as HTML or as Markdown.
@@ -196,9 +225,9 @@ impl Found {
 }
 
 /// A sweep as it is, or all its runs in the forms that know no sweeps.
-fn of_sweep(folder: &Path, form: Form) -> Result<Vec<Found>> {
-    let sweep = sweep::read(folder)?;
-    if matches!(form, Form::Text | Form::Json) {
+fn of_sweep(args: &Args, folder: &Path) -> Result<Vec<Found>> {
+    let sweep = bounded_sweep(args, folder)?;
+    if matches!(args.form, Form::Text | Form::Json) {
         return Ok(vec![Found::Sweep(Box::new(sweep))]);
     }
     let runs = sweep.cells.iter().flat_map(|cell| cell.whole_runs());

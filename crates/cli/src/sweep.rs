@@ -165,10 +165,17 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     bench.watch = drive.watch.open()?;
     signal::stop_on_signal(&bench.stop)?;
     sweep.set_tool(show::tool());
+    let asked = drive.asked.or_kept(&sweep.document().bounds)?;
+    asked.check()?;
+    sweep.set_bounds(asked.before_the_end());
     let index = Index::new(&folder);
     let mut runs = Runs { bench, drive, color, folder: &folder, lock, index };
     runs.index.write(&mut sweep)?;
     let made = runs.go(&mut sweep);
+    if made.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
+        let bounds = asked.of_sweep(sweep.document(), &folder);
+        sweep.set_bounds(bounds);
+    }
     // Whatever ended it: what was measured is kept.
     let kept = runs.index.write(&mut sweep);
     let exit = made.and_then(|exit| kept.map(|()| exit));
@@ -178,7 +185,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     })?;
     print(sweep.document(), drive, color, &folder)?;
     runs.bench.lost.check(drive)?;
-    let exit = exit.worse(thresholds::say(&drive.asked.of_sweep(sweep.document())));
+    let exit = exit.worse(thresholds::say(&sweep.document().bounds));
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }

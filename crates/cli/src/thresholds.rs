@@ -1,21 +1,54 @@
 //! `--fail-if`: figures that end a command in exit code 4 when they cross a bound.
 
-use clap::Args as Flags;
-use report::threshold::{Held, Outcome, Threshold};
-use stats::RunResult;
-use stats::sweep::SweepResult;
+use std::path::Path;
+
+use clap::{Args as Flags, ValueEnum};
+use report::threshold::Threshold;
+use stats::sweep::{CellRun, SweepResult};
+use stats::{Bound, Kept, RunResult};
 
 use crate::exit::{Exit, UsageError};
-use crate::output;
+use crate::{output, report as results};
 
 /// Thresholds of a command.
 #[derive(Flags, Clone, Debug, Default)]
 pub struct Thresholds {
     /// Exit with 4 if a figure crosses a bound: 'p99>500us', 'iops<900k', 'read.max>5ms',
-    /// 'bw<1GB/s', 'errors>0'; may be repeated. With repeated runs their interval decides; if it
-    /// holds the bound, that is printed and is no failure.
+    /// 'bw<1GB/s', 'errors>0'; may be repeated. Of repeats errors are added, the longest max
+    /// counts, and the interval of the median decides the rest. Missed, too, if the result is
+    /// invalid, emulated without being asked for, or if nothing can be told.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<Threshold>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub told: Told,
+}
+
+/// What is made of bounds that cannot be told.
+#[derive(Flags, Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// What a bound of --fail-if counts as that cannot be told: too few I/Os, or an interval that
+    /// holds the bound.
+    #[arg(long, value_enum, value_name = "AS", default_value_t = Unknown::Miss)]
+    pub fail_if_unknown: Unknown,
+}
+
+/// What a bound counts as that cannot be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Unknown {
+    /// As missed.
+    #[default]
+    Miss,
+    /// As neither: it is printed.
+    Ignore,
+}
+
+impl Told {
+    /// What the user is told of bounds.
+    pub fn of(self, bounds: impl IntoIterator<Item = Bound>) -> Vec<Bound> {
+        let ignores = self.fail_if_unknown == Unknown::Ignore;
+        bounds.into_iter().map(|bound| bound.settled(ignores)).collect()
+    }
 }
 
 impl Thresholds {
@@ -30,32 +63,94 @@ impl Thresholds {
         }
     }
 
-    /// What results of a run, one for each step, come to.
-    pub fn of_results(&self, results: &[RunResult]) -> Vec<Held> {
-        let name = |number: usize| match results.len() {
-            1 => String::new(),
-            _ => format!("step {number}"),
-        };
-        let of = |threshold: &Threshold| {
-            let all = (1..).zip(results);
-            all.map(|(number, result)| threshold.of_run(&name(number), result)).collect::<Vec<_>>()
-        };
-        self.fail_if.iter().flat_map(of).collect()
+    /// What a result comes to; `of` names it beside others.
+    pub fn of_result(&self, of: &str, result: &RunResult) -> Vec<Bound> {
+        self.told.of(self.fail_if.iter().map(|threshold| threshold.of_run(of, result)))
     }
 
-    /// What the cells of a sweep come to.
-    pub fn of_sweep(&self, sweep: &SweepResult) -> Vec<Held> {
-        self.fail_if.iter().flat_map(|threshold| threshold.of_sweep(sweep)).collect()
+    /// What the cells of a sweep in a folder come to.
+    pub fn of_sweep(&self, sweep: &SweepResult, folder: &Path) -> Vec<Bound> {
+        let read = |run: &CellRun| {
+            results::read_document(&folder.join(&run.folder).join("result.json")).ok()
+        };
+        self.told.of(self.fail_if.iter().flat_map(|threshold| threshold.of_sweep(sweep, &read)))
+    }
+
+    /// What is said of a sweep until its end: a report of one that was cut keeps no bound.
+    pub fn before_the_end(&self) -> Vec<Bound> {
+        let pending = |threshold: &Threshold| Bound {
+            bound: threshold.to_string(),
+            verdict: Kept::Unknown,
+            evidence: "the sweep is not at its end".to_owned(),
+            ..Bound::default()
+        };
+        self.told.of(self.fail_if.iter().map(pending))
+    }
+
+    /// These, or if there are none those of a sweep that is taken up.
+    pub fn or_kept(&self, kept: &[Bound]) -> Result<Thresholds, UsageError> {
+        if !self.fail_if.is_empty() || kept.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut told = self.told;
+        let mut fail_if: Vec<Threshold> = Vec::new();
+        for Bound { bound, verdict, .. } in kept {
+            let threshold = bound.parse::<Threshold>();
+            let threshold = threshold
+                .map_err(|why| UsageError(format!("the sweep has the bound '{bound}': {why}")))?;
+            if !fail_if.contains(&threshold) {
+                fail_if.push(threshold);
+            }
+            if *verdict == Kept::Unknown {
+                told.fail_if_unknown = Unknown::Ignore;
+            }
+        }
+        Ok(Thresholds { fail_if, told })
     }
 }
 
-/// Says on stderr what thresholds came to, and what that is as an exit code.
-pub fn say(held: &[Held]) -> Exit {
-    for one in held {
-        output::note(format_args!("drumfire: {one}"));
+/// The name of one of several steps; of one alone there is none.
+pub fn step(number: usize, of: usize) -> String {
+    if of > 1 { format!("step {number}") } else { String::new() }
+}
+
+/// Says on stderr what bounds came to, and what that is as an exit code.
+pub fn say<'a>(bounds: impl IntoIterator<Item = &'a Bound>) -> Exit {
+    let mut exit = Exit::Good;
+    for bound in bounds {
+        output::note(format_args!("drumfire: {bound}"));
+        if bound.is_missed() {
+            exit = Exit::Missed;
+        }
     }
-    match held.iter().any(|one| one.outcome == Outcome::Missed) {
-        true => Exit::Missed,
-        false => Exit::Good,
+    exit
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn of(bounds: &[&str]) -> Thresholds {
+        let fail_if = bounds.iter().map(|bound| bound.parse().unwrap()).collect();
+        Thresholds { fail_if, told: Told::default() }
+    }
+
+    #[test]
+    fn a_sweep_that_is_taken_up_keeps_its_bounds() {
+        let old = of(&["p99>1ms", "iops<5"]);
+        assert!(old.before_the_end().iter().all(Bound::is_missed));
+        let kept = |old: &Thresholds| of(&[]).or_kept(&old.before_the_end()).unwrap();
+        let again = kept(&old);
+        assert_eq!(again.fail_if, old.fail_if);
+        assert_eq!(again.told.fail_if_unknown, Unknown::Miss);
+        let lenient = Thresholds { told: Told { fail_if_unknown: Unknown::Ignore }, ..old.clone() };
+        assert!(!lenient.before_the_end().iter().any(Bound::is_missed));
+        assert_eq!(kept(&lenient).told.fail_if_unknown, Unknown::Ignore);
+        // Those of several cells are one, and new ones take their place.
+        let twice = [old.before_the_end(), old.before_the_end()].concat();
+        assert_eq!(of(&[]).or_kept(&twice).unwrap().fail_if.len(), 2);
+        assert_eq!(of(&["max>1s"]).or_kept(&twice).unwrap().fail_if.len(), 1);
+        let odd = Bound { bound: "speed>9".to_owned(), ..Bound::default() };
+        assert!(of(&[]).or_kept(&[odd]).is_err());
     }
 }

@@ -15,11 +15,13 @@ pub(crate) struct Facts<'a> {
     pub(crate) testimony: &'a Testimony,
     /// A read returned wrong data.
     pub(crate) mismatch: bool,
+    /// What failed below the volumes and no I/O shows.
+    pub(crate) hidden: &'a [String],
 }
 
 /// Checks of a run in virtual time: those of its numbers, and none of a host.
 pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector, mismatch: bool) -> Vec<Check> {
-    let mut checks = of_numbers(spec, collected);
+    let mut checks = of_numbers(spec, collected, &[]);
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
         checks.push(data(spec, &collected.totals(), mismatch));
     }
@@ -36,7 +38,7 @@ pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -
         _ => Wire::Network { retransmitted_percent: testimony.retransmitted_percent },
     };
     let totals = collected.totals();
-    let mut checks = of_numbers(spec, collected);
+    let mut checks = of_numbers(spec, collected, facts.hidden);
     checks.extend([
         data(spec, &totals, facts.mismatch),
         verdict::generator_ceiling(totals.iops, None),
@@ -53,8 +55,8 @@ pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -
     checks
 }
 
-/// Checks that need only the run's numbers.
-fn of_numbers(spec: &RunSpec, collected: &Collector) -> Vec<Check> {
+/// Checks that need only the run's numbers, and what its volumes hid.
+fn of_numbers(spec: &RunSpec, collected: &Collector, hidden: &[String]) -> Vec<Check> {
     let totals = collected.totals();
     let (seconds, parts) = (collected.seconds(), collected.courses());
     let planned_iops = planned_iops(spec);
@@ -64,7 +66,7 @@ fn of_numbers(spec: &RunSpec, collected: &Collector) -> Vec<Check> {
         verdict::steady_state(&Steadiness { seconds: &seconds, parts: &parts, planned_iops }),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(&shown),
-        verdict::ios_succeeded(&totals),
+        verdict::ios_succeeded(&totals, hidden),
         verdict::even(&collected.peers()),
     ];
     checks.extend(verdict::schedule_kept(&totals));

@@ -81,6 +81,7 @@ fn end(result: &RunResult) -> Value {
         "class": result.class,
         "reason": reason::verdict(result),
         "checks": reason::verdicts(result),
+        "bounds": result.bounds,
         "partial": result.partial,
         "totals": result.totals,
     })

@@ -1,26 +1,31 @@
-//! Results as JUnit's XML, which build servers read: a suite for each result, a case for each
-//! honesty check, for how the run ended, and for each threshold.
+//! Results as JUnit's XML, which build servers read: a suite for each result, a case for how the
+//! run ended, for each of its bounds, and for each honesty check; and a suite for the bounds of
+//! each sweep.
 
 use std::io::{self, Write};
 
-use stats::{Check, RunResult, Verdict};
+use stats::{Bound, Check, Kept, RunResult, Verdict};
 
 use crate::ended;
 use crate::page::escape;
 use crate::reason;
 use crate::style::Paint;
-use crate::threshold::{Held, Outcome};
 
-/// Writes the results by their names, and what thresholds of them came to.
+/// Writes the results by their names, and what the bounds of sweeps came to, by theirs.
+///
+/// # Errors
+///
+/// Those of `out`.
 pub fn write(
     results: &[(&str, &RunResult)],
-    thresholds: &[Held],
+    sweeps: &[(&str, &[Bound])],
     out: &mut impl Write,
 ) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-    let suites: Vec<Suite> = results.iter().map(|(name, result)| of_run(name, result)).collect();
-    let held = (!thresholds.is_empty()).then(|| of_thresholds(thresholds));
-    let all: Vec<&Suite> = suites.iter().chain(&held).collect();
+    let runs = results.iter().map(|(name, result)| of_run(name, result));
+    let bounded = sweeps.iter().filter(|(_, bounds)| !bounds.is_empty());
+    let all: Vec<Suite> =
+        runs.chain(bounded.map(|(name, bounds)| of_sweep(name, bounds))).collect();
     let cases = || all.iter().flat_map(|suite| &suite.cases);
     writeln!(
         out,
@@ -63,6 +68,7 @@ fn of_run(name: &str, result: &RunResult) -> Suite {
         _ => End::Passed(reason::headline(result, Paint::PLAIN)),
     };
     let mut cases = vec![Case { name: "the run ended well".to_owned(), end }];
+    cases.extend(result.bounds.iter().map(of_bound));
     cases.extend(result.checks.iter().map(|check| {
         let Check { code, name, verdict, evidence, mend } = check;
         let mend: String = mend.iter().map(|mend| format!("\nmend: {mend}")).collect();
@@ -78,20 +84,19 @@ fn of_run(name: &str, result: &RunResult) -> Suite {
     Suite { name: name.to_owned(), seconds, started, cases }
 }
 
-fn of_thresholds(thresholds: &[Held]) -> Suite {
-    let case = |held: &Held| Case {
-        name: match held.of.is_empty() {
-            true => held.threshold.clone(),
-            false => format!("{} {}", held.of, held.threshold),
-        },
-        end: match held.outcome {
-            Outcome::Kept => End::Passed(held.why.clone()),
-            Outcome::Missed => End::Failed(held.why.clone(), String::new()),
-            Outcome::CannotTell => End::Skipped(format!("cannot tell: {}", held.why)),
-        },
+fn of_sweep(name: &str, bounds: &[Bound]) -> Suite {
+    let (name, cases) = (format!("{name}: bounds"), bounds.iter().map(of_bound).collect());
+    Suite { name, seconds: 0.0, started: String::new(), cases }
+}
+
+/// What is missed is a failure, as in the exit code.
+fn of_bound(bound: &Bound) -> Case {
+    let end = match bound.verdict {
+        Kept::Kept => End::Passed(bound.evidence.clone()),
+        Kept::Missed => End::Failed(bound.evidence.clone(), bound.to_string()),
+        Kept::Unknown => End::Skipped(format!("cannot tell: {}", bound.evidence)),
     };
-    let cases = thresholds.iter().map(case).collect();
-    Suite { name: "thresholds".to_owned(), seconds: 0.0, started: String::new(), cases }
+    Case { name: bound.name(), end }
 }
 
 impl Suite {
@@ -126,5 +131,51 @@ impl Suite {
             }
         }
         writeln!(out, "</testsuite>")
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    fn written(result: &RunResult, swept: &[Bound]) -> String {
+        let mut out = Vec::new();
+        write(&[("r", result)], &[("s", swept)], &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_bound_that_is_missed_is_a_failure() {
+        let bound = |text: &str, verdict| Bound {
+            bound: text.to_owned(),
+            of: String::new(),
+            verdict,
+            evidence: "690 µs".to_owned(),
+        };
+        let mut result = sample::race();
+        result.totals.errors = 0;
+        let plain = written(&result, &[]);
+        assert!(!plain.contains("fail if") && !plain.contains("bounds"), "{plain}");
+        assert!(plain.contains("failures=\"0\""), "{plain}");
+        result.bounds = vec![
+            bound("p99>1us", Kept::Missed),
+            bound("iops<1", Kept::Kept),
+            bound("p99.99>1s", Kept::Unknown),
+        ];
+        let text = written(&result, &result.bounds[..1]);
+        for part in [
+            "<testcase classname=\"r\" name=\"fail if p99&gt;1us\"><failure message=\"690 µs\">",
+            "name=\"fail if iops&lt;1\"><system-out>690 µs</system-out>",
+            "name=\"fail if p99.99&gt;1s\"><skipped message=\"cannot tell: 690 µs\"/>",
+            "<testsuite name=\"s: bounds\" tests=\"1\" failures=\"1\"",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!(text.matches("<failure").count(), 2);
+        assert!(
+            text.contains("<testsuites name=\"drumfire\" tests=\"8\" failures=\"2\""),
+            "{text}"
+        );
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod activity;
 mod asked;
+mod bounds;
 pub mod chart;
 pub mod compare;
 mod connections;

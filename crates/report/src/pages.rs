@@ -9,6 +9,7 @@ mod sweeps;
 
 use stats::{Check, Latency, RunResult, Verdict};
 
+use crate::bounds;
 use crate::ended;
 use crate::failures;
 use crate::figure;
@@ -98,7 +99,8 @@ fn lead(result: &RunResult) -> String {
 }
 
 fn sections(result: &RunResult) -> Vec<Section> {
-    let mut sections = vec![latencies(result)];
+    let mut sections: Vec<Section> = bounds::section(&result.bounds).into_iter().collect();
+    sections.push(latencies(result));
     sections.extend(charts::limits(result));
     sections.extend(charts::over_time(result));
     sections.extend(charts::distribution(result));

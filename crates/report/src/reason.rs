@@ -156,7 +156,12 @@ pub(crate) fn words(check: &Check) -> String {
             "percentiles leave some I/Os out"
         }
         ("H21", Verdict::Warn | Verdict::Fail) if says(" I/Os failed, ") => "I/Os failed",
-        ("H21", Verdict::Warn | Verdict::Fail) if says("answer") => "I/Os without an answer",
+        ("H21", Verdict::Warn | Verdict::Fail) if says("never answered") => {
+            "I/Os without an answer"
+        }
+        ("H21", Verdict::Warn) if says(" left: ") || says(" legs are in") => "a mirror lost a leg",
+        ("H21", Verdict::Warn) if says("no I/O shows") => "faults that a mirror hid",
+        ("H21", Verdict::Warn) if says("were made again") => "connections were lost",
         ("H21", Verdict::Warn | Verdict::Fail) if says("in the ramp") => "I/Os failed in the ramp",
         (code, verdict) => short(code, verdict).unwrap_or(&check.name),
     };
@@ -199,7 +204,8 @@ pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
         ("H19", Fail | Warn) => "TCP retransmissions",
         ("H20", Fail | Warn) => "repeats lie apart",
         ("H20", Unknown) => "measured too rarely",
-        ("H21", Fail | Warn) => "I/Os failed",
+        ("H21", Fail) => "I/Os failed",
+        ("H21", Warn) => "I/Os failed, or faults were hidden",
         ("H22", Fail | Warn) => "some workers had far fewer I/Os",
         ("H23", Fail | Warn) => "connections were lost",
         _ => return None,
@@ -234,6 +240,25 @@ mod test {
         assert_eq!(of(&[("H99", Warn), ("H20", Warn)]).as_deref(), Some("H20"));
         let bare = worst_of(mixed);
         assert_eq!(bare, Some(("H06", Fail)));
+    }
+
+    #[test]
+    fn faults_that_no_io_shows_are_on_the_first_line() {
+        let of = |hidden: &[&str], reconnects| {
+            let mut totals = stats::Totals { ios: 1000, ..stats::Totals::default() };
+            totals.ramp.reconnects = reconnects;
+            let hidden: Vec<String> = hidden.iter().map(|words| (*words).to_owned()).collect();
+            let mut result = sample::race();
+            result.set_check(stats::verdict::ios_succeeded(&totals, &hidden));
+            headline(&result, Paint::PLAIN).split_once(": ").unwrap().1.to_owned()
+        };
+        let left = "mirror: leg 2 (ram:1m) left: not answered for 30 s";
+        assert_eq!(of(&[left], 0), "a mirror lost a leg (H21)");
+        assert_eq!(of(&["array a: 1 of 2 legs are in"], 3), "a mirror lost a leg (H21)");
+        let repaired = "mirror: 40 reads were repaired from another leg";
+        assert_eq!(of(&[repaired], 0), "faults that a mirror hid (H21)");
+        assert_eq!(of(&[], 1), "connections were lost (H21)");
+        assert_eq!(of(&[], 0), "loopback, no wire (H19)");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use stats::sweep::{Cell, CellRun, Found, Held, Scale, Search, Series, Setting, SweepResult};
 use stats::{Latency, Origin, Spread, Verdict};
 
+use crate::bounds;
 use crate::connections;
 use crate::figure;
 use crate::painted::{Painted, printable_of};
@@ -49,7 +50,8 @@ fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Result<
         }
     }
     sweep.found.iter().try_for_each(|found| writeln!(out, "{}", search(sweep, found)))?;
-    failures(sweep).iter().try_for_each(|line| writeln!(out, "{}", paint.red(line)))
+    failures(sweep).iter().try_for_each(|line| writeln!(out, "{}", paint.red(line)))?;
+    bounds::write(&sweep.bounds, paint, out)
 }
 
 /// The runs that did not go through, had errors or lost connections, and why.

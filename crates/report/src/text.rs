@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use stats::{Check, Cpu, Latency, MeasuringCost, Placement, RunResult, Verdict};
 
 use crate::asked;
+use crate::bounds;
 use crate::ended;
 use crate::failures;
 use crate::figure;
@@ -43,6 +44,7 @@ pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> i
     write_cost(result.cost.as_ref(), out)?;
     targets::write(&result.workers, paint, out)?;
     write_checks(result, paint, out)?;
+    bounds::write(&result.bounds, paint, out)?;
     write_records(result, paint, out)
 }
 

@@ -1,17 +1,22 @@
 //! Thresholds, as `p99>500us`: what must not be, and whether it is.
 //!
 //! Of a single run its figures decide; of several the interval of their median, and of a comparison
-//! the interval of the ratio. What the interval does not decide cannot be told, which is said and
-//! is no miss.
+//! the interval of the ratio. Faults and maxima have no median that matters: they are judged by
+//! their sum and by the most of all runs. A result that is invalid, or of storage that nobody asked
+//! to imitate, keeps no bound.
 
-use std::fmt;
+mod asked;
+mod cell;
+
 use std::str::FromStr;
 
-use stats::sweep::SweepResult;
-use stats::{Direction, Latency, RunResult, Spread};
+use stats::sweep::{Cell, CellRun, SweepResult};
+use stats::{Bound, Class, Direction, Kept, Latency, RunResult, Spread};
 
+use self::asked::unasked;
+use self::cell::of_cell_run;
 use crate::compare::Comparison;
-use crate::figure;
+use crate::{figure, reason};
 
 /// A figure with a bound that it must not cross.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,50 +58,18 @@ enum Point {
     Max,
 }
 
-/// What a threshold came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// The threshold as it was given.
-    pub threshold: String,
-    /// Of what, as "size=4k"; empty where there is only one.
-    pub of: String,
-    /// Whether it was crossed.
-    pub outcome: Outcome,
-    /// The figures.
-    pub why: String,
-}
-
-/// Whether a threshold was crossed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// No.
-    Kept,
-    /// Yes: the job is to fail.
-    Missed,
-    /// The figures do not decide it.
-    CannotTell,
-}
-
-impl fmt::Display for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.outcome {
-            Outcome::Kept => "kept",
-            Outcome::Missed => "MISSED",
-            Outcome::CannotTell => "cannot tell",
-        };
-        let gap = if self.of.is_empty() { "" } else { " " };
-        write!(f, "{word}: {}{gap}fail if {}: {}", self.of, self.threshold, self.why)
-    }
-}
-
-impl fmt::Display for Threshold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl std::fmt::Display for Threshold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
 const NAMES: &str = "iops, bw, mean, p50, p90, p99, p99.9, p99.99, max (of reads or writes only: \
                      read.p99), errors, us_per_io, cpu";
+/// Figures that comparisons have.
+const COMPARED: &str = "iops, bw, mean, p50, p99, p99.9, us_per_io";
+/// Fewest runs whose interval covers a median with 95 %.
+const ENOUGH: usize = 6;
 
 impl FromStr for Threshold {
     type Err = String;
@@ -116,6 +89,10 @@ impl FromStr for Threshold {
             .ok_or_else(|| format!("unknown figure '{}': use {NAMES}", name.trim()))?;
         let share = bound.strip_suffix('%').filter(|_| figure != Figure::HostCpu);
         let is_relative = share.is_some();
+        if is_relative && figure.compared().is_none() {
+            let name = name.trim();
+            return Err(format!("a change of {name} in percent is not known: use {COMPARED}"));
+        }
         let bound = match share {
             Some(percent) => percent.trim().parse().ok().map(|percent: f64| percent / 100.0),
             None => figure.parse(bound),
@@ -144,7 +121,7 @@ impl Figure {
             "p99" => latency(Point::P99),
             "p99.9" | "p99_9" | "p999" => latency(Point::P999),
             "p99.99" | "p99_99" | "p9999" => latency(Point::P9999),
-            "max" => latency(Point::Max),
+            "max" | "p100" => latency(Point::Max),
             "errors" if side == Side::All => Some(Figure::Errors),
             "us_per_io" | "core_us_per_io" if side == Side::All => Some(Figure::CoreTime),
             "cpu" | "host_percent" if side == Side::All => Some(Figure::HostCpu),
@@ -216,6 +193,17 @@ impl Figure {
         }
     }
 
+    /// Whether the document of a sweep lacks it.
+    fn is_in_results_only(self) -> bool {
+        match self {
+            Figure::Iops(side) | Figure::Bytes(side) | Figure::Latency(side, _) => {
+                side != Side::All
+            }
+            Figure::HostCpu => true,
+            Figure::Errors | Figure::CoreTime => false,
+        }
+    }
+
     fn words(self, value: f64) -> String {
         match self {
             Figure::Iops(_) => figure::iops(value),
@@ -259,103 +247,192 @@ impl Threshold {
         self.is_relative
     }
 
-    fn held(&self, of: &str, outcome: Outcome, why: String) -> Held {
-        Held { threshold: self.text.clone(), of: of.to_owned(), outcome, why }
-    }
-
     fn crosses(&self, value: f64) -> bool {
         if self.is_above { value > self.bound } else { value < self.bound }
     }
 
-    /// Whether a run crossed it.
-    pub fn of_run(&self, of: &str, result: &RunResult) -> Held {
-        let Some((value, at_least)) = self.figure.value(result) else {
-            let why = "too few I/Os for this figure, or not measured: run longer".to_owned();
-            return self.held(of, Outcome::CannotTell, why);
-        };
-        let crosses = self.crosses(value);
-        let words = self.figure.words(value);
-        match (at_least, crosses, self.is_above) {
-            // It may be longer than what is known.
-            (true, false, true) | (true, true, false) => {
-                let why = format!("at least {words}: I/Os without an answer may have taken longer");
-                self.held(of, Outcome::CannotTell, why)
-            }
-            (_, true, _) => self.held(of, Outcome::Missed, words),
-            (_, false, _) => self.held(of, Outcome::Kept, words),
+    /// What lies between `low` and `high` comes to.
+    fn between(&self, low: f64, high: f64) -> Kept {
+        match (self.crosses(low), self.crosses(high)) {
+            (true, true) => Kept::Missed,
+            (false, false) => Kept::Kept,
+            _ => Kept::Unknown,
         }
     }
 
-    /// Whether the median of several runs crossed it, as far as their interval says.
-    pub fn of_runs(&self, of: &str, results: &[RunResult]) -> Held {
-        if let [result] = results {
-            return self.of_run(of, result);
+    fn bound(&self, of: &str, (verdict, evidence): (Kept, String)) -> Bound {
+        Bound { bound: self.text.clone(), of: of.to_owned(), verdict, evidence }
+    }
+
+    /// Whether a run crossed it.
+    pub fn of_run(&self, of: &str, result: &RunResult) -> Bound {
+        self.of_runs(of, std::slice::from_ref(result))
+    }
+
+    /// Whether several runs crossed it.
+    pub fn of_runs(&self, of: &str, results: &[RunResult]) -> Bound {
+        self.unless_refused(of, results, self.told(results, &[]))
+    }
+
+    /// A result that is invalid or of something else than was asked for keeps no bound.
+    fn unless_refused(&self, of: &str, results: &[RunResult], told: (Kept, String)) -> Bound {
+        let why = invalid(results).or_else(|| results.iter().find_map(unasked));
+        match why {
+            Some(why) => self.bound(of, (Kept::Missed, format!("{}; {why}", told.1))),
+            None => self.bound(of, told),
         }
-        let each: Vec<Held> = results.iter().map(|result| self.of_run(of, result)).collect();
-        if let Some(unknown) = each.iter().find(|held| held.outcome == Outcome::CannotTell) {
-            return unknown.clone();
+    }
+
+    /// What the figures of whole runs come to. Of those that were `cut` faults and the longest I/O
+    /// count all the same.
+    fn told(&self, whole: &[RunResult], cut: &[RunResult]) -> (Kept, String) {
+        match (self.figure, whole) {
+            (Figure::Errors, _) => self.sum(whole, cut),
+            (Figure::Latency(_, Point::Max), _) => self.most(whole, cut),
+            (_, []) => (Kept::Unknown, NO_RUN.to_owned()),
+            (_, [result]) => match self.figure.value(result) {
+                None => (Kept::Unknown, TOO_FEW.to_owned()),
+                Some((value, at_least)) => self.one(value, at_least, ""),
+            },
+            (..) => self.interval(whole),
         }
-        let values = results.iter().filter_map(|result| self.figure.value(result));
-        let Some(spread) = Spread::of(values.map(|(value, _)| value)) else {
-            return self.held(of, Outcome::CannotTell, "no run went through".to_owned());
+    }
+
+    /// A single figure, perhaps a lower bound of what it is.
+    fn one(&self, value: f64, at_least: bool, of: &str) -> (Kept, String) {
+        let words = self.figure.words(value);
+        let verdict = self.between(value, if at_least { f64::INFINITY } else { value });
+        match (at_least, verdict) {
+            (true, Kept::Unknown) => {
+                let why = "I/Os without an answer may have taken longer";
+                (verdict, format!("at least {words}{of}: {why}"))
+            }
+            _ => (verdict, format!("{words}{of}")),
+        }
+    }
+
+    /// Errors of all runs together: one in one of them is one.
+    fn sum(&self, whole: &[RunResult], cut: &[RunResult]) -> (Kept, String) {
+        let all = || whole.iter().chain(cut);
+        let errors = all().map(|result| result.totals.errors).fold(0, u64::saturating_add);
+        let with = all().filter(|result| result.totals.errors > 0).count();
+        let of = match (all().count(), with) {
+            (0, _) => return (Kept::Unknown, NO_RUN.to_owned()),
+            (1, _) => String::new(),
+            (runs, 0) => format!(" in {runs} runs"),
+            (runs, with) => format!(" in {with} of {runs} runs"),
+        };
+        let told = self.one(errors as f64, false, &of);
+        match told {
+            (Kept::Kept, words) if whole.is_empty() => {
+                (Kept::Unknown, format!("{words}; {NO_RUN}"))
+            }
+            told => told,
+        }
+    }
+
+    /// The largest of all runs.
+    fn most(&self, whole: &[RunResult], cut: &[RunResult]) -> (Kept, String) {
+        let of = |result: &RunResult| self.figure.value(result);
+        let known = whole.iter().chain(cut).filter_map(of);
+        let Some((most, _)) = known.reduce(|a, b| if b.0 > a.0 { b } else { a }) else {
+            let why = if whole.is_empty() { NO_RUN } else { TOO_FEW };
+            return (Kept::Unknown, why.to_owned());
+        };
+        // Any of them may be longer than what is known of it.
+        let open = whole.iter().map(of).any(|value| value.is_none_or(|(_, at_least)| at_least));
+        let of = match whole.len() + cut.len() {
+            1 => String::new(),
+            runs => format!(", the most of {runs} runs"),
+        };
+        self.one(most, open || whole.is_empty(), &of)
+    }
+
+    /// The interval of the median of several runs.
+    fn interval(&self, results: &[RunResult]) -> (Kept, String) {
+        let values: Option<Vec<(f64, bool)>> =
+            results.iter().map(|result| self.figure.value(result)).collect();
+        let Some(values) = values else {
+            return (Kept::Unknown, TOO_FEW.to_owned());
+        };
+        let at_least = values.iter().any(|(_, at_least)| *at_least);
+        let Some(spread) = Spread::of(values.into_iter().map(|(value, _)| value)) else {
+            return (Kept::Unknown, NO_RUN.to_owned());
         };
         let [median, low, high] =
             [spread.median, spread.low, spread.high].map(|value| self.figure.words(value));
-        let why = format!("{median}, {low} to {high} of {} runs", spread.n);
-        let outcome = match (self.crosses(spread.low), self.crosses(spread.high)) {
-            (true, true) => Outcome::Missed,
-            (false, false) => Outcome::Kept,
-            _ => Outcome::CannotTell,
+        let n = spread.n;
+        let sure = match n {
+            ENOUGH.. => String::new(),
+            _ => {
+                let percent = spread.confidence * 100.0;
+                format!(" ({percent:.0} % confidence; {ENOUGH} runs give 95 %)")
+            }
         };
-        self.held(of, outcome, why)
+        let open = if at_least { "; I/Os without an answer may have taken longer" } else { "" };
+        let evidence = format!("{median}, {low} to {high} of {n} runs{sure}{open}");
+        (self.between(spread.low, if at_least { f64::INFINITY } else { spread.high }), evidence)
     }
 
-    /// Whether the cells of a sweep crossed it, of which the figures are known that its document
-    /// has.
-    pub fn of_sweep(&self, sweep: &SweepResult) -> Vec<Held> {
-        let cell = |cell: &stats::sweep::Cell| {
-            let words = cell.settings.iter().map(|s| format!("{}={}", s.word, s.value));
-            let name = words.collect::<Vec<_>>().join(" ");
-            let run = |run: &stats::sweep::CellRun| {
-                let mut result = RunResult::default();
-                result.totals.iops = run.iops;
-                result.totals.bytes_per_second = run.bytes_per_second;
-                result.totals.errors = run.errors;
-                result.totals.latency_ns = run.latency_ns;
-                result.cpu.core_us_per_io = run.core_us_per_io;
-                result
-            };
-            let runs: Vec<RunResult> = cell.whole_runs().map(run).collect();
-            if matches!(
-                self.figure,
-                Figure::Iops(Side::Reads | Side::Writes)
-                    | Figure::Bytes(Side::Reads | Side::Writes)
-                    | Figure::Latency(Side::Reads | Side::Writes, _)
-            ) {
-                let why = "a sweep has no separate figures of reads and writes".to_owned();
-                return self.held(&name, Outcome::CannotTell, why);
+    /// Whether the cells of a sweep crossed it. Most figures stand in its document; `read` finds
+    /// the result of a run for those that do not.
+    pub fn of_sweep(
+        &self,
+        sweep: &SweepResult,
+        read: &dyn Fn(&CellRun) -> Option<RunResult>,
+    ) -> Vec<Bound> {
+        sweep.cells.iter().map(|cell| self.of_cell(sweep, cell, read)).collect()
+    }
+
+    fn of_cell(
+        &self,
+        sweep: &SweepResult,
+        cell: &Cell,
+        read: &dyn Fn(&CellRun) -> Option<RunResult>,
+    ) -> Bound {
+        let words = cell.settings.iter().map(|s| format!("{}={}", s.word, s.value));
+        let name = words.collect::<Vec<_>>().join(" ");
+        let (mut whole, mut cut) = (Vec::new(), Vec::new());
+        for run in &cell.runs {
+            let mut known = of_cell_run(sweep, cell, run);
+            if self.figure.is_in_results_only() && run.failed.is_none() {
+                let Some(result) = read(run) else {
+                    let why = format!("the result of {} cannot be read", run.folder);
+                    return self.bound(&name, (Kept::Unknown, why));
+                };
+                (known.totals, known.cpu) = (result.totals, result.cpu);
             }
-            self.of_runs(&name, &runs)
-        };
-        sweep.cells.iter().map(cell).collect()
+            if run.failed.is_none() { whole.push(known) } else { cut.push(known) }
+        }
+        self.unless_refused(&name, &whole, self.told(&whole, &cut))
     }
 
     /// Whether a comparison crossed it: a change by its interval, a plain bound by the second side.
-    pub fn of_comparison(&self, comparison: &Comparison, after: &[RunResult]) -> Held {
+    pub fn of_comparison(
+        &self,
+        comparison: &Comparison,
+        before: &[RunResult],
+        after: &[RunResult],
+    ) -> Bound {
         let of = &comparison.name;
         if !self.is_relative {
             return self.of_runs(of, after);
         }
+        let told = self.change(comparison);
+        let unasked = before.iter().chain(after).find_map(unasked);
+        match comparison.invalid.first().cloned().or(unasked) {
+            Some(why) => self.bound(of, (Kept::Missed, format!("{}; {why}", told.1))),
+            None => self.bound(of, told),
+        }
+    }
+
+    fn change(&self, comparison: &Comparison) -> (Kept, String) {
         let name = self.figure.compared();
         let found = comparison.figures.iter().find(|figure| Some(figure.name) == name);
         let Some((found, ratio)) = found.and_then(|found| Some((found, found.ratio?))) else {
-            let why = "this figure is missing on one side".to_owned();
-            return self.held(of, Outcome::CannotTell, why);
+            return (Kept::Unknown, "this figure is missing on one side".to_owned());
         };
         let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
-        if let Some(invalid) = comparison.invalid.first() {
-            return self.held(of, Outcome::CannotTell, invalid.clone());
-        }
         let Some([low, high]) = found.ratio_range else {
             let why = format!(
                 "{}, of {} and {} runs: three or more of each tell a change from noise",
@@ -363,91 +440,25 @@ impl Threshold {
                 found.a.runs,
                 found.b.runs
             );
-            return self.held(of, Outcome::CannotTell, why);
+            return (Kept::Unknown, why);
         };
-        let why = format!("{} ({} to {})", percent(ratio), percent(low), percent(high));
-        let outcome = match (self.crosses(low - 1.0), self.crosses(high - 1.0)) {
-            (true, true) => Outcome::Missed,
-            (false, false) => Outcome::Kept,
-            _ => Outcome::CannotTell,
-        };
-        self.held(of, outcome, why)
+        let evidence = format!("{} ({} to {})", percent(ratio), percent(low), percent(high));
+        (self.between(low - 1.0, high - 1.0), evidence)
     }
+}
+
+const NO_RUN: &str = "no run went through";
+const TOO_FEW: &str = "too few I/Os for this figure, or not measured: run longer";
+
+/// Why the figures of these runs mean something else, if an honesty check of one failed.
+fn invalid(results: &[RunResult]) -> Option<String> {
+    let bad = || results.iter().filter(|result| result.class == Class::Invalid);
+    let first = reason::verdict(bad().next()?);
+    Some(match results.len() {
+        1 => format!("the result is {first}"),
+        runs => format!("{} of {runs} runs are {first}", bad().count()),
+    })
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-    use crate::compare::compare;
-    use crate::generated;
-
-    fn threshold(text: &str) -> Threshold {
-        text.parse().unwrap_or_else(|why| panic!("{text}: {why}"))
-    }
-
-    #[test]
-    fn what_is_typed_is_understood_or_refused_with_what_is_known() {
-        assert_eq!(threshold("p99>500us").bound, 500e3);
-        assert_eq!(threshold(" iops < 900k ").bound, 900e3);
-        assert_eq!(threshold("bw<1.5GB/s").bound, 1.5e9);
-        assert_eq!(threshold("read.p99.9>2ms").bound, 2e6);
-        assert_eq!(threshold("iops<-3%").bound, -0.03);
-        assert!(threshold("iops<-3%").is_relative() && !threshold("cpu>90%").is_relative());
-        for wrong in ["", "p99", "p99>5", "p99>=5ms", "p98>5ms", "iops<fast", "iops<1us", "bw<5"] {
-            let why = wrong.parse::<Threshold>().unwrap_err();
-            assert!(why.contains("p99") || why.contains("there are"), "{wrong}: {why}");
-        }
-        for wrong in ["iops<NaN", "iops<inf", "errors>1e999"] {
-            assert!(wrong.parse::<Threshold>().is_err(), "{wrong}");
-        }
-    }
-
-    fn runs(rates: &[f64]) -> Vec<RunResult> {
-        let one = |rate: &f64| {
-            let seeds = (1..).map(generated::small);
-            let mut result = { seeds }.find(|run| run.class != stats::Class::Invalid).unwrap();
-            (result.totals.iops, result.totals.latency_ns.p99) = (*rate, None);
-            result
-        };
-        rates.iter().map(one).collect()
-    }
-
-    #[test]
-    fn a_run_is_missed_kept_or_not_told() {
-        let [run] = &runs(&[1000.0])[..] else { panic!() };
-        let outcome = |text: &str| threshold(text).of_run("", run).outcome;
-        assert_eq!(outcome("iops<2k"), Outcome::Missed);
-        assert_eq!(outcome("iops<999"), Outcome::Kept);
-        assert_eq!(outcome("iops>1000"), Outcome::Kept);
-        assert_eq!(outcome("p99>1ns"), Outcome::CannotTell, "withheld");
-        let mut run = run.clone();
-        run.totals.latency_ns.max = Some(5_000_000);
-        run.totals.latency_ns.waiting_from = Some(1_000_000);
-        let outcome = |text: &str| threshold(text).of_run("", &run).outcome;
-        assert_eq!(outcome("max>4ms"), Outcome::Missed, "it is longer in any case");
-        assert_eq!(outcome("max>6ms"), Outcome::CannotTell, "it may be longer");
-    }
-
-    #[test]
-    fn several_runs_decide_by_their_interval() {
-        let outcome = |rates: &[f64]| threshold("iops<1000").of_runs("", &runs(rates)).outcome;
-        assert_eq!(outcome(&[900.0, 950.0, 990.0]), Outcome::Missed);
-        assert_eq!(outcome(&[1001.0, 1100.0, 1050.0]), Outcome::Kept);
-        assert_eq!(outcome(&[900.0, 1100.0, 1050.0]), Outcome::CannotTell);
-    }
-
-    #[test]
-    fn a_change_within_noise_is_not_told_and_one_beyond_it_is() {
-        let outcome = |a: &[f64], b: &[f64]| {
-            let (a, b) = (runs(a), runs(b));
-            threshold("iops<-3%").of_comparison(&compare("", &a, &b), &b).outcome
-        };
-        let steady = [1000.0, 1001.0, 1000.5, 999.0, 1000.0];
-        assert_eq!(outcome(&[1000.0], &[100.0]), Outcome::CannotTell, "one run each");
-        let slow: Vec<f64> = steady.iter().map(|rate| rate * 0.9).collect();
-        assert_eq!(outcome(&steady, &slow), Outcome::Missed);
-        assert_eq!(outcome(&steady, &steady), Outcome::Kept);
-        let wild = [1000.0, 850.0, 1150.0, 900.0, 1100.0];
-        assert_eq!(outcome(&wild, &wild), Outcome::CannotTell);
-    }
-}
+mod test;

@@ -501,7 +501,7 @@ mod test {
         let first = &failures[0].first;
         assert_eq!((&*failures[0].fault, first.t_s), ("not answered in time", 9.0));
         assert_eq!((first.offset_bytes, &*first.worker), (512, "b"));
-        assert_eq!(crate::verdict::ios_succeeded(&after).verdict, crate::Verdict::Fail);
+        assert_eq!(crate::verdict::ios_succeeded(&after, &[]).verdict, crate::Verdict::Fail);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod bounds;
 mod buckets;
 mod collect;
 mod failures;
@@ -25,6 +26,7 @@ mod timeline;
 pub mod verdict;
 
 pub use crate::activity::{CoreActivity, Counted, SampledIo};
+pub use crate::bounds::{Bound, Kept};
 pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::failures::{Failed, Failure, Failures, FirstFailure};

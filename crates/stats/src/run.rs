@@ -8,6 +8,7 @@ mod host;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::bounds::Bound;
 use crate::buckets::{Histograms, Span};
 use crate::failures::Failure;
 use crate::kind::Kind;
@@ -74,6 +75,9 @@ pub struct RunResult {
     pub class: Class,
     /// The honesty checks.
     pub checks: Vec<Check>,
+    /// Bounds that the user set, and whether they were kept: the exit code followed from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<Bound>,
     /// What kind of job it was, in the words that results are compared by.
     #[serde(default)]
     pub job: Job,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::bounds::Bound;
 use crate::histogram::Latency;
 use crate::kind::Kind;
 use crate::run::{Connections, Origin, RunResult, Tool};
@@ -24,6 +25,9 @@ pub struct SweepResult {
     pub tool: Tool,
     /// What is to be measured.
     pub plan: SweepPlan,
+    /// Bounds that the user set, and whether the cells kept them: the exit code followed from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<Bound>,
     /// What was measured, one cell for each combination of settings.
     pub cells: Vec<Cell>,
     /// Where each series of cells bends.

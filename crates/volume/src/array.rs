@@ -47,9 +47,9 @@ pub use self::superblock::{
 };
 pub(crate) use self::volume::ArrayVolume;
 pub use self::volume::check;
-use crate::OpenError;
 pub use crate::mirror::Ways;
 use crate::mirror::{Claims, MirrorLane, Numbers, Rules, number_of};
+use crate::{Hidden, OpenError};
 
 /// An open array: state that its lanes and its keeper share.
 #[derive(Clone)]
@@ -159,6 +159,11 @@ impl Array {
     /// Events of its legs so far, in a sentence.
     pub fn words(&self) -> Option<String> {
         self.shared.words()
+    }
+
+    /// Legs that left, and reads that other legs answered. Of `members` legs some may be out still.
+    pub fn hidden(&self, members: usize) -> Vec<Hidden> {
+        self.shared.hidden(members)
     }
 
     /// Events since the last call, a line each.

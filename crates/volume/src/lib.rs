@@ -10,6 +10,7 @@ mod fault;
 mod file;
 mod ground;
 mod guard;
+mod hidden;
 mod hold;
 mod lifetime;
 mod many;
@@ -35,6 +36,7 @@ pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::fault::try_schedule;
 pub use crate::ground::{FileGround, Ground, Leaf, Looked, SAMPLES, Several};
 pub use crate::guard::{is_named, may_destroy};
+pub use crate::hidden::Hidden;
 pub use crate::hold::Locks;
 pub use crate::lifetime::{DataLocation, Lifetime};
 pub use crate::many::{await_open, open_all};
@@ -127,6 +129,11 @@ pub trait Volume: Send + Sync {
         let mut all = self.own_incidents();
         all.extend(self.below().into_iter().filter_map(|volume| volume.incidents()));
         (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// What failed below it although all of its I/Os may have ended well.
+    fn hidden(&self) -> Vec<Hidden> {
+        self.below().into_iter().flat_map(|volume| volume.hidden()).collect()
     }
 
     /// Events of its legs since the last call, a line each, for the server's log.

@@ -27,7 +27,7 @@ pub(crate) use self::legs::LEGS_MAX;
 use self::legs::Legs;
 pub(crate) use self::numbers::{Number, Numbers};
 pub(crate) use self::rules::{Answers, Opened, Rules, Verdict};
-use crate::{Ground, Hints, OpenError, Purpose, Several, Volume};
+use crate::{Ground, Hidden, Hints, OpenError, Purpose, Several, Volume};
 
 /// Several volumes with the same data.
 pub(crate) struct Mirror {
@@ -122,6 +122,11 @@ impl Volume for Mirror {
 
     fn own_incidents(&self) -> Vec<String> {
         self.legs.words().into_iter().collect()
+    }
+
+    fn hidden(&self) -> Vec<Hidden> {
+        let below = self.volumes.iter().flat_map(|volume| volume.hidden());
+        self.legs.hidden().into_iter().chain(below).collect()
     }
 
     fn news(&self) -> Vec<String> {

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use report::threshold::{Held, Outcome as Kept};
+use stats::{Bound as Held, Kept};
 
 use super::rows::{Outcome, Shown};
 
@@ -75,11 +75,11 @@ impl Bound {
         let is_asked = |one: &&Outcome| self.scenario.as_ref().is_none_or(|name| *name == one.name);
         let rows = outcomes.iter().filter(is_asked);
         let rows = rows.flat_map(|one| one.rows.iter().map(move |row| (one, row)));
-        let held = |of: String, outcome: Kept, why: String| Held {
-            threshold: self.text.clone(),
+        let held = |of: String, verdict: Kept, evidence: String| Held {
+            bound: self.text.clone(),
             of,
-            outcome,
-            why,
+            verdict,
+            evidence,
         };
         let name = |one: &Outcome, row: &Shown| format!("{}/{}", one.name, row.id);
         if let Some(wanted) = &self.row {
@@ -95,7 +95,7 @@ impl Bound {
         }
         let values = rows.filter_map(|(one, row)| Some((name(one, row), self.value(row)?)));
         match values.max_by(|(_, a), (_, b)| a.total_cmp(b)) {
-            None => vec![held(String::new(), Kept::CannotTell, "no row has a figure".to_owned())],
+            None => vec![held(String::new(), Kept::Unknown, "no row has a figure".to_owned())],
             Some((of, value)) => vec![held(of, self.judge(value), self.say(value))],
         }
     }
@@ -138,7 +138,7 @@ mod test {
 
     fn judged(bound: &str) -> Vec<(String, Kept)> {
         let held = bound.parse::<Bound>().unwrap().held(&outcomes());
-        held.into_iter().map(|held| (held.of, held.outcome)).collect()
+        held.into_iter().map(|held| (held.of, held.verdict)).collect()
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod test {
         assert_eq!(judged("iops-2k.live<1")[0].1, Kept::Missed);
         assert_eq!(judged("no-such.live>1%")[0].1, Kept::Missed);
         assert_eq!(judged("marvell-modules/iops-512.live>1%")[0].1, Kept::Missed);
-        assert_eq!(judged("modelled>5%")[0].1, Kept::CannotTell);
+        assert_eq!(judged("modelled>5%")[0].1, Kept::Unknown);
     }
 
     #[test]

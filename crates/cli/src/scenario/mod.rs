@@ -27,7 +27,7 @@ mod swing;
 mod targets;
 
 use file::{Scenario, Step, Way};
-use rows::{Done, Found, Outcome};
+use rows::{Done, Found};
 use steps::Session;
 
 /// `drumfire scenario`.
@@ -75,6 +75,9 @@ pub struct Run {
     /// or one row is beyond a bound, as 'iops-512.live<200k'; several times for several.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<bounds::Bound>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub told: thresholds::Told,
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
@@ -130,16 +133,17 @@ fn run(args: &Run) -> Result<Exit> {
             break;
         }
     }
+    let bounds = args.told.of(args.fail_if.iter().flat_map(|bound| bound.held(&outcomes)));
+    let whole = json!({ "scenarios": outcomes, "bounds": bounds });
     // On a full disk what was found is shown all the same.
-    let kept = keep(&session, &outcomes);
+    let kept = keep(&session, &whole);
     match (args.json, args.markdown) {
-        (true, _) => output::document(&json!({ "scenarios": outcomes }))?,
+        (true, _) => output::document(&whole)?,
         (_, true) => output::file(print::markdown(&outcomes, ways).as_bytes())?,
         _ => output::print(&print::text(&outcomes, ways)?)?,
     }
     kept?;
-    let held = args.fail_if.iter().flat_map(|bound| bound.held(&outcomes)).collect::<Vec<_>>();
-    let exit = Exit::worse(exit, thresholds::say(&held));
+    let exit = Exit::worse(exit, thresholds::say(&bounds));
     let out = session.out.display();
     match exit {
         Exit::Interrupted => {
@@ -235,8 +239,7 @@ fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Foun
 }
 
 /// Keeps the document, also beside what other commands of this folder have left.
-fn keep(session: &Session, outcomes: &[Outcome]) -> Result<()> {
-    let whole: Value = json!({ "scenarios": outcomes });
+fn keep(session: &Session, whole: &Value) -> Result<()> {
     folder::write_file(&session.out.join("scenarios.json"), |out| {
         use std::io::Write;
         Ok(writeln!(out, "{whole:#}")?)

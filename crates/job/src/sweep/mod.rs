@@ -15,7 +15,7 @@ use std::path::{Component, Path};
 
 use block::Rng;
 use stats::sweep::{Cell, CellRun, Search, Setting, SweepPlan, SweepResult};
-use stats::{RunResult, SCHEMA_VERSION, Spread};
+use stats::{Bound, RunResult, SCHEMA_VERSION, Spread};
 
 use crate::spec::{JobSpec, Rate, SpecError};
 
@@ -145,6 +145,7 @@ impl Sweep {
         let mut sweep = Sweep::new(job, document.plan)?;
         sweep.document.tool = document.tool;
         sweep.document.schema_version = document.schema_version;
+        sweep.document.bounds = document.bounds;
         let places: HashMap<String, usize> =
             (0..).zip(&sweep.document.cells).map(|(at, c)| (words_of(&c.settings), at)).collect();
         for cell in document.cells {
@@ -213,6 +214,11 @@ impl Sweep {
     /// Says what makes the runs.
     pub fn set_tool(&mut self, tool: stats::Tool) {
         self.document.tool = tool;
+    }
+
+    /// Says what the user's bounds came to.
+    pub fn set_bounds(&mut self, bounds: Vec<Bound>) {
+        self.document.bounds = bounds;
     }
 
     /// Whether `other` is to measure the same; the command lines may differ.

@@ -1,6 +1,9 @@
 //! Notes for the reader of a result, in sentences.
 
+use std::collections::BTreeSet;
+
 use stats::{Collector, Interval, Origin, Waiting};
+use volume::Hidden;
 
 use super::patience;
 use crate::run::Prepared;
@@ -8,16 +11,22 @@ use job::spec::{RunSpec, Steady};
 
 /// Emulated drives, each once.
 pub(super) fn emulated(run: &Prepared) -> impl Iterator<Item = &str> {
-    let all: std::collections::BTreeSet<&str> =
-        run.driven().filter_map(|volume| volume.emulates()).collect();
+    let all: BTreeSet<&str> = run.driven().filter_map(|volume| volume.emulates()).collect();
     all.into_iter()
 }
 
 /// Faults injected by volumes of this process, each sentence once.
 pub(super) fn incidents(run: &Prepared) -> impl Iterator<Item = String> {
-    let all: std::collections::BTreeSet<String> =
-        run.driven().filter_map(|volume| volume.incidents()).collect();
+    let all: BTreeSet<String> = run.driven().filter_map(|volume| volume.incidents()).collect();
     all.into_iter()
+}
+
+/// What failed below the volumes in this run, or before it and goes on, and no I/O shows; each
+/// sentence once.
+pub(super) fn hidden(run: &Prepared, before: &BTreeSet<Hidden>) -> Vec<String> {
+    let all: BTreeSet<Hidden> = run.driven().flat_map(|volume| volume.hidden()).collect();
+    let is_new = |one: &Hidden| one.lasts || !before.contains(one);
+    all.into_iter().filter(is_new).map(|one| one.words).collect()
 }
 
 /// Overlapping writes of verified blocks are never in flight together: a pattern that repeats

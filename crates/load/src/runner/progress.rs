@@ -1,11 +1,13 @@
 //! A run in progress: fill, ramp, measured window, second by second.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use block::Nanos;
 use os::Clock;
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use stats::{Collector, RunResult};
+use volume::Hidden;
 
 use super::OVERTIME_SECONDS;
 use super::crew::Crew;
@@ -81,6 +83,8 @@ pub(super) struct Run<'a> {
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
     standstills: Standstills,
+    /// What volumes that stay open had hidden before this run.
+    pub(super) hidden_before: BTreeSet<Hidden>,
 }
 
 impl<'a> Run<'a> {
@@ -119,6 +123,7 @@ impl<'a> Run<'a> {
             steady_at_s: None,
             watch: Watch::new(spec.steady),
             standstills: Standstills::default(),
+            hidden_before: prepared.driven().flat_map(|volume| volume.hidden()).collect(),
         }
     }
 

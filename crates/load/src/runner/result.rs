@@ -9,8 +9,8 @@ use stats::{
 
 use super::crew::seats;
 use super::notes::{
-    displaced, earlier, emulated, incidents, not_waited_for, origin, steadiness, unanswered_ios,
-    within_ramp,
+    displaced, earlier, emulated, hidden, incidents, not_waited_for, origin, steadiness,
+    unanswered_ios, within_ramp,
 };
 use super::progress::{Opening, Run};
 use crate::judge::{self, Facts};
@@ -40,6 +40,7 @@ impl Run<'_> {
             taken: busy_of(&processors, self.prepared, &taken),
             testimony: &testimony,
             mismatch: self.mismatch,
+            hidden: &hidden(self.prepared, &self.hidden_before),
         };
         let checks = judge::checks(spec, &self.collected, &facts);
         let mut workers = self.collected.workers();

@@ -1,8 +1,9 @@
 //! A comparison as a page: both sides beside each other, then the same charts laid over each other.
 
-use stats::{Class, RunResult};
+use stats::{Bound, Class, RunResult};
 
 use super::{charts, section};
+use crate::bounds;
 use crate::chart::{Axis, Plot, Point, Scale, Series, Unit};
 use crate::compare::{self, Change, Comparison};
 use crate::figure;
@@ -11,14 +12,15 @@ use crate::page::{Content, Judged, Page, Section, Table};
 use crate::reason;
 use crate::style::Paint;
 
-/// One comparison with a run of each side, and what stands on one side only.
+/// One comparison with a run of each side, what stands on one side only, and what bounds came to.
 pub fn comparison(
     found: &[(&Comparison, &RunResult, &RunResult)],
     names: [&str; 2],
     alone: &[String],
+    bounds: &[Bound],
 ) -> Page {
     let many = found.len() > 1;
-    let mut sections = Vec::new();
+    let mut sections: Vec<Section> = bounds::section(bounds).into_iter().collect();
     for (comparison, a, b) in found {
         let before = if many { format!("{}: ", comparison.name) } else { String::new() };
         sections.extend(
@@ -39,7 +41,8 @@ pub fn comparison(
         judged: judged(found),
         sections,
         foot: format!("drumfire {tool}"),
-        raw: serde_json::to_string(&serde_json::json!({ "comparisons": all })).ok(),
+        raw: serde_json::to_string(&serde_json::json!({ "comparisons": all, "bounds": bounds }))
+            .ok(),
     }
 }
 
@@ -151,11 +154,21 @@ mod test {
     fn both_sides_stand_beside_each_other_with_one_word() {
         let (a, b) = (generated::small(1), generated::small(2));
         let found = compare::compare("", std::slice::from_ref(&a), std::slice::from_ref(&b));
-        let page = comparison(&[(&found, &a, &b)], ["old", "new"], &["size=8k".to_owned()]);
+        let page = comparison(
+            &[(&found, &a, &b)],
+            ["old", "new"],
+            &["size=8k".to_owned()],
+            &[Bound { bound: "iops<-3%".to_owned(), ..Bound::default() }],
+        );
         let html = page.html();
-        for part in
-            ["cannot tell", "before", "new against old", "Rate over time", "on one side only"]
-        {
+        for part in [
+            "cannot tell",
+            "before",
+            "new against old",
+            "Rate over time",
+            "on one side only",
+            "fail if iops&lt;-3%",
+        ] {
             assert!(html.contains(part), "{part} in {html}");
         }
         assert!(page.markdown().contains("| IOPS |"), "{}", page.markdown());

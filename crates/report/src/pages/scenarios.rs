@@ -2,8 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use stats::Bound;
 
 use super::section;
+use crate::bounds;
 use crate::figure;
 use crate::page::{Content, Page, Section, Table};
 
@@ -12,6 +14,9 @@ use crate::page::{Content, Page, Section, Table};
 pub struct Scenarios {
     /// In their order.
     pub scenarios: Vec<Scenario>,
+    /// What bounds of their figures came to.
+    #[serde(default)]
+    pub bounds: Vec<Bound>,
 }
 
 /// One system of the founding documents.
@@ -70,6 +75,7 @@ pub fn scenarios(found: &Scenarios, text: &str) -> Page {
     };
     let worst =
         worst.map_or(String::new(), |worst| format!("; the furthest is off by {worst:+.1} %"));
+    let bounds = bounds::section(&found.bounds);
     Page {
         title,
         lead: format!(
@@ -77,7 +83,7 @@ pub fn scenarios(found: &Scenarios, text: &str) -> Page {
              {NEEDS_REASON:.0} %{worst}.",
             rows().count()
         ),
-        sections: found.scenarios.iter().map(of).collect(),
+        sections: bounds.into_iter().chain(found.scenarios.iter().map(of)).collect(),
         foot: "Published: theirs, on their hardware. Modelled: simulated from the parts. Live: \
                real I/O on this machine, scaled to it."
             .to_owned(),

@@ -4,6 +4,7 @@ use stats::sweep::{Cell, Search, Series as Of, Setting, SweepResult};
 use stats::{Class, Origin};
 
 use super::{section, setup};
+use crate::bounds;
 use crate::chart::{Axis, Bar, Chart, Mark, Plot, Point, Scale, Series, Unit};
 use crate::figure;
 use crate::page::{Content, Judged, Page, Section, Table};
@@ -35,6 +36,7 @@ pub fn sweep(sweep: &SweepResult) -> Page {
     if sections.is_empty() {
         sections.push(rates(sweep));
     }
+    sections.splice(0..0, bounds::section(&sweep.bounds));
     sections.push(section("cells", vec![cells]));
     let bends: Vec<Content> = bends.chain(found).map(Content::Text).collect();
     for (title, content) in [("where it bends", bends), ("honesty checks", checks)] {

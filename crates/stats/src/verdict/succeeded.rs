@@ -8,14 +8,21 @@ const FAILED_PERCENT: f64 = 1.0;
 /// I/Os without an answer may have this share of all that was outstanding, in percent: beyond it
 /// rate and latency are those of what was left.
 const WAITED_PERCENT: f64 = 10.0;
+/// Sentences of what was hidden that are told; of the rest how many there are.
+const HIDDEN_TOLD: usize = 4;
 
 /// H21: I/Os succeeded. Those that fail are in no rate and in no latency, yet they take their part
 /// of what may be outstanding; those that are never answered have no latency that anybody knows.
-pub fn ios_succeeded(totals: &Totals) -> Check {
+/// `hidden` is what failed below a volume and no I/O shows, a sentence each: a mirror goes on with
+/// the legs that are left, and is measured with these.
+pub fn ios_succeeded(totals: &Totals, hidden: &[String]) -> Check {
     let check = |verdict, evidence: String| Check::new("H21", "ios-succeeded", verdict, evidence);
     let all = totals.ios + totals.errors;
     let findings: Vec<(Verdict, String, &str)> =
-        [failed(totals), waiting(totals), in_the_ramp(totals)].into_iter().flatten().collect();
+        [failed(totals), waiting(totals), below(hidden), sent_again(totals), in_the_ramp(totals)]
+            .into_iter()
+            .flatten()
+            .collect();
     let Some(verdict) = findings.iter().map(|(verdict, ..)| *verdict).reduce(Verdict::worse) else {
         return match all {
             0 => check(Verdict::Unknown, "no I/O ended in the measured window".to_owned()),
@@ -58,6 +65,31 @@ fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     (waiting.ios > 0).then_some((verdict, words, mend))
 }
 
+/// Faults below a volume that answered all the same.
+fn below(hidden: &[String]) -> Option<(Verdict, String, &'static str)> {
+    let told: Vec<&str> = hidden.iter().take(HIDDEN_TOLD).map(String::as_str).collect();
+    let more = match hidden.len().saturating_sub(HIDDEN_TOLD) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let words = format!("faults that no I/O shows: {}{more}", told.join("; "));
+    let mend = "drumfire run LEG (with the same flags: does it fail alone?)";
+    (!hidden.is_empty()).then_some((Verdict::Warn, words, mend))
+}
+
+/// Connections that were lost and made again, in the ramp too: what was in flight is sent once
+/// more, and ends well.
+fn sent_again(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
+    let (window, ramp) = (totals.connections.reconnects, totals.ramp.reconnects);
+    let all = window + ramp;
+    let before = if ramp > 0 { format!(", {ramp} of them in the ramp") } else { String::new() };
+    let words = format!(
+        "{all} connections were made again{before}: what was in flight was sent again or failed"
+    );
+    let mend = "ss -tin (retransmissions, round trips; see the target's log for the reason)";
+    (all > 0).then_some((Verdict::Warn, words, mend))
+}
+
 fn in_the_ramp(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let words = format!(
         "{} I/Os failed before the measured window, in the ramp: the measured load may be less \
@@ -77,7 +109,8 @@ mod test {
     /// Twin of H21: none of a thousand fails.
     #[test]
     fn failed_ios_are_said() {
-        let verdict = |ios, errors| ios_succeeded(&Totals { ios, errors, ..Totals::default() });
+        let verdict =
+            |ios, errors| ios_succeeded(&Totals { ios, errors, ..Totals::default() }, &[]);
         assert_eq!(verdict(1000, 0).verdict, Verdict::Pass);
         assert_eq!(verdict(990, 10).verdict, Verdict::Warn);
         assert_eq!(verdict(989, 11).verdict, Verdict::Fail);
@@ -96,7 +129,7 @@ mod test {
             let waiting = Waiting { ios, oldest_ns: (oldest_s * 1e9) as u64 };
             let (seconds, mean_outstanding) = (5.0, 8.0);
             let totals = Totals { ios: 1_000_000, seconds, mean_outstanding, ..Totals::default() };
-            ios_succeeded(&Totals { waiting, ..totals })
+            ios_succeeded(&Totals { waiting, ..totals }, &[])
         };
         assert_eq!(judge(0, 0.0).verdict, Verdict::Pass);
         // One of two targets was silent for the last four seconds.
@@ -110,7 +143,7 @@ mod test {
         assert_eq!(judge(1, 0.5).verdict, Verdict::Warn);
         // Nothing was done but to wait, for longer than the window.
         let waiting = Waiting { ios: 8, oldest_ns: 15_000_000_000 };
-        let check = ios_succeeded(&Totals { waiting, seconds: 5.0, ..Totals::default() });
+        let check = ios_succeeded(&Totals { waiting, seconds: 5.0, ..Totals::default() }, &[]);
         assert_eq!(check.verdict, Verdict::Fail);
     }
 
@@ -118,9 +151,40 @@ mod test {
     #[test]
     fn errors_of_the_ramp_are_said() {
         let totals = Totals { ios: 1_000_000, ramp_errors: 214, ..Totals::default() };
-        let check = ios_succeeded(&totals);
+        let check = ios_succeeded(&totals, &[]);
         assert_eq!(check.verdict, Verdict::Warn);
         assert!(check.evidence.contains("214 I/Os failed before"), "{check:?}");
         assert!(check.mend[0].starts_with("--ramp 0"), "{check:?}");
+    }
+
+    /// Lie of H21: a mirror loses a leg, and no I/O fails.
+    /// Twin of H21: both legs are in.
+    #[test]
+    fn a_leg_that_was_lost_is_said() {
+        let totals = Totals { ios: 1000, ..Totals::default() };
+        let judge = |hidden: &[String]| ios_succeeded(&totals, hidden);
+        assert_eq!(judge(&[]).verdict, Verdict::Pass);
+        let left = "mirror: leg 2 (ram:16m) left: write failed".to_owned();
+        let check = judge(std::slice::from_ref(&left));
+        assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1));
+        assert_eq!(check.evidence, format!("faults that no I/O shows: {left}"));
+        let check = judge(&vec![left; 9]);
+        assert!(check.evidence.ends_with("; and 5 more"), "{check:?}");
+    }
+
+    /// Lie of H21: a connection is made again in the ramp, and no I/O fails.
+    /// Twin of H21: none was lost.
+    #[test]
+    fn ios_that_were_sent_again_are_said() {
+        let judge = |window, in_ramp| {
+            let mut totals = Totals { ios: 1000, ..Totals::default() };
+            (totals.connections.reconnects, totals.ramp.reconnects) = (window, in_ramp);
+            ios_succeeded(&totals, &[])
+        };
+        assert_eq!(judge(0, 0).verdict, Verdict::Pass);
+        let check = judge(0, 2);
+        assert_eq!(check.verdict, Verdict::Warn);
+        assert!(check.evidence.starts_with("2 connections were made again, 2 of them in the ramp"));
+        assert!(judge(1, 0).evidence.starts_with("1 connections were made again: what was"));
     }
 }

@@ -10,6 +10,7 @@ use os::Waker;
 use super::check::{CheckOrder, CheckReport};
 use super::map::Map;
 use super::superblock::MEMBERS_MAX;
+use crate::Hidden;
 use crate::events::Events;
 use crate::mirror::{Answers, Claims, Opened, Rules, Verdict};
 
@@ -317,6 +318,27 @@ impl Shared {
     /// Events so far, in a sentence; `None` without any.
     pub(super) fn words(&self) -> Option<String> {
         let mut said = self.lines.all();
+        said.extend(self.made_good());
+        let behind = self.map.behind();
+        if behind > 0 {
+            said.push(format!("resync: {behind} of {} regions left", self.map.len()));
+        }
+        (!said.is_empty()).then(|| format!("array {}: {}", self.name, said.join("; ")))
+    }
+
+    /// Legs that left, and reads that other legs answered. Of `members` legs some may be out still.
+    pub(super) fn hidden(&self, members: usize) -> Vec<Hidden> {
+        let of = |words: String| format!("array {}: {words}", self.name);
+        let is_in = self.in_it().count_ones() as usize;
+        let out = (is_in < members).then(|| format!("{is_in} of {members} legs are in"));
+        let left = self.lines.all().into_iter().filter(|line| line.contains(" left: "));
+        let over = left.chain(self.made_good()).map(|words| Hidden::over(of(words)));
+        out.into_iter().map(|words| Hidden::lasting(of(words))).chain(over).collect()
+    }
+
+    /// Read errors that the array made good.
+    fn made_good(&self) -> Vec<String> {
+        let mut said = Vec::new();
         for (number, leg) in self.legs.iter().enumerate() {
             let errors = leg.read_errors.load(Ordering::Relaxed);
             if errors > 0 {
@@ -327,11 +349,7 @@ impl Shared {
         if repaired > 0 {
             said.push(format!("{repaired} reads were repaired from another leg"));
         }
-        let behind = self.map.behind();
-        if behind > 0 {
-            said.push(format!("resync: {behind} of {} regions left", self.map.len()));
-        }
-        (!said.is_empty()).then(|| format!("array {}: {}", self.name, said.join("; ")))
+        said
     }
 }
 

@@ -10,13 +10,13 @@ use os::{Core, Waker};
 use super::admin::suits;
 use super::assemble::{Found, Maps, assemble, leave_older_images};
 use super::desk::Desk;
-use super::superblock::LegState;
+use super::superblock::{LegState, Member};
 use super::{
     Array, ArrayError, Assembly, CheckOrder, CheckReport, PAGE_BYTES, Page, Ways, copies_of,
     page_slots,
 };
 use crate::uri::ArrayUri;
-use crate::{Ground, Hints, OpenError, Purpose, Volume};
+use crate::{Ground, Hidden, Hints, OpenError, Purpose, Volume};
 
 /// Time limit of the keeper to mark the map clean at the end.
 ///
@@ -37,6 +37,8 @@ pub(crate) struct ArrayVolume {
     /// `None` for an array opened read-only.
     thread: Option<Arc<Thread>>,
     notes: Vec<String>,
+    /// Its legs by the superblocks, without spares.
+    members: usize,
 }
 
 /// Legs that were read, and the array they make.
@@ -121,8 +123,10 @@ impl ArrayVolume {
             }
             false => None,
         };
+        let is_leg = |member: &&Member| member.state != LegState::Spare;
+        let members = assembly.newest.members.iter().filter(is_leg).count();
         let notes = assembly.notes;
-        Ok(ArrayVolume { legs, array, geometry, thread, notes })
+        Ok(ArrayVolume { legs, array, geometry, thread, notes, members })
     }
 }
 
@@ -278,6 +282,11 @@ impl Volume for ArrayVolume {
 
     fn own_incidents(&self) -> Vec<String> {
         self.notes.iter().cloned().chain(self.array.words()).collect()
+    }
+
+    fn hidden(&self) -> Vec<Hidden> {
+        let each = self.legs.iter().flatten().flat_map(|leg| leg.hidden());
+        self.array.hidden(self.members).into_iter().chain(each).collect()
     }
 
     fn news(&self) -> Vec<String> {

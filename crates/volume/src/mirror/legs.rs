@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use block::Nanos;
 
+use crate::Hidden;
 use crate::events::Events;
 
 /// Maximum number of legs.
@@ -89,6 +90,24 @@ impl Legs {
     /// Events so far, in a sentence; `None` without any.
     pub(super) fn words(&self) -> Option<String> {
         let mut said = self.events.all();
+        said.extend(self.made_good());
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+
+    /// Legs that left, and reads that other legs answered.
+    pub(super) fn hidden(&self) -> Vec<Hidden> {
+        let said = self.events.all();
+        let out = (0..self.names.len()).filter(|leg| !self.has(*leg)).map(|leg| {
+            let leg = format!("mirror: leg {} ({}) left", leg + 1, self.names[leg]);
+            let line = said.iter().find(|line| line.starts_with(&leg));
+            Hidden::lasting(line.cloned().unwrap_or(leg))
+        });
+        out.chain(self.made_good().into_iter().map(Hidden::over)).collect()
+    }
+
+    /// Read errors that the mirror made good.
+    fn made_good(&self) -> Vec<String> {
+        let mut said = Vec::new();
         for (leg, errors) in self.read_errors.iter().enumerate() {
             let errors = errors.load(Ordering::Relaxed);
             if errors > 0 {
@@ -100,7 +119,7 @@ impl Legs {
         if repaired > 0 {
             said.push(format!("mirror: {repaired} reads were repaired from another leg"));
         }
-        (!said.is_empty()).then(|| said.join("; "))
+        said
     }
 }
 
@@ -111,13 +130,14 @@ mod test {
     #[test]
     fn the_last_leg_stays() {
         let legs = Legs::new(vec!["ram:1m".into(), "file:b".into()], Nanos(0));
-        assert_eq!(legs.words(), None);
+        assert_eq!((legs.words(), legs.hidden()), (None, Vec::new()));
         assert!(legs.leave(1, || "write failed: medium error".into()));
         assert!(legs.leave(1, || "again".into()), "it is out");
         assert!(!legs.leave(0, || "write failed".into()));
         assert!(legs.has(0) && !legs.has(1));
         let words = legs.words().unwrap();
         assert_eq!(words, "mirror: leg 2 (file:b) left: write failed: medium error");
+        assert_eq!(legs.hidden(), [Hidden::lasting(words)]);
     }
 
     #[test]
@@ -128,5 +148,6 @@ mod test {
         legs.read_failed(0);
         assert!(!legs.has(0));
         assert!(legs.words().unwrap().contains("had 65 read errors"));
+        assert_eq!(legs.hidden().iter().map(|one| one.lasts).collect::<Vec<_>>(), [true, false]);
     }
 }
