@@ -308,3 +308,64 @@ fn a_block_device_without_the_driver_is_refused_with_the_remedy() {
         assert!(finished.stderr.contains(says), "{finished:?}");
     }
 }
+
+/// Root may not open what another user attached for himself, and takes it away all the same, with
+/// all that was written.
+#[test]
+fn root_detaches_however_another_user_attached() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let (Some(setpriv), true) = (require("setpriv"), rustix::process::geteuid().is_root()) else {
+        return skip("only root acts as another user");
+    };
+    if !Path::new("/dev/fuse").exists() {
+        return skip("there is no /dev/fuse");
+    }
+    let folder = Folder::new();
+    let image = folder.file("img", &vec![0; MIB]);
+    let user = Some(65_534);
+    for path in [folder.path(), &image] {
+        std::os::unix::fs::chown(path, user, user).unwrap();
+    }
+    // He may mount here, and only then.
+    let by_user = |rights: &[&str]| {
+        let mut command = Command::new(&setpriv);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(rights);
+        command.current_dir(folder.path());
+        command
+    };
+    let rights = ["--inh-caps", "+sys_admin,+dac_override", "--ambient-caps"];
+    for (name, others, dies) in [
+        ("one", "", false),
+        ("with blank", "", false),
+        ("two", "--allow-other", false),
+        ("dead", "", true),
+    ] {
+        let file = folder.path().join(name);
+        let mut command = by_user(&[&rights[..], &["+sys_admin,+dac_override"]].concat());
+        command.arg("--").arg(drumfire.path()).args(["attach", "file:img"]).arg(&file);
+        command.args(others.split_whitespace());
+        let mut running = Running::start(&mut command);
+        running.await_stdout(LIMIT, |text| text.starts_with("ready ").then_some(()));
+        let text = format!("written to {name}");
+        let mut write = by_user(&[]);
+        let script = format!("printf '{text}' | dd of='{name}' conv=notrunc status=none");
+        run(write.args(["--", "sh", "-c", &script]), LIMIT).ok();
+        if dies {
+            running.signal(Signal::KILL);
+            while running.alive() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let mut detach = drumfire.command(folder.path(), "detach");
+        run(detach.arg(&file), LIMIT).ok();
+        let ended = running.finish(LIMIT);
+        if !dies {
+            assert_eq!(ended.code, Some(0), "{name}: {ended:?}");
+            let kept = std::fs::read(&image).unwrap();
+            assert!(kept.starts_with(text.as_bytes()), "{name}: {ended:?}");
+            assert!(!file.exists(), "{name}: {ended:?}");
+        }
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(&folder.path().display().to_string()), "{mounts}");
+    }
+}

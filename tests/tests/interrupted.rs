@@ -15,6 +15,8 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(300);
 /// Time between a signal and the end.
 const END: Duration = Duration::from_secs(2);
+/// By when a program has begun, even on a busy machine.
+const BEGUN: Duration = Duration::from_millis(100);
 /// Rounds of a test run.
 const ROUNDS: usize = 48;
 
@@ -231,6 +233,16 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// The signal, or one that is not ignored where this test was started by `&`: a program that has
+/// not begun cannot change that.
+fn heeded(signal: Signal, after: Duration) -> Signal {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    let mask = u64::from_str_radix(mask.trim(), 16).unwrap_or(0);
+    let is_ignored = mask >> (signal.as_raw() - 1) & 1 == 1;
+    if is_ignored && after < BEGUN { Signal::TERM } else { signal }
+}
+
 #[test]
 fn one_signal_ends_every_command() {
     let Some(rig) = Rig::new() else { return };
@@ -244,6 +256,7 @@ fn one_signal_ends_every_command() {
         let case = first.unwrap_or_else(|| &CASES[draw(&mut state) as usize % CASES.len()]);
         let after = Duration::from_millis(draw(&mut state) % case.latest_ms);
         let signal = if draw(&mut state).is_multiple_of(4) { Signal::TERM } else { Signal::INT };
+        let signal = heeded(signal, after);
         if let Err(why) = rig.interrupt(case, after, signal) {
             wrong.push(format!("{} after {after:?} by {signal:?}: {why}", case.args));
         }
@@ -306,5 +319,77 @@ fn an_attached_file_goes_with_one_signal() {
         assert!(ends, "{volume} {hangs}");
         let _ = rig.drumfire.run(rig.folder.path(), &format!("detach {}", file.display()), LIMIT);
         let _ = fs::remove_file(&file);
+    }
+}
+
+/// Starts in the window of all that a server does before it serves.
+const STARTS: usize = 200;
+
+#[test]
+fn a_server_is_interrupted_at_any_moment_of_its_start() {
+    let Some(rig) = Rig::new() else { return };
+    let seed = number("DRUMFIRE_SEED").unwrap_or(1);
+    let mut state = seed;
+    let mut slow = Vec::new();
+    for start in 0..number("DRUMFIRE_ROUNDS").map_or(STARTS, |rounds| rounds as usize) {
+        let args = "serve --nbd 127.0.0.1:0 --volume d=file:img";
+        let after = Duration::from_micros(draw(&mut state) % 60_000);
+        let mut running = Running::start(&mut rig.drumfire.command(rig.folder.path(), args));
+        std::thread::sleep(after);
+        running.signal(heeded(Signal::INT, after));
+        let mut patience = Patience::new(END);
+        while running.alive() && patience.wait() {}
+        if running.alive() {
+            slow.push(format!("start {start} after {after:?}: {:?}", running.stdout()));
+            running.signal(Signal::KILL);
+        }
+        running.finish(LIMIT);
+    }
+    assert!(slow.is_empty(), "seed {seed}: {}", slow.join("\n"));
+}
+
+/// A shell has SIGINT ignored for what it starts with `&`, and a service manager may have others. A
+/// signal that comes while a command waits for somebody who never answers is not lost all the same.
+#[test]
+fn a_signal_is_heeded_before_a_command_listens() {
+    let (Some(rig), Some(shell)) = (Rig::new(), require("sh")) else { return };
+    rig.silent.set_nonblocking(true).unwrap();
+    let silent = rig.silent.local_addr().unwrap().to_string();
+    for args in [
+        "serve --nbd 127.0.0.1:0 --volume d=nbd://SILENT/d",
+        "run nbd://SILENT/d --seconds 100",
+        "sweep nbd://SILENT/d --axis outstanding=1,2 --out s",
+        "doctor nbd://SILENT/d",
+        "discover SILENT",
+        "backup nbd://SILENT/d --to null",
+        "attach nbd://SILENT/d attached",
+        "volume show array:m?leg=nbd://SILENT/d&leg=file:p",
+    ] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let words = args.replace("SILENT", &silent);
+            let mut command = std::process::Command::new(&shell);
+            command.args(["-c", "trap '' INT TERM; exec \"$0\" \"$@\""]);
+            command.arg(rig.drumfire.path()).args(words.split(' ')).current_dir(rig.folder.path());
+            let mut running = Running::start(&mut command);
+            let mut patience = Patience::new(LIMIT);
+            let connection = loop {
+                if let Ok((connection, _)) = rig.silent.accept() {
+                    break connection;
+                }
+                assert!(running.alive() && patience.wait(), "{args}: {running:?}");
+            };
+            running.signal(signal);
+            let mut patience = Patience::new(END);
+            while running.alive() && patience.wait() {}
+            let ends = !running.alive();
+            if !ends {
+                running.signal(Signal::KILL);
+            }
+            running.finish(LIMIT);
+            assert!(ends, "{args} by {signal:?}");
+            drop(connection);
+            // Further ones of this command.
+            while rig.silent.accept().is_ok() {}
+        }
     }
 }

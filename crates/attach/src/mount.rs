@@ -1,17 +1,16 @@
 //! The mount that is the file: by the kernel where we may, else by `fusermount3`.
 
-use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::ffi::{CString, OsString};
+use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use os::FuseChannel;
+use os::{FileAbout, FileKind, Folder, FuseChannel};
 use rustix::io::{Errno, FdFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{
@@ -20,13 +19,15 @@ use rustix::net::{
 };
 
 use crate::AttachError;
-use crate::sync::sync;
+use crate::sync::{sync, sync_as};
 use crate::wire::IO_MAX_BYTES;
 
 /// Our source field in `/proc/self/mountinfo`.
 const KIND: &str = "fuse.drumfire";
 const SOURCE: &str = "drumfire";
 const HELPER: &str = "fusermount3";
+/// Permissions of a file that is created to be mounted over, less the umask.
+const FILE_MODE: u32 = 0o666;
 
 /// Access rights of the file.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +39,7 @@ pub(crate) struct Access {
 /// Where the volume is attached.
 pub(crate) struct Target {
     pub(crate) path: PathBuf,
-    /// We created the file, and remove it on detach.
-    made: bool,
+    point: Point,
     /// `fusermount3` mounted it, and has to unmount it.
     helped: bool,
     gone: AtomicBool,
@@ -50,17 +50,16 @@ pub(crate) struct Target {
 /// Mounts a file system at `file` and returns its channel; no thread serves it yet.
 pub(crate) fn mount(file: &Path, access: Access) -> Result<(Target, FuseChannel), AttachError> {
     let channel = FuseChannel::open().map_err(|error| AttachError::Fuse(no_fuse(&error)))?;
-    let made = prepare(file)?;
+    let point = prepare(file)?;
     let unmake = |error| {
-        if made {
-            // It was empty a moment ago.
-            let _ = std::fs::remove_file(file);
-        }
+        point.unmake();
         error
     };
-    let path = std::fs::canonicalize(file).map_err(|error| unmake(error.into()))?;
+    // Nobody can put anything else in the place of a handle.
+    let handle = os::handle_path(&point.file);
+    let path = std::fs::read_link(&handle).map_err(|error| unmake(error.into()))?;
     let since = std::fs::metadata(&path).map_or(0, |about| about.mtime().max(0) as u64);
-    let (helped, channel) = match by_kernel(&path, &channel, access) {
+    let (helped, channel) = match by_kernel(&handle, &channel, access) {
         Ok(()) => (false, channel),
         Err(Errno::PERM | Errno::ACCESS) => (true, by_helper(&path, access).map_err(unmake)?),
         Err(Errno::NODEV) => {
@@ -69,7 +68,31 @@ pub(crate) fn mount(file: &Path, access: Access) -> Result<(Target, FuseChannel)
         }
         Err(error) => return Err(unmake(AttachError::Fuse(format!("mount: {error}")))),
     };
-    Ok((Target { path, made, helped, gone: AtomicBool::new(false), since }, channel))
+    Ok((Target { path, point, helped, gone: AtomicBool::new(false), since }, channel))
+}
+
+/// The file that is mounted over.
+#[derive(Debug)]
+struct Point {
+    folder: Folder,
+    name: OsString,
+    file: File,
+    /// We created it, and remove it on detach.
+    made: bool,
+}
+
+impl Point {
+    /// Removes the file if we created it and it is still there, and empty.
+    fn unmake(&self) {
+        let is_it = || -> io::Result<bool> {
+            let there = self.folder.look(Path::new(&self.name))?;
+            Ok(there.id == FileAbout::of(&self.file)?.id && there.bytes == 0)
+        };
+        if self.made && is_it().unwrap_or(false) {
+            // Another process may have removed it.
+            let _ = self.folder.remove(Path::new(&self.name));
+        }
+    }
 }
 
 /// Names the remedy for a `/dev/fuse` that cannot be opened.
@@ -92,8 +115,8 @@ fn is_dead(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// Makes sure that there is an empty file. Returns whether it was created.
-fn prepare(file: &Path) -> Result<bool, AttachError> {
+/// Makes sure that there is an empty file. No link of another user leads to it.
+fn prepare(file: &Path) -> Result<Point, AttachError> {
     let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
     match std::fs::metadata(file) {
         Ok(about) if !about.is_file() => {
@@ -110,14 +133,27 @@ fn prepare(file: &Path) -> Result<bool, AttachError> {
             let bytes = about.len();
             Err(wrong(format!("it holds {bytes} bytes, which would be hidden: name another file")))
         }
-        Ok(_) => Ok(false),
+        Ok(_) => point(file, false).map_err(|error| wrong(error.to_string())),
         Err(error) if is_dead(&error) => Err(wrong(DEAD.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let made = OpenOptions::new().write(true).create_new(true).open(file);
-            made.map(|_| true).map_err(|error| wrong(error.to_string()))
+            point(file, true).map_err(|error| wrong(error.to_string()))
         }
         Err(error) => Err(wrong(error.to_string())),
     }
+}
+
+/// The file to mount over, which is there or is `made`.
+fn point(file: &Path, made: bool) -> io::Result<Point> {
+    let (folder, name) = os::trusted_place(file)?;
+    if made {
+        folder.create(Path::new(&name), FILE_MODE, 0)?;
+    }
+    let file = folder.pin(Path::new(&name))?;
+    let about = FileAbout::of(&file)?;
+    if about.kind != FileKind::File || about.bytes != 0 {
+        return Err(io::Error::other("another file took its name: try again"));
+    }
+    Ok(Point { folder, name, file, made })
 }
 
 fn by_kernel(path: &Path, channel: &FuseChannel, access: Access) -> Result<(), Errno> {
@@ -217,17 +253,15 @@ impl Target {
     /// Removes the mount point, if we created it.
     pub(crate) fn forget(&self) {
         let again = self.gone.swap(true, Ordering::Relaxed);
-        let empty = || std::fs::metadata(&self.path).is_ok_and(|about| about.len() == 0);
-        if self.made && !again && !is_ours(&self.path) && empty() {
-            // Another process may have removed it.
-            let _ = std::fs::remove_file(&self.path);
+        if !again && !is_ours(&self.path) {
+            self.point.unmake();
         }
     }
 }
 
 fn unmount(path: &Path, helped: bool, force: bool) -> io::Result<()> {
     let flags = if force { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    match rustix::mount::unmount(path, flags) {
+    match rustix::mount::unmount(path, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => return Ok(()),
         Err(Errno::PERM) => {}
         Err(error) if !helped => return Err(error.into()),
@@ -280,22 +314,6 @@ fn owner_of(path: &Path) -> Option<(u32, u32)> {
     Some((id("user_id=")?, id("group_id=")?)).filter(|(user, _)| *user != 0)
 }
 
-/// Detaches as the user who attached: this program anew, with no right but his.
-fn detach_as_owner(path: &Path) -> io::Result<()> {
-    let (user, group) = owner_of(path).ok_or(io::ErrorKind::PermissionDenied)?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("detach").arg("--").arg(std::path::absolute(path)?);
-    let said = command.uid(user).gid(group).current_dir("/").stdin(Stdio::null()).output()?;
-    match said.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&said.stderr);
-            let words = said.trim().trim_start_matches("drumfire: ");
-            Err(io::Error::other(format!("its owner, user {user}: {words}")))
-        }
-    }
-}
-
 /// Undoes the octal escapes of a path there.
 fn unescape(text: &str) -> String {
     let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
@@ -308,15 +326,16 @@ pub(crate) fn detach(file: &Path) -> Result<(), AttachError> {
     if !is_ours(file) {
         return Err(wrong("no volume is attached there".to_owned()));
     }
-    match File::open(file).and_then(|file| file.sync_all()) {
+    let synced = match File::open(file).and_then(|file| file.sync_all()) {
+        // Root may not open a file that another user attached for himself: he may.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            owner_of(file).map_or(Err(error), |owner| sync_as(file, owner))
+        }
+        synced => synced,
+    };
+    match synced {
         Err(error) if is_dead(&error) => {
             return unmount(file, false, true).map_err(|error| wrong(error.to_string()));
-        }
-        // Root may not open a file that another user attached for himself: he may.
-        Err(error)
-            if error.kind() == io::ErrorKind::PermissionDenied && owner_of(file).is_some() =>
-        {
-            return detach_as_owner(file).map_err(|why| wrong(why.to_string()));
         }
         Err(error) => {
             return Err(wrong(format!(

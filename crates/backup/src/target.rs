@@ -17,7 +17,7 @@ use crate::BackupError;
 use crate::format::ALIGN;
 use crate::list::{Skip, open_named};
 use crate::restore::is_whole;
-use crate::way::{Stop, Way};
+use crate::way::{NoWay, Stop, Way};
 
 /// Suffix of a backup that lacks data, where a whole one has the name.
 const PARTIAL: &str = ".partial";
@@ -209,7 +209,10 @@ impl Target {
         match &self.place {
             Sink::Null => Ok(Way::Null),
             Sink::New { file, .. } | Sink::File(file) => Ok(Way::File(Arc::clone(file))),
-            Sink::Volume(volume) => Way::to(&**volume, stop).map_err(|why| self.fail(why)),
+            Sink::Volume(volume) => Way::to(&**volume, stop).map_err(|why| match why {
+                NoWay::Host(error) => BackupError::System(error),
+                NoWay::Volume(why) => self.fail(why),
+            }),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -40,11 +41,20 @@ pub(crate) struct ReadError {
     pub(crate) lost: bool,
 }
 
+/// Why there is no way to a volume.
+pub(crate) enum NoWay {
+    /// This host lacks what every volume needs, such as memory: nothing is known of the volume.
+    Host(io::Error),
+    /// The volume cannot be reached.
+    Volume(String),
+}
+
 impl<'a> Way<'a> {
     /// Access to a volume.
-    pub(crate) fn to(volume: &dyn Volume, stop: Stop<'a>) -> Result<Way<'a>, String> {
-        let core = Core::open(Pool::new(POOL, POOL)).map_err(|error| error.to_string())?;
-        let lane = volume.lane(&core).map_err(|error| error.to_string())?;
+    pub(crate) fn to(volume: &dyn Volume, stop: Stop<'a>) -> Result<Way<'a>, NoWay> {
+        let core = Core::open(Pool::new(POOL, POOL));
+        let core = core.map_err(|error| NoWay::Host(io::Error::other(error)))?;
+        let lane = volume.lane(&core).map_err(|error| NoWay::Volume(error.to_string()))?;
         let last = core.now();
         let (ios, in_flight) = (VecDeque::new(), 0);
         Ok(Way::Lane(Box::new(Waited { core, lane, ios, in_flight, last, stop })))

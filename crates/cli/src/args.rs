@@ -143,7 +143,7 @@ pub struct Drive {
     /// Folder for the result [default: drumfire-runs/TIME-NAME].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Overwrite the result in the folder of --out; a sweep starts over.
+    /// Replace the result in the folder of --out once there is a new one; a sweep starts over.
     #[arg(long, requires = "out")]
     pub replace: bool,
     /// Exit with 3 if an honesty check fails.

@@ -4,7 +4,7 @@
 //! `run`, `race`, `simulate` and `sweep` differ in how a job comes about. From here on all are one.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -17,7 +17,7 @@ use volume::{Uri, Volume};
 use crate::args::{Color, Drive};
 use crate::ceiling::Length;
 use crate::exit::{Exit, UsageError};
-use crate::folder::Folder;
+use crate::folder::{Folder, Place, Successor};
 use crate::news::News;
 use crate::run::Volumes;
 use crate::simulate::Systems;
@@ -114,8 +114,6 @@ pub struct Ready {
     recording: Option<Recording>,
     /// Targets that are there for the run.
     server: Option<serve::Server>,
-    /// The folder of the result that this run replaces.
-    replaces: Option<PathBuf>,
     /// Its result is held against the user's bounds, by this name; a run of a sweep is not.
     bounded_as: Option<String>,
 }
@@ -200,7 +198,6 @@ impl Bench {
             watch: self.watch.clone(),
             recording: None,
             server: None,
-            replaces: None,
             bounded_as: None,
         }
     }
@@ -254,26 +251,34 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     }
     let folder = named.map_or_else(|| new(None), Ok)?;
     signal::stop_on_signal(&bench.stop)?;
+    let mut successor = Successor::begin(folder, drive.replace)?;
     let mut results: Vec<RunResult> = Vec::new();
-    let mut right = true;
+    let mut right: Result<bool> = Ok(true);
     for (index, mut ready) in steps.into_iter().enumerate() {
-        ready.replaces = (drive.replace && index == 0).then(|| folder.to_path_buf());
         ready.bounded_as = Some(thresholds::step(index + 1, job.steps.len()));
         if bench.stop.asked() > 0 {
             break;
         }
-        let folder = match many {
-            true => folder.join(format!("step-{}", index + 1)),
-            false => folder.to_path_buf(),
+        let place = match many {
+            true => successor.place.inner(&format!("step-{}", index + 1)),
+            false => successor.place.clone(),
         };
         let unread = ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
-        results.push(one(ready, &folder, drive, color, !many || !drive.json)?);
+        results.push(one(ready, &place, drive, color, !many || !drive.json)?);
         if unread && bench.stop.asked() == 0 {
             // Nothing was compared yet.
-            let run = bench.prepare(job, &job.steps[index])?.run;
-            right &= recheck::after(&run, &folder)?;
+            let prepared = bench.prepare(job, &job.steps[index]);
+            let found = prepared.and_then(|ready| recheck::after(&ready.run, &place.home));
+            right = right.and_then(|right| Ok(found? && right));
+        }
+        if right.is_err() {
+            break;
         }
     }
+    if show::are_successful(results.iter()) {
+        successor.take_place()?;
+    }
+    let right = right?;
     crate::layout::unlink(job);
     if many && drive.json {
         show::print_steps(&results)?;
@@ -297,10 +302,10 @@ fn volumes_of(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
     found
 }
 
-/// Runs a step and keeps its result in `folder`.
+/// Runs a step and keeps its result in its place.
 pub fn one(
     mut ready: Ready,
-    folder: &Path,
+    place: &Place,
     drive: &Drive,
     color: Color,
     print: bool,
@@ -308,11 +313,12 @@ pub fn one(
     let spec = &mut ready.run.spec;
     let name = spec.job.name.clone();
     let _measuring = signal::Measuring::begin();
-    let folder = Folder::at(folder)?;
+    let folder = Folder::at(&place.now)?;
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
+        let home = Folder::at(&place.home)?;
         // Kept from the start: a look after a crash needs both.
-        folder::write_job(&folder, &spec.document)?;
-        spec.ledgers = Some(folder.to_path_buf());
+        folder::write_job(&home, &spec.document)?;
+        spec.ledgers = Some(home.to_path_buf());
     }
     if spec.workers.iter().any(|worker| worker.shift.cache.read) {
         output::note("drumfire: reads files into the page cache first");
@@ -320,7 +326,6 @@ pub fn one(
     let lost = ready.lost.clone();
     let mut live =
         show::Keeping::new(ready.watch.beside(show::view(drive, color, &lost)?), &folder, &name);
-    live.replaces = ready.replaces.take();
     let again = (!drive.no_ceiling)
         .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
     let bounded_as = ready.bounded_as.take();
@@ -328,6 +333,7 @@ pub fn one(
     let news = News::of(volumes_of(&ready.run))?;
     let mut result = ready.run(&mut live)?;
     drop(news);
+    logs::place(&mut result.spec, place);
     if let Some(traced) = &drive.trace {
         result.warnings.push(traced.warning());
     }
@@ -342,9 +348,9 @@ pub fn one(
     }
     live.finished(&result);
     drop(live);
-    show::finish(&mut result, &folder, drive, color, &name, print)?;
+    show::finish(&mut result, place, drive, color, &name, print)?;
     if let (Some(traced), Some(recording)) = (&drive.trace, &recording) {
-        traced.keep(recording, &folder)?;
+        traced.keep(recording, place)?;
     }
     Ok(result)
 }

@@ -1,20 +1,23 @@
 //! The folder of a run: the result first, then its renderings.
 
-use std::fs::{self, File, TryLockError};
+mod successor;
+
+use std::fs::{File, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::ops::Deref;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use os::Entry;
 use stats::RunResult;
 
+pub use self::successor::{Place, Successor};
 use crate::exit::UsageError;
 use crate::signal;
 
 /// What a folder with a result holds, and one whose run was cut before its first result.
 const KEPT: [&str; 4] = ["sweep.json", "result.json", "job.toml", "step-1"];
+/// The result of a folder, and what is made of it.
+const DOCUMENTS: [&str; 3] = ["sweep.json", "result.json", "report.txt"];
 
 /// The folder of a run, made before the run so that no result is lost for want of one. If nothing
 /// came into it, it goes again, and so do those above that were made for it.
@@ -29,8 +32,8 @@ pub struct Folder {
 
 impl Folder {
     /// In a place that the user names, or one of its own that tells `name` and time. Nobody else
-    /// has it at the same time, and one with a result is taken only to `replace` that, which is for
-    /// the caller to [`clear`] when nothing can be wrong with the new run any more.
+    /// has it at the same time, and one with a result is taken only to `replace` that: by a
+    /// [`Successor`].
     pub fn new(out: Option<&Path>, name: &str, replace: bool) -> Result<Folder> {
         let Some(path) = out else {
             let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
@@ -91,35 +94,6 @@ fn lock(folder: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Removes the results in a folder and in those of its steps or cells: what is left by a run that
-/// is cut must not be taken for its own. A job that may be what is run stays.
-pub fn clear(folder: &Path, depth: usize) -> Result<()> {
-    let told = || format!("cannot replace what {} holds", folder.display());
-    let opened = os::Folder::open_trusted(folder).with_context(told)?;
-    for name in ["sweep.json", "result.json", "report.txt"] {
-        match opened.remove(Path::new(name)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(told);
-            }
-            _ => {}
-        }
-    }
-    if depth == DEPTH {
-        return Ok(());
-    }
-    for inside in fs::read_dir(folder).with_context(told)?.flatten() {
-        if inside.file_type().is_ok_and(|kind| kind.is_dir())
-            && KEPT.iter().any(|name| inside.path().join(name).exists())
-        {
-            clear(&inside.path(), depth + 1)?;
-        }
-    }
-    Ok(())
-}
-
-/// Folders with results stand at most so deep in that of a sweep: a cell, its runs, their steps.
-const DEPTH: usize = 3;
-
 impl Deref for Folder {
     type Target = Path;
 
@@ -130,9 +104,14 @@ impl Deref for Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Only empty ones can be removed.
-        let _ = self.made.iter().try_for_each(fs::remove_dir);
+        let _ = self.made.iter().try_for_each(|made| remove_empty(made));
     }
+}
+
+/// Removes a folder that nothing came into: only an empty one can be removed.
+fn remove_empty(path: &Path) -> io::Result<()> {
+    let (above, name) = os::Folder::trusted_parent(path)?;
+    above.remove_folder(Path::new(name))
 }
 
 /// A folder that no other run of the same second has.
@@ -237,16 +216,7 @@ pub fn begin_file(path: &Path) -> io::Result<()> {
 /// Opens a pipe, a terminal or another special file for writing, unless another user put it there.
 fn special(path: &Path) -> io::Result<Option<File>> {
     let (folder, name) = os::Folder::trusted_parent(path)?;
-    if folder.entry(name)? != (Entry::Other { trusted: true }) {
-        return Ok(None);
-    }
-    match fs::metadata(path).map(|there| there.file_type()) {
-        Ok(kind) if kind.is_file() => Ok(None),
-        Ok(kind) if kind.is_block_device() => Err(io::Error::other("it is a block device")),
-        Ok(_) => File::options().write(true).open(path).map(Some),
-        // A link to nothing is replaced.
-        Err(_) => Ok(None),
-    }
+    folder.special(name)
 }
 
 /// Writes a new file and gives it the name.

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use block::print_size;
 use job::spec::{Content, Group, JobSpec, LaidOut};
 use load::{FirstContent, Stop};
-use os::{Folder, new_file};
+use os::{Entry, Folder, new_file, to_write};
 use rustix::fs::statvfs;
 use volume::{FileUri, Locks, OpenError, Purpose, Uri};
 
@@ -113,9 +113,10 @@ pub fn unlink(job: &JobSpec) {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     for uri in groups.filter(|group| group.unlink).flat_map(|group| &group.volumes) {
         let Ok(Uri::File(FileUri { path, .. })) = uri.parse() else { continue };
-        if fs::symlink_metadata(&path).is_ok_and(|there| there.is_file())
-            && let Err(error) = fs::remove_file(&path)
-        {
+        let removed = Folder::trusted_parent(&path).and_then(|(folder, name)| {
+            if folder.entry(name)? == Entry::File { folder.remove(Path::new(name)) } else { Ok(()) }
+        });
+        if let Err(error) = removed {
             output::note(format_args!("drumfire: cannot remove {}: {error}", path.display()));
         }
     }
@@ -176,7 +177,7 @@ pub fn make(
         }
         let (name, size) = (path.display(), print_size(bytes));
         output::note(format_args!("drumfire: extends {name} to {size} first"));
-        let grown = File::options().write(true).open(&path).and_then(|file| file.set_len(bytes));
+        let grown = to_write(&path, false).and_then(|file| file.set_len(bytes));
         grown.with_context(|| format!("cannot extend {name}"))?;
     }
     let mut names = Vec::new();

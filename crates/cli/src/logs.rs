@@ -11,9 +11,11 @@ use job::formats::Storage;
 use job::spec::{Group, JobSpec, RunSpec, Step, WorkerSpec};
 use load::{Scribe, SharedScribe};
 use report::fio::{Driven, Form, HistogramLog, Logs, Trace};
+use serde_json::Value;
 use stats::{Moment, Record};
 
 use crate::exit::UsageError;
+use crate::folder::Place;
 use crate::{folder, foreign, output};
 
 /// Refuses logs in folders that are not there, before anything is opened.
@@ -42,6 +44,38 @@ pub fn within(job: &JobSpec, folder: &Path) -> io::Result<JobSpec> {
         *name = path.display().to_string();
     }
     Ok(job)
+}
+
+/// Names the logs in the document of a job by the place that they will be in. Whether there are any
+/// that are in another one now.
+pub fn place(document: &mut Value, place: &Place) -> bool {
+    if !place.is_apart() {
+        return false;
+    }
+    let mut moved = false;
+    let steps = document.get_mut("steps").and_then(Value::as_array_mut);
+    for step in steps.into_iter().flatten() {
+        let groups = step.get_mut("groups").and_then(Value::as_array_mut);
+        for logs in groups.into_iter().flatten().filter_map(|group| group.get_mut("logs")) {
+            moved |= put(logs, place);
+        }
+    }
+    moved
+}
+
+fn put(value: &mut Value, place: &Place) -> bool {
+    match value {
+        Value::String(name) => match Path::new(name).strip_prefix(&place.now) {
+            Ok(inner) => {
+                *name = place.home.join(inner).display().to_string();
+                true
+            }
+            Err(_) => false,
+        },
+        Value::Array(all) => all.iter_mut().fold(false, |moved, one| put(one, place) | moved),
+        Value::Object(all) => all.values_mut().fold(false, |moved, one| put(one, place) | moved),
+        _ => false,
+    }
 }
 
 /// Names the logs that a job writes outside of the working folder, before any is made: the job may

@@ -51,6 +51,7 @@ mod watch;
 use crate::args::{Args, Command};
 
 fn main() -> std::process::ExitCode {
+    os::heed_signals();
     raise_file_limit();
     if !companion::follow() {
         return exit::Exit::Interrupted.code();

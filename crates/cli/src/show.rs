@@ -16,7 +16,7 @@ use stats::{Failure, RunResult, Tool};
 
 use crate::args::{Color, Drive};
 use crate::exit::UsageError;
-use crate::folder::Folder;
+use crate::folder::{Folder, Place};
 use crate::{folder, output, signal};
 
 /// Refuses what wants stdout twice, and thresholds that no run can have.
@@ -206,8 +206,6 @@ pub struct Keeping<'a> {
     view: Box<dyn Live>,
     folder: &'a Path,
     name: &'a str,
-    /// The folder of the result that this run replaces, until it begins.
-    pub replaces: Option<PathBuf>,
     clock: Clock,
     drafts: Drafts,
 }
@@ -230,14 +228,7 @@ const KEEPING_SHARE: u64 = 500;
 impl<'a> Keeping<'a> {
     /// A run called `name` in `folder`.
     pub fn new(view: Box<dyn Live>, folder: &'a Path, name: &'a str) -> Keeping<'a> {
-        Keeping {
-            view,
-            folder,
-            name,
-            replaces: None,
-            clock: Clock::get(),
-            drafts: Drafts::default(),
-        }
+        Keeping { view, folder, name, clock: Clock::get(), drafts: Drafts::default() }
     }
 }
 
@@ -261,15 +252,6 @@ impl Live for Keeping<'_> {
         Some(&mut *self.view)
     }
 
-    fn start(&mut self, about: &About) {
-        // A wrong word or a volume that cannot be opened would have been reported by now: it costs
-        // no old result. Failures to remove the old one show when the new one is written.
-        if let Some(folder) = self.replaces.take() {
-            let _ = folder::clear(&folder, 0);
-        }
-        self.view.start(about);
-    }
-
     fn wants_result(&mut self) -> bool {
         self.drafts.are_due(self.clock.now())
     }
@@ -284,10 +266,26 @@ impl Live for Keeping<'_> {
     }
 }
 
-/// Keeps the result in its folder, then prints it if that is wanted now.
+/// What a result must have measured to be worth an old one if the user interrupts it, in seconds.
+/// Who mistypes a run and ends it at once wants the old result.
+const WORTH_S: f64 = 1.0;
+
+/// Whether results are worth an old one: something was measured, and all are whole unless the user
+/// wanted no more. What a target that died left is not, nor a job of which no I/O went well: an
+/// exit code and a line say so, and the old result is still one.
+pub fn are_successful<'a>(mut results: impl Iterator<Item = &'a RunResult> + Clone) -> bool {
+    let is_whole = |result: &RunResult| result.partial.is_none() && result.totals.ios > 0;
+    let is_worth = |result: &RunResult| result.totals.ios > 0 && result.totals.seconds >= WORTH_S;
+    match signal::is_asked() {
+        true => results.any(|result| is_whole(result) || is_worth(result)),
+        false => results.clone().next().is_some() && results.all(is_whole),
+    }
+}
+
+/// Keeps the result in its place, then prints it if that is wanted now.
 pub fn finish(
     result: &mut RunResult,
-    folder: &Path,
+    place: &Place,
     drive: &Drive,
     color: Color,
     name: &str,
@@ -297,9 +295,9 @@ pub fn finish(
     result.job.name = name.to_owned();
     let print = print && !lines_on_stdout(drive);
     let writing = signal::Writing::begin();
-    let kept = folder::write(folder, result);
+    let kept = folder::write(&place.now, result);
     if kept.is_err() {
-        keep_elsewhere(result, folder, print);
+        keep_elsewhere(result, &place.now, print);
     }
     drop(writing);
     if let Some(partial) = &result.partial {
@@ -316,6 +314,9 @@ pub fn finish(
         false => output::painted(&report::text::painted(result, paint(color))),
     };
     if kept.is_ok() && !drive.json {
+        // Of several steps each is kept as all are: a line at the end says if they are not.
+        let is_home = are_successful(std::iter::once(&*result));
+        let folder = if is_home { &place.home } else { &place.now };
         output::print(&["".to_owned(), format!("kept in {}", folder.display())].iter().collect())?;
     }
     printed.and(kept)

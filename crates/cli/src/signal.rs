@@ -5,6 +5,9 @@
 //! within [`LAST_WORDS`], and the third one now. SIGHUP asks for an end in order, however often it
 //! comes: the kernel and a shell both send it. A result that is being written is waited for, at
 //! most for [`WRITING`], and so is a run that has no processor to make one.
+//!
+//! Until a command listens, a signal ends it at once: nothing is measured by then. That is so also
+//! where whoever started it has signals ignored, as a shell does for what it starts with `&`.
 
 use std::io;
 use std::process;
@@ -37,7 +40,7 @@ const GIVING_BACK: Duration = Duration::from_millis(200);
 const INTERRUPTED: i32 = 130;
 
 /// Those that are told.
-static LISTENERS: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
+static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { all: Vec::new(), told: 0 });
 /// How often the user asked for an end.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
@@ -46,6 +49,12 @@ static WRITTEN: Mutex<u32> = Mutex::new(0);
 static ALL_WRITTEN: Condvar = Condvar::new();
 /// Runs whose results are yet to be kept.
 static MEASURING: AtomicU32 = AtomicU32::new(0);
+
+struct Listeners {
+    all: Vec<Listener>,
+    /// How often all were told.
+    told: u32,
+}
 
 enum Listener {
     Run(Stop),
@@ -62,6 +71,17 @@ pub fn on_signal() -> io::Result<Receiver<()>> {
     let (send, receive) = mpsc::channel();
     tell(Listener::Server(send))?;
     Ok(receive)
+}
+
+impl Listener {
+    /// An end is asked for.
+    fn tell(&self) {
+        match self {
+            Listener::Run(stop) => stop.ask(),
+            // One that is gone has ended already.
+            Listener::Server(words) => drop(words.send(())),
+        }
+    }
 }
 
 /// Whether the user asked for an end.
@@ -113,10 +133,11 @@ pub fn heed(wish: Wish) {
     }
 }
 
-/// Tells a new listener; the first one has signals heeded.
+/// Tells a new listener, at once if others were told before it came; the first one has signals
+/// heeded.
 fn tell(listener: Listener) -> io::Result<()> {
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if listeners.is_empty() {
+    if listeners.all.is_empty() {
         // Who began us by `nohup` wants no end when the terminal goes.
         let heeded =
             if ignores_hang_up() { &[SIGINT, SIGTERM][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
@@ -129,7 +150,8 @@ fn tell(listener: Listener) -> io::Result<()> {
             }
         })?;
     }
-    listeners.push(listener);
+    (0..listeners.told).for_each(|_| listener.tell());
+    listeners.all.push(listener);
     Ok(())
 }
 
@@ -212,13 +234,9 @@ fn leave_after(wait: fn()) {
 }
 
 fn ask() {
-    for listener in LISTENERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        match listener {
-            Listener::Run(stop) => stop.ask(),
-            // One that is gone has ended already.
-            Listener::Server(words) => drop(words.send(())),
-        }
-    }
+    let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
+    listeners.told += 1;
+    listeners.all.iter().for_each(Listener::tell);
 }
 
 /// Ends the program, whatever its threads are about. A terminal that takes no more bytes is left
@@ -255,6 +273,19 @@ mod test {
             grace.count(gone, measures, || is_starved);
         }
         grace.waited.as_millis()
+    }
+
+    #[test]
+    fn who_comes_after_the_signal_is_told_too() {
+        let (before, after) = (Stop::default(), Stop::default());
+        stop_on_signal(&before).unwrap();
+        assert_eq!(before.asked(), 0);
+        ask();
+        stop_on_signal(&after).unwrap();
+        let words = on_signal().unwrap();
+        LISTENERS.lock().unwrap().told = 0;
+        assert_eq!((before.asked(), after.asked()), (1, 1));
+        assert_eq!(words.try_recv(), Ok(()));
     }
 
     #[test]

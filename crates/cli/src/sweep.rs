@@ -22,7 +22,7 @@ pub use self::kept::{is_one, read};
 use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker};
 use crate::exit::{self, Exit, UsageError};
-use crate::folder::Folder;
+use crate::folder::{Folder, Place, Successor};
 use crate::{asked, folder, logs, output, race, run, show, signal, simulate, thresholds};
 
 /// `drumfire sweep`.
@@ -143,10 +143,12 @@ fn sets(axis: &str, word: &str) -> bool {
 /// A sweep, new or taken up again.
 struct Begun {
     sweep: Sweep,
-    folder: Folder,
+    successor: Successor,
     bench: Bench,
     /// No other process sweeps there as long as this is held.
     lock: File,
+    /// The same of the sweep that it takes the place of.
+    _old: Option<File>,
 }
 
 /// Makes all runs that are missing, and prints what they came to.
@@ -161,19 +163,23 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         let why = "--trace shows one run: use it with run or race and the settings of the cell";
         return Err(UsageError(why.to_owned()).into());
     }
-    let Begun { mut sweep, folder, mut bench, lock } = begin(args, drive)?;
+    let Begun { mut sweep, mut successor, mut bench, lock, _old } = begin(args, drive)?;
+    let place = successor.place.clone();
+    let folder = &place.now;
     bench.watch = drive.watch.open()?;
     signal::stop_on_signal(&bench.stop)?;
     sweep.set_tool(show::tool());
     let asked = drive.asked.or_kept(&sweep.document().bounds)?;
     asked.check()?;
     sweep.set_bounds(asked.before_the_end());
-    let index = Index::new(&folder);
-    let mut runs = Runs { bench, drive, color, folder: &folder, lock, index };
+    let index = Index::new(folder);
+    let cells = &sweep.document().cells;
+    let has_measured = cells.iter().any(|cell| cell.whole_runs().any(|run| run.iops > 0.0));
+    let mut runs = Runs { bench, drive, color, place: &place, lock, index, has_measured };
     runs.index.write(&mut sweep)?;
     let made = runs.go(&mut sweep);
     if made.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
-        let bounds = asked.of_sweep(sweep.document(), &folder);
+        let bounds = asked.of_sweep(sweep.document(), folder);
         sweep.set_bounds(bounds);
     }
     // Whatever ended it: what was measured is kept.
@@ -183,7 +189,11 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         Exit::Usage => error,
         _ => Failed(format!("{error:#}; to go on: drumfire sweep {}", folder.display())).into(),
     })?;
-    print(sweep.document(), drive, color, &folder)?;
+    write_text(sweep.document(), folder)?;
+    if runs.has_measured {
+        successor.take_place()?;
+    }
+    print(sweep.document(), drive, color, runs.home())?;
     runs.bench.lost.check(drive)?;
     let exit = exit.worse(thresholds::say(&sweep.document().bounds));
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
@@ -259,19 +269,20 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let Some(there) = there else {
         let bench = bench_of(&new, allowed.clone())?;
         let folder = Folder::new(drive.out.as_deref(), "sweep", drive.replace)?;
-        let lock = lock(&folder)?;
         if drive.replace {
             try_first(&new, allowed)?;
-            folder::clear(&folder, 0)?;
         }
-        return Ok(Begun { sweep: new, folder, bench, lock });
+        let successor = Successor::begin(folder, drive.replace)?;
+        let lock = lock(&successor.place.now)?;
+        return Ok(Begun { sweep: new, successor, bench, lock, _old: None });
     };
-    let lock = lock(there)?;
+    let held = lock(there)?;
     if drive.replace {
         let bench = bench_of(&new, allowed.clone())?;
         try_first(&new, allowed)?;
-        folder::clear(there, 0)?;
-        return Ok(Begun { sweep: new, folder: Folder::at(there)?, bench, lock });
+        let successor = Successor::begin(Folder::at(there)?, true)?;
+        let lock = lock(&successor.place.now)?;
+        return Ok(Begun { sweep: new, successor, bench, lock, _old: Some(held) });
     }
     let sweep = resume(there)?;
     if !sweep.has_plan_of(&new) {
@@ -280,7 +291,8 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
         return Err(UsageError(why).into());
     }
     let bench = bench_of(&sweep, allowed)?;
-    Ok(Begun { sweep, folder: Folder::at(there)?, bench, lock })
+    let successor = Successor::begin(Folder::at(there)?, false)?;
+    Ok(Begun { sweep, successor, bench, lock: held, _old: None })
 }
 
 /// Opens the volumes of the first cell, and closes them again: a name that is wrong costs no old
@@ -303,10 +315,18 @@ fn taken_up(folder: &Path, run: &Run, allowed: Allowed) -> Result<Begun> {
         let why = format!("{} names its volumes by itself", folder.display());
         return Err(UsageError(why).into());
     }
-    let lock = lock(folder)?;
+    let held = lock(folder)?;
     let sweep = resume(folder)?;
     let bench = bench_of(&sweep, allowed)?;
-    Ok(Begun { sweep, folder: Folder::at(folder)?, bench, lock })
+    let (successor, old) = match Successor::again(folder)? {
+        Some(successor) => {
+            let home = &successor.place.home;
+            let old = is_one(home).then(|| lock(home)).transpose()?;
+            (successor, old)
+        }
+        None => (Successor::begin(Folder::at(folder)?, false)?, None),
+    };
+    Ok(Begun { sweep, successor, bench, lock: held, _old: old })
 }
 
 /// What the runs of a sweep share.
@@ -316,12 +336,19 @@ struct Runs<'a> {
     bench: Bench,
     drive: &'a Drive,
     color: Color,
-    folder: &'a Path,
+    place: &'a Place,
     lock: File,
     index: Index<'a>,
+    /// A run went through: it is worth an old sweep, as half a sweep can go on.
+    has_measured: bool,
 }
 
 impl Runs<'_> {
+    /// Where the sweep is when it ends, or the user ends it.
+    fn home(&self) -> &Path {
+        if self.has_measured { &self.place.home } else { &self.place.now }
+    }
+
     fn go(&mut self, sweep: &mut Sweep) -> Result<Exit> {
         let mut exit = Exit::Good;
         let mut known = sweep.progress().1;
@@ -340,10 +367,11 @@ impl Runs<'_> {
             match self.one(&ticket, sweep.plan().repeat_as) {
                 Ok(result) => {
                     if self.bench.stop.asked() > 0 {
-                        let again = self.folder.display();
+                        let again = self.home().display();
                         output::note(format_args!("drumfire: to go on: drumfire sweep {again}"));
                         return Ok(Exit::Interrupted);
                     }
+                    self.has_measured |= result.partial.is_none() && result.totals.ios > 0;
                     exit = exit.worse(Exit::of_result(&result, false, self.drive.strict));
                     sweep.record(&ticket, &result);
                 }
@@ -362,21 +390,26 @@ impl Runs<'_> {
     }
 
     fn one(&mut self, ticket: &Ticket, fresh: RepeatAs) -> Result<RunResult> {
-        let folder = self.folder.join(&ticket.folder);
+        let place = self.place.inner(&ticket.folder);
         // Each run has its logs beside its result.
         let unlogged = |error: std::io::Error| Failed(format!("its logs: {error}"));
-        let job = logs::within(&ticket.job, &folder).map_err(unlogged)?;
+        let job = logs::within(&ticket.job, &place.now).map_err(unlogged)?;
         match fresh {
             RepeatAs::Connection => {
                 let ready = self.bench.prepare(&job, &job.steps[0])?;
                 if Maker::of(&job)? != Maker::Simulate {
                     logs::begin(&job).map_err(|error| Failed(error.to_string()))?;
                 }
-                bench::one(ready, &folder, self.drive, self.color, false)
+                bench::one(ready, &place, self.drive, self.color, false)
             }
             RepeatAs::Process => {
                 let Bench { allowed, stop, .. } = &self.bench;
-                process::run(&job, &folder, allowed, self.drive, &self.lock, stop)
+                let run = process::run(&job, &place.now, allowed, self.drive, &self.lock, stop);
+                let mut result = run?;
+                if logs::place(&mut result.spec, &place) {
+                    folder::write(&place.now, &result)?;
+                }
+                Ok(result)
             }
         }
     }
@@ -388,10 +421,10 @@ impl Runs<'_> {
         runs.sort_by(|a, b| a.iops.total_cmp(&b.iops));
         let Some(median) = runs.get(runs.len().saturating_sub(1) / 2) else { return Ok(()) };
         let read = |run: &CellRun| {
-            crate::report::read_own(&self.folder.join(&run.folder).join("result.json"))
+            crate::report::read_own(&self.place.now.join(&run.folder).join("result.json"))
         };
         let mut result = read(median)?;
-        let source = self.folder.join(&median.folder);
+        let source = self.place.now.join(&median.folder);
         if !source.join("job.toml").is_file() {
             // The sweep was cut after its result.
             folder::render(&source, &result)?;
@@ -403,15 +436,18 @@ impl Runs<'_> {
             let rates: Vec<(f64, f64)> = runs.iter().map(|run| (run.iops, run.seconds)).collect();
             result.set_check(verdict::repeats(&rates));
         }
-        folder::write(&self.folder.join(&cell.folder), &result)
+        folder::write(&self.place.now.join(&cell.folder), &result)
     }
 }
 
-fn print(document: &SweepResult, drive: &Drive, color: Color, folder: &Path) -> Result<()> {
+fn write_text(document: &SweepResult, folder: &Path) -> Result<()> {
     folder::write_file(&folder.join("report.txt"), |out| {
         let text = report::sweep::painted(document, report::Paint::PLAIN);
         Ok(out.write_all(text.as_str().as_bytes())?)
-    })?;
+    })
+}
+
+fn print(document: &SweepResult, drive: &Drive, color: Color, folder: &Path) -> Result<()> {
     if drive.json {
         return output::document(document);
     }

@@ -1,6 +1,6 @@
 //! `--trace`: what each core of a run did, as a file for Perfetto.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use job::spec::JobSpec;
@@ -9,6 +9,7 @@ use load::Recording;
 use crate::args;
 use crate::bench::Maker;
 use crate::exit::UsageError;
+use crate::folder::Place;
 use crate::{folder, output};
 
 /// The file of a run's folder, if none is named.
@@ -73,19 +74,20 @@ impl Traced {
     }
 
     /// Writes what was recorded, and says where it is.
-    pub fn keep(&self, recording: &Recording, folder: &Path) -> Result<()> {
+    pub fn keep(&self, recording: &Recording, place: &Place) -> Result<()> {
         let cores = recording.take();
         if cores.is_empty() {
             output::note("drumfire: --trace: the measured window never began: no trace");
             return Ok(());
         }
-        let path = self.file.clone().unwrap_or_else(|| folder.join(FILE));
+        let path = self.file.clone().unwrap_or_else(|| place.now.join(FILE));
         folder::write_file(&path, |out| Ok(report::activity::write(&cores, out)?))?;
         let left_out: u64 = cores.iter().map(|core| core.left_out).sum();
         let left_out = match left_out {
             0 => String::new(),
             count => format!("; the {count} oldest slices were dropped"),
         };
+        let path = self.file.clone().unwrap_or_else(|| place.home.join(FILE));
         let path = path.display();
         output::note(format_args!("drumfire: {path} is for https://ui.perfetto.dev{left_out}"));
         Ok(())

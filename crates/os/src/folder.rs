@@ -15,9 +15,11 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid};
 use rustix::io::{Errno, retry_on_intr};
 
+mod links;
 mod trusted;
 
-pub use self::trusted::{Draft, Entry, append_to, new_file, update};
+pub(crate) use self::trusted::open_trusted_file;
+pub use self::trusted::{Draft, Entry, append_to, new_file, to_write, trusted_place, update};
 
 /// Longest path that the kernel takes in one call, in bytes without the final zero.
 const CALL_PATH_MAX_BYTES: usize = 4095;
@@ -131,6 +133,13 @@ impl Folder {
         self.beneath(path, OPEN | OFlags::RDONLY | flags, Mode::empty()).map(File::from)
     }
 
+    /// A handle of what has this name, itself if it is a symbolic link: it can be neither read nor
+    /// written, and is that file whatever becomes of the name.
+    pub fn pin(&self, path: &Path) -> io::Result<File> {
+        self.beneath(path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
+            .map(File::from)
+    }
+
     /// Opens a file to be written that this program has created: compare its identity.
     pub fn file_to_write(&self, path: &Path) -> io::Result<File> {
         self.beneath(path, OPEN | OFlags::WRONLY, Mode::empty()).map(File::from)
@@ -141,6 +150,12 @@ impl Folder {
         let flags = OFlags::from_bits_retain(flags as u32);
         let new = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
         self.beneath(path, OPEN | new | flags, Mode::from_raw_mode(mode)).map(File::from)
+    }
+
+    /// Opens a file to be written, and creates it if it is missing.
+    pub fn open_or_create(&self, path: &Path) -> io::Result<File> {
+        let mode = Mode::from_raw_mode(0o666);
+        self.beneath(path, OPEN | OFlags::WRONLY | OFlags::CREATE, mode).map(File::from)
     }
 
     /// Creates a file without a name in this folder, to be read and written. It vanishes with its
@@ -200,6 +215,12 @@ impl Folder {
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty folder.
+    pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        let (folder, name) = self.parent(path)?;
+        Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Properties of what has this name, itself if it is a symbolic link.
@@ -294,7 +315,7 @@ impl AsFd for Folder {
 }
 
 /// The path by which the kernel shows an open file to this process, if `/proc` is there.
-pub(crate) fn handle_path(file: &File) -> PathBuf {
+pub fn handle_path(file: &File) -> PathBuf {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }

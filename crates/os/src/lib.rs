@@ -43,6 +43,7 @@ mod reference;
 mod refill;
 mod ring;
 pub mod sample;
+mod signals;
 mod socket;
 mod stack;
 mod ublk;
@@ -62,7 +63,8 @@ pub use crate::errno::{address_limit_words, errno_words, files_remedy, is_full, 
 pub use crate::extents::{Extents, cached_bytes, next_data};
 pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::folder::{
-    Draft, Entry, FileAbout, FileId, FileKind, Folder, append_to, new_file, update,
+    Draft, Entry, FileAbout, FileId, FileKind, Folder, append_to, handle_path, new_file, to_write,
+    trusted_place, update,
 };
 pub use crate::fuse::FuseChannel;
 pub use crate::fuse_ring::{FuseMessage, FuseRing};
@@ -78,6 +80,7 @@ pub use crate::random::random;
 pub use crate::reactor::{Reactor, ReactorListener, ReactorSocket, ReactorStream};
 pub use crate::refill::{Arming, Refill};
 pub use crate::ring::{Features, OpenRingError};
+pub use crate::signals::heed_signals;
 pub use crate::socket::{Chunk, End, Socket, connect};
 pub use crate::stack::Stack;
 pub use crate::ublk::{UblkOp, UblkQueue, UblkRequest};

@@ -34,7 +34,8 @@ pub struct NewFile {
 
 impl NewFile {
     /// Begins the file that will be called `path`, with mode 600. Symbolic links on the way to its
-    /// folder are followed. `flags` are further ones, such as [`O_DIRECT`](crate::O_DIRECT).
+    /// folder are followed, those of other users excepted. `flags` are further ones, such as
+    /// [`O_DIRECT`](crate::O_DIRECT).
     ///
     /// # Errors
     ///
@@ -42,7 +43,7 @@ impl NewFile {
     /// path does not end in a name.
     pub fn begin(path: &Path, flags: i32) -> io::Result<NewFile> {
         let (folder_path, name) = split(path)?;
-        let folder = Folder::open(&folder_path)?;
+        let folder = Folder::open_trusted(&folder_path)?;
         // A name that is too long fails now, and not when all is written.
         if let Err(error) = folder.look(Path::new(&name))
             && error.kind() != io::ErrorKind::NotFound

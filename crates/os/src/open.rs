@@ -6,10 +6,16 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
+use crate::Folder;
+use crate::folder::open_trusted_file;
 use crate::passthrough::Namespace;
 
 /// The flag for direct I/O; its value depends on the architecture.
 pub const O_DIRECT: i32 = libc::O_DIRECT;
+/// Permissions of a new file, less the umask.
+const MODE: u32 = 0o666;
 
 /// An open file or block device with its properties.
 #[derive(Debug)]
@@ -32,12 +38,12 @@ impl OpenFile {
     /// Creates a zeroed file of `bytes`, durably, unless it exists. Without a sync of its folder a
     /// power cut may take the name of a file whose data are durable.
     pub fn create(path: &Path, bytes: u64) -> io::Result<()> {
-        match OpenOptions::new().write(true).create_new(true).open(path) {
+        let (folder, name) = Folder::trusted_parent(path)?;
+        match folder.create(Path::new(name), MODE, 0) {
             Ok(file) => {
                 file.set_len(bytes)?;
                 file.sync_all()?;
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+                folder.handle()?.sync_all()
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
@@ -46,7 +52,8 @@ impl OpenFile {
 
     /// Opens a file, a block device, or the generic character device of an NVMe namespace, which
     /// bypasses page cache and block layer. `direct` requires or forbids direct I/O; `None` uses it
-    /// where the file system supports it.
+    /// where the file system supports it. To `write`, no link of another user is followed: whoever
+    /// owns the folder could have made it since the path was written down.
     pub fn open(path: &Path, write: bool, direct: Option<bool>) -> io::Result<OpenFile> {
         let kind = fs::metadata(path)?.file_type();
         if kind.is_char_device() {
@@ -56,13 +63,7 @@ impl OpenFile {
             let message = "neither a file nor a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let open_with = |flags| {
-            OpenOptions::new()
-                .read(true)
-                .write(write)
-                .custom_flags(flags | libc::O_CLOEXEC)
-                .open(path)
-        };
+        let open_with = |flags| open_as(path, write, flags);
         // Updating atime costs 2 % of a read of memory. Only the owner may skip it.
         let open = |flags| match open_with(flags | libc::O_NOATIME) {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => open_with(flags),
@@ -84,7 +85,7 @@ impl OpenFile {
     }
 
     fn open_namespace(path: &Path, write: bool, direct: Option<bool>) -> io::Result<OpenFile> {
-        let file = OpenOptions::new().read(true).write(write).open(path)?;
+        let file = open_as(path, write, 0)?;
         let found = Namespace::identify(&file)?;
         if direct == Some(false) {
             let message = "NVMe commands bypass the page cache: leave out direct=0";
@@ -119,6 +120,14 @@ impl OpenFile {
     /// Whether overwriting it could lose data: always for a device, for a file with any data.
     pub fn holds_data(&self) -> io::Result<bool> {
         Ok(self.device || self.file.metadata()?.blocks() > 0)
+    }
+}
+
+/// Opens a file to be read, or to be read and written.
+fn open_as(path: &Path, write: bool, flags: i32) -> io::Result<fs::File> {
+    match write {
+        true => open_trusted_file(path, OFlags::RDWR | OFlags::from_bits_retain(flags as u32)),
+        false => OpenOptions::new().read(true).custom_flags(flags | libc::O_CLOEXEC).open(path),
     }
 }
 
@@ -185,6 +194,8 @@ fn logical_block(device: u64) -> u32 {
 
 #[cfg(test)]
 mod test {
+    use std::os::unix::fs::{lchown, symlink};
+
     use super::*;
 
     fn keeps_no_time(path: &Path) -> bool {
@@ -207,6 +218,36 @@ mod test {
         assert_eq!(state(&first), FileState { bytes: 1024, links: 0 });
         assert_eq!((again.bytes, again.direct), (4096, false));
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn no_strangers_link_leads_to_what_is_written() {
+        let place = std::env::temp_dir().join(format!("drumfire-links-{:x}", crate::random()));
+        let at = |name: &str| place.join(name);
+        fs::create_dir_all(at("theirs")).unwrap();
+        fs::create_dir(at("elsewhere")).unwrap();
+        fs::write(at("elsewhere/victim"), [1; 512]).unwrap();
+        symlink(at("elsewhere/victim"), at("ours")).unwrap();
+        assert!(OpenFile::open(&at("ours"), true, Some(false)).is_ok());
+        symlink(at("elsewhere/victim"), at("theirs/img")).unwrap();
+        symlink(at("elsewhere"), at("theirs/way")).unwrap();
+        let stranger = Some(65_534);
+        let is_theirs = ["theirs", "theirs/img", "theirs/way"]
+            .iter()
+            .all(|name| lchown(at(name), stranger, stranger).is_ok());
+        if is_theirs {
+            for name in ["theirs/img", "theirs/way/victim"] {
+                let error = OpenFile::open(&at(name), true, Some(false)).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{name}: {error}");
+                // To be read, it is what the user says.
+                assert!(OpenFile::open(&at(name), false, Some(false)).is_ok());
+            }
+            assert!(OpenFile::create(&at("theirs/way/new"), 512).is_err());
+            assert!(!at("elsewhere/new").exists());
+        }
+        OpenFile::create(&at("theirs/new"), 512).unwrap();
+        assert!(at("theirs/new").is_file());
+        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]

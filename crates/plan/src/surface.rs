@@ -73,17 +73,9 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
         Surface { iops: spread(rates), reaches, draws, solved: solved as u32, off }
     };
     let through = place(fits, 0);
-    let rates: Vec<f64> = through.iter().map(|at| solve(at)).collect::<Result<_, _>>()?;
-    let logs: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
-    if let Some(fit) = least_squares(&through, &logs, terms) {
-        let mut off = 0.0_f64;
-        for at in place(CHECKS, 1000) {
-            off = worse(off, (value(&fit, &at) - solve(&at)?.ln()).abs().exp_m1());
-        }
-        if off <= OFF_MAX {
-            let all = place(draws, 2000).iter().map(|at| value(&fit, at).exp()).collect();
-            return Ok(told(all, fits + CHECKS, off));
-        }
+    if let Some((fit, off)) = fitted(&through, &place(CHECKS, 1000), terms, &solve)? {
+        let all = place(draws, 2000).iter().map(|at| value(&fit, at).exp()).collect();
+        return Ok(told(all, fits + CHECKS, off));
     }
     let few = place(draws.min(SOLVED), 3000);
     let all: Vec<f64> = few.iter().map(|at| solve(at)).collect::<Result<_, _>>()?;
@@ -91,9 +83,28 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
     Ok(told(all, solved, 0.0))
 }
 
-/// The worse of two errors. What is no number is worse than any: a rate of 0 has no logarithm.
-fn worse(one: f64, other: f64) -> f64 {
-    if other.is_nan() || one.is_nan() { f64::INFINITY } else { one.max(other) }
+/// The coefficients of a surface through the rates at some places, and the farthest that it is off
+/// at others; `None` if it is not good enough. A rate of 0 has no logarithm, and one that is no
+/// number has none: a surface through them is none, whatever it is off.
+fn fitted(
+    through: &[Vec<f64>],
+    checks: &[Vec<f64>],
+    terms: usize,
+    solve: impl Fn(&[f64]) -> Result<f64, PlanError>,
+) -> Result<Option<(Vec<f64>, f64)>, PlanError> {
+    let log = |at: &Vec<f64>| Ok(solve(at)?.ln());
+    let logs: Vec<f64> = through.iter().map(log).collect::<Result<_, PlanError>>()?;
+    let Some(fit) = least_squares(through, &logs, terms) else { return Ok(None) };
+    let mut off = 0.0_f64;
+    for at in checks {
+        let one = (value(&fit, at) - log(at)?).abs().exp_m1();
+        // Not `max`, which takes the number of a number and none.
+        if !one.is_finite() {
+            return Ok(None);
+        }
+        off = off.max(one);
+    }
+    Ok((off <= OFF_MAX).then_some((fit, off)))
 }
 
 /// Rates by Linearizer, all moved by as much as the exact answer is off it in the middle: what
@@ -104,8 +115,8 @@ fn quick(bill: &Bill) -> Result<impl Fn(&Tweak) -> Result<f64, PlanError>, PlanE
         move |tweak: &Tweak| Ok::<f64, PlanError>(predict_by(bill, tweak, method)?.iops)
     };
     let exact = by(Method::Auto)(&Tweak::default())?;
-    // What Linearizer refuses is left to the other.
-    let middle = by(Method::Linearizer)(&Tweak::default()).ok();
+    // What Linearizer refuses is left to the other, as is what it is no part of.
+    let middle = by(Method::Linearizer)(&Tweak::default()).ok().filter(|rate| rate.is_normal());
     let (method, off) = middle.map_or((Method::Auto, 1.0), |m| (Method::Linearizer, exact / m));
     Ok(move |tweak: &Tweak| Ok(by(method)(tweak)? * off))
 }
@@ -177,12 +188,29 @@ mod test {
     use catalogue::Catalogue;
 
     #[test]
-    fn what_is_no_number_is_off_by_more_than_any() {
-        assert_eq!((worse(0.1, 0.3), worse(0.3, 0.1)), (0.3, 0.3));
-        for (one, other) in [(0.1, f64::NAN), (f64::NAN, 0.1), (0.0, f64::INFINITY)] {
-            let off = worse(one, other);
-            assert!(off.is_nan() || off > OFF_MAX, "{one} {other}");
+    fn a_rate_that_has_no_logarithm_has_no_surface() {
+        let places = |count: u32, from: f64| -> Vec<Vec<f64>> {
+            (0..count).map(|n| vec![from + f64::from(n) / f64::from(count)]).collect()
+        };
+        // Three coefficients; the checks lie between the others.
+        let (through, checks) = (places(6, 0.0), places(6, 0.05));
+        let of = |solve: &dyn Fn(f64) -> f64| {
+            fitted(&through, &checks, 3, |at| Ok(solve(at[0]))).unwrap()
+        };
+        let good = |at: f64| 1000.0 * (1.0 + at).exp();
+        let (_, off) = of(&good).expect("an exponential is one of first degree");
+        assert!(off < 1e-9, "{off}");
+        // One that is fitted to, the first and the last that it is held against.
+        for place in [through[2][0], checks[0][0], checks[5][0]] {
+            for bad in [0.0, f64::NAN, -1.0, f64::INFINITY] {
+                let solve = |at: f64| if at == place { bad } else { good(at) };
+                assert_eq!(of(&solve), None, "{bad} at {place}");
+            }
         }
+        for all in [0.0, f64::NAN] {
+            assert_eq!(of(&|_| all), None, "{all}");
+        }
+        assert_eq!(of(&|at| if at > 0.5 { 2.0 } else { 1.0 }), None, "a step is no polynomial");
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub struct Network {
     bits: u32,
 }
 
+/// Bits before an IPv4 address in an IPv6 address.
+const MAPPED_BITS: u32 = 96;
+
 impl HostLists {
     /// Refuses lists for volumes that are not served by their protocol.
     pub(crate) fn check(&self, config: &ServeConfig) -> Result<(), ServeError> {
@@ -111,7 +114,13 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), str::parse).ok().filter(|bits| *bits <= most);
-        Ok(Network { address, bits: bits.ok_or_else(wrong)? })
+        let bits: u32 = bits.ok_or_else(wrong)?;
+        // An IPv4 address as an IPv6 socket shows it: peers are compared as what they are.
+        let (short, mapped) = (address.to_canonical(), bits.checked_sub(MAPPED_BITS));
+        Ok(match (short.is_ipv4() && address.is_ipv6(), mapped) {
+            (true, Some(bits)) => Network { address: short, bits },
+            _ => Network { address, bits },
+        })
     }
 }
 
@@ -132,6 +141,11 @@ mod test {
             ("2001:db8::/32", "2001:db8:1::", true),
             ("2001:db8::/32", "2001:db9::", false),
             ("::/0", "::1", true),
+            ("::ffff:10.0.0.7", "10.0.0.7", true),
+            ("::ffff:10.0.0.7", "10.0.0.6", false),
+            ("::ffff:10.0.0.0/104", "10.1.2.3", true),
+            ("::ffff:10.0.0.0/104", "11.1.2.3", false),
+            ("::ffff:0.0.0.0/96", "192.0.2.1", true),
         ] {
             let parsed: Network = network.parse().unwrap();
             assert_eq!(parsed.holds(address.parse().unwrap()), holds, "{network} {address}");

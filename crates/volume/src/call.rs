@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use block::{Cause, Done, Geometry, Io, Lane, Nanos, Op};
-use os::{ImageLock, LockError};
+use os::{Folder, ImageLock, LockError};
 
 use crate::file::{cause_of, fault_of};
 use crate::{FileGround, Ground, OpenError};
@@ -40,6 +40,8 @@ pub enum CallKind {
     Delete,
 }
 
+/// What stands for the number of a file.
+const NUMBER: &str = "$filenum";
 /// The longest spin in microseconds, an hour.
 const SPIN_MAX: u64 = 3_600_000_000;
 /// fio's answer to an operation that its engine lacks.
@@ -72,7 +74,7 @@ impl Call {
 
     /// The disk below its first file, if that exists.
     pub(crate) fn ground(&self) -> Ground {
-        let first = self.path.replace("$filenum", "0").into();
+        let first = self.path.replace(NUMBER, "0").into();
         FileGround::open(first, false, false).map_or(Ground::Nothing, Ground::File)
     }
 
@@ -80,12 +82,12 @@ impl Call {
     pub(crate) fn ask(&self, bytes: u64) -> Result<(), OpenError> {
         let count = match self.kind {
             CallKind::Allocate | CallKind::Truncate => 1,
-            CallKind::Delete if !self.path.contains("$filenum") => 1,
+            CallKind::Delete if !self.path.contains(NUMBER) => 1,
             CallKind::Delete => bytes.div_ceil(self.each),
             CallKind::Spin | CallKind::Create | CallKind::Stat => 0,
         };
         for number in 0..count {
-            let path = PathBuf::from(self.path.replace("$filenum", &number.to_string()));
+            let path = PathBuf::from(self.path.replace(NUMBER, &number.to_string()));
             if let Err(LockError::InUse { by, writes }) = ImageLock::ask(&path) {
                 return Err(OpenError::Locked { path, by, writes });
             }
@@ -95,10 +97,28 @@ impl Call {
 
     pub(crate) fn lane(&self, geometry: Geometry) -> Result<Box<dyn Lane>, OpenError> {
         let fail = |error| OpenError::File { path: self.path.clone().into(), error };
+        let path = Path::new(&self.path);
         let one = matches!(self.kind, CallKind::Allocate | CallKind::Truncate);
-        let file = one.then(|| opened(&self.path)).transpose().map_err(fail)?;
+        let file = one.then(|| os::to_write(path, true)).transpose().map_err(fail)?;
+        let many = matches!(self.kind, CallKind::Create | CallKind::Delete);
+        let folder = many.then(|| self.folder()).transpose().map_err(fail)?.flatten();
         let (call, pending) = (self.clone(), VecDeque::new());
-        Ok(Box::new(CallLane { geometry, call, file, pending }))
+        Ok(Box::new(CallLane { geometry, call, file, folder, pending }))
+    }
+
+    /// The folder of all files and their name in it; `None` if they have several. No link of
+    /// another user leads there, nor is one followed in it.
+    fn folder(&self) -> io::Result<Option<(Folder, String)>> {
+        let (folder, name) = match self.path.rsplit_once('/') {
+            Some((folder, _)) if folder.contains(NUMBER) => return Ok(None),
+            Some((folder, name)) => (format!("{folder}/"), name),
+            None => (".".to_owned(), self.path.as_str()),
+        };
+        match Folder::open_trusted(Path::new(&folder)) {
+            // Each call says so.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            folder => Ok(Some((folder?, name.to_owned()))),
+        }
     }
 }
 
@@ -109,15 +129,12 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// Opens the file, and creates it if it does not exist.
-fn opened(path: &str) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(false).open(path)
-}
-
 struct CallLane {
     geometry: Geometry,
     call: Call,
     file: Option<File>,
+    /// The folder of files that are created or removed, and their name.
+    folder: Option<(Folder, String)>,
     /// Calls that were made, and when each completes.
     pending: VecDeque<(Nanos, Done)>,
 }
@@ -125,7 +142,8 @@ struct CallLane {
 impl CallLane {
     fn make(&self, io: &Io) -> io::Result<()> {
         let number = || (io.offset / self.call.each).to_string();
-        let path = || self.call.path.replace("$filenum", &number());
+        let path = || PathBuf::from(self.call.path.replace(NUMBER, &number()));
+        let inner = |name: &String| PathBuf::from(name.replace(NUMBER, &number()));
         match (self.call.kind, &self.file, io.op) {
             (CallKind::Spin, ..) | (_, _, Op::Flush) => Ok(()),
             (CallKind::Allocate, Some(file), op) => {
@@ -137,9 +155,19 @@ impl CallLane {
             }
             // Only the first I/O of each file calls.
             _ if !io.offset.is_multiple_of(self.call.each) => Ok(()),
-            (CallKind::Create, ..) => opened(&path()).map(drop),
             (CallKind::Stat, ..) => fs::metadata(path()).map(drop),
-            (CallKind::Delete, ..) => fs::remove_file(path()),
+            (CallKind::Create, ..) => match &self.folder {
+                Some((folder, name)) => folder.open_or_create(&inner(name)).map(drop),
+                None => os::to_write(&path(), true).map(drop),
+            },
+            (CallKind::Delete, ..) => match &self.folder {
+                Some((folder, name)) => folder.remove(&inner(name)),
+                None => {
+                    let path = path();
+                    let (folder, name) = Folder::trusted_parent(&path)?;
+                    folder.remove(Path::new(name))
+                }
+            },
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::fate::{Fate, GapKind};
 use crate::format::ALIGN;
 use crate::source::{Entry, Origin};
 use crate::stage::Watch;
-use crate::way::{ReadError, Way};
+use crate::way::{NoWay, ReadError, Way};
 use crate::work::{Part, look_again};
 
 /// Lengths of the pieces in which a failed read is tried again, one after the other.
@@ -105,7 +105,15 @@ impl Reader<'_, '_> {
         let buf = shared.free.take().ok_or(End)?;
         self.watch.blocked();
         let (entry, len) = (&shared.entries[part.entry], (range.end - range.start) as usize);
-        let found = self.read_range(part, range.start, len, buf);
+        let found = match self.reach(part) {
+            Ok(()) => self.read_range(part, range.start, len, buf),
+            Err(NoWay::Volume(why)) => Err(ReadError { why, buf: Some(buf), lost: true }),
+            Err(NoWay::Host(error)) => {
+                // The sources may be good: a copy that says that they are not would be wrong.
+                shared.fail(BackupError::System(error));
+                return Err(End);
+            }
+        };
         self.watch.worked();
         match found {
             Ok((buf, read)) => {
@@ -143,6 +151,16 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// Makes a way to the volume of a part, unless there is one.
+    fn reach(&mut self, part: &Part) -> Result<(), NoWay> {
+        if let Origin::Volume(volume) = &self.shared.entries[part.entry].from
+            && self.lane.as_ref().is_none_or(|(of, _)| *of != part.entry)
+        {
+            self.lane = Some((part.entry, Way::to(&**volume, self.shared.stop)?));
+        }
+        Ok(())
+    }
+
     /// Reads up to `len` bytes; fewer only at the end of a file.
     fn read_range(
         &mut self,
@@ -152,14 +170,8 @@ impl Reader<'_, '_> {
         mut buf: Buf,
     ) -> Result<(Buf, usize), ReadError> {
         let shared = self.shared;
-        if let Origin::Volume(volume) = &shared.entries[part.entry].from {
-            if self.lane.as_ref().is_none_or(|(of, _)| *of != part.entry) {
-                match Way::to(&**volume, shared.stop) {
-                    Ok(way) => self.lane = Some((part.entry, way)),
-                    Err(why) => return Err(ReadError { why, buf: Some(buf), lost: true }),
-                }
-            }
-            let (_, way) = self.lane.as_mut().expect("it was just made");
+        if let Origin::Volume(_) = &shared.entries[part.entry].from {
+            let (_, way) = self.lane.as_mut().expect("it was reached");
             return way.read(at, buf, len).map(|buf| (buf, len));
         }
         let file = part.file.as_ref().expect("a file was opened");

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -59,8 +59,7 @@ impl Restored {
         let name = into.folder.file_name().ok_or_else(invalid).map_err(fail)?.to_owned();
         let parent_path = into.folder.parent().filter(|path| !path.as_os_str().is_empty());
         let parent_path = parent_path.unwrap_or(Path::new(".")).to_owned();
-        fs::create_dir_all(&parent_path).map_err(fail)?;
-        let parent = Folder::open(&parent_path).map_err(fail)?;
+        let (parent, _) = Folder::make_trusted(&parent_path).map_err(fail)?;
         match parent.look(Path::new(&name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(fail(error)),

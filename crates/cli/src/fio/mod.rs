@@ -25,6 +25,7 @@ use self::line::{About, Form, Line};
 use crate::args::{self, Color, Command, Drive};
 use crate::bench::{self, Allowed, Bench};
 use crate::exit::{Exit, UsageError, of_file};
+use crate::folder::Place;
 use crate::layout::Manner;
 use crate::{asked, folder, foreign, layout, logs, output, recheck, signal};
 
@@ -317,7 +318,7 @@ fn results(
         }
         let folder = folder.join(format!("step-{}", index + 1));
         let unread = ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
-        results.push(bench::one(ready, &folder, &drive, color, false)?);
+        results.push(bench::one(ready, &Place::of(&folder), &drive, color, false)?);
         if unread && bench.stop.asked() == 0 {
             let run = bench.prepare(job, &job.steps[index])?.run;
             right &= verified(&run, &folder, results.last_mut().expect("it was pushed"))?;

@@ -64,8 +64,12 @@ fn names(exports: &[&Export]) -> String {
         Some((_, name)) => name.to_owned(),
         None => export.target.clone(),
     };
-    let named: Vec<String> = exports.iter().take(NAMED_MAX).map(name).collect();
-    match exports.len().saturating_sub(NAMED_MAX) {
+    let mut named: Vec<String> = exports.iter().map(name).collect();
+    // Several LUNs have one name.
+    named.dedup();
+    let more = named.len().saturating_sub(NAMED_MAX);
+    named.truncate(NAMED_MAX);
+    match more {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
     }

@@ -1,6 +1,6 @@
 //! A run of a sweep as a process of its own.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -34,7 +34,8 @@ pub fn run(
 ) -> Result<RunResult> {
     let folder = Folder::at(folder)?;
     let result = folder.join("result.json");
-    match fs::remove_file(&result) {
+    let opened = os::Folder::open_trusted(&folder);
+    match opened.and_then(|folder| folder.remove(Path::new("result.json"))) {
         // What a run before has left is not the result of this one.
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("cannot remove {}", result.display()));

@@ -60,13 +60,14 @@ impl Places {
 }
 
 impl Taken {
-    /// Closes the oldest of those that ask at the address with most of them.
+    /// Closes the oldest of those that ask at the address with most of them, or at any with as
+    /// many: whoever has just come is not closed for the next.
     fn close_one(&mut self) {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         let asking = self.guests.iter().filter(|guest| !guest.is_stream);
         asking.for_each(|guest| *counts.entry(guest.address).or_default() += 1);
-        let Some(busiest) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
-        let is_it = |guest: &Guest| !guest.is_stream && guest.address == busiest.0;
+        let most = counts.values().copied().max().unwrap_or_default();
+        let is_it = |guest: &Guest| !guest.is_stream && counts[&guest.address] == most;
         let Some(at) = self.guests.iter().position(is_it) else { return };
         // The guest's thread finds the connection at its end.
         let _ = self.guests.remove(at).stream.shutdown(Shutdown::Both);
@@ -134,6 +135,22 @@ mod test {
         assert!(!all[0].1.becomes_stream(), "it has no place any more");
         drop(all);
         assert!(places.taken().guests.is_empty());
+    }
+
+    #[test]
+    fn of_addresses_with_as_many_the_oldest_guest_is_closed() {
+        for _ in 0..8 {
+            let places = Places::default();
+            let _all = connected(&places, ASKING_MAX);
+            for (number, guest) in (0..).zip(&mut places.taken().guests) {
+                guest.address = IpAddr::from([192, 0, 2, number]);
+            }
+            let first = places.taken().guests[0].number;
+            let _next = connected(&places, 1);
+            let taken = places.taken();
+            assert!(taken.guests.iter().all(|guest| guest.number != first));
+            assert_eq!(taken.guests.len(), ASKING_MAX);
+        }
     }
 
     #[test]

@@ -3,29 +3,24 @@
 //! Whoever owns a folder can put a symbolic link in the place of any file or folder in it, at any
 //! time. So a file is made under a name that nobody can guess and renamed: that replaces a link and
 //! does not follow it. On the way to a folder only links that can be trusted are followed: those of
-//! this user or of root, and those in a folder that only these may write.
+//! this user or of root, and those in a folder that only these may write. Each link is read by its
+//! handle, and what it leads to is looked at in the same way: a link of another user is not followed
+//! either if it is swapped in meanwhile, or if a trusted one leads to it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, readlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
+use super::links::{Place, foreign, here, is_private, is_trusted, split, walk};
 use super::{FOLDER, FileAbout, FileKind, Folder};
 use crate::{ImageLock, LockError};
 
-/// Links followed on one way, as many as the kernel follows.
-const LINKS_MAX: usize = 40;
-/// Permissions of new files and folders, less the umask.
-const FILE_MODE: u32 = 0o666;
-const FOLDER_MODE: u32 = 0o777;
-/// For a handle that only leads somewhere.
-const WAY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
-
+/// Permissions of new files, less the umask.
+pub(super) const FILE_MODE: u32 = 0o666;
 /// A new file under a name that nobody can guess. Dropped, it is removed.
 #[derive(Debug)]
 pub struct Draft<'a> {
@@ -60,7 +55,7 @@ impl Folder {
     ///
     /// [`io::ErrorKind::PermissionDenied`] if a link of another user leads there.
     pub fn open_trusted(path: &Path) -> io::Result<Folder> {
-        walk(path, &mut None)
+        walk(here()?, path, &mut None)
     }
 
     /// Opens a folder as [`Folder::open_trusted`] and creates it before, with those above it. The
@@ -71,7 +66,7 @@ impl Folder {
     /// Errors of [`Folder::open_trusted`].
     pub fn make_trusted(path: &Path) -> io::Result<(Folder, Vec<PathBuf>)> {
         let mut made = Some(Vec::new());
-        let folder = walk(path, &mut made)?;
+        let folder = walk(here()?, path, &mut made)?;
         let mut made = made.unwrap_or_default();
         made.reverse();
         Ok((folder, made))
@@ -83,9 +78,8 @@ impl Folder {
     ///
     /// Errors of [`Folder::open_trusted`], and that the path has no name.
     pub fn trusted_parent(path: &Path) -> io::Result<(Folder, &OsStr)> {
-        let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        Ok((Folder::open_trusted(folder.unwrap_or(Path::new(".")))?, name))
+        let (above, name) = split(path)?;
+        Ok((Folder::open_trusted(above)?, name))
     }
 
     /// Begins a file, to be kept by a name that has nothing to do with its own.
@@ -119,28 +113,63 @@ impl Folder {
     }
 
     fn open_file(&self, name: &OsStr, how: OFlags) -> io::Result<File> {
-        let mut flags = how | OFlags::CLOEXEC | OFlags::NOCTTY;
-        if self.entry(name)? != (Entry::Other { trusted: true }) {
-            flags |= OFlags::NOFOLLOW;
-        }
+        let place = Place::of(self, name)?;
         // A fifo without a reader is not waited for.
-        let mode = Mode::from_raw_mode(FILE_MODE);
-        let opened = openat(self, name, flags | OFlags::NONBLOCK, mode);
-        let file = opened.map_err(|error| match error {
-            Errno::LOOP => foreign("it is a link of another user"),
-            Errno::NXIO => io::Error::other("nobody reads from it"),
-            other => other.into(),
+        let file = place.open(how | OFlags::NONBLOCK).map_err(|error| {
+            match error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {
+                true => io::Error::other("nobody reads from it"),
+                false => error,
+            }
         })?;
         let about = FileAbout::of(&file)?;
-        if about.kind == FileKind::File && about.links > 1 && !is_private(&self.about()?) {
+        if about.kind == FileKind::File && about.links > 1 && !is_private(&place.folder.about()?) {
             return Err(foreign("it has another name, and this one may be of another user"));
         }
         rustix::fs::fcntl_setfl(&file, how & OFlags::APPEND)?;
-        let file = File::from(file);
         if about.kind == FileKind::File {
             not_an_image_in_use(&file)?;
         }
         Ok(file)
+    }
+
+    /// What is no file and may be written, such as a pipe or a terminal, unless another user put it
+    /// there. A link to nothing is nothing.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system, and that it is a block device.
+    pub fn special(&self, name: &OsStr) -> io::Result<Option<File>> {
+        if self.entry(name)? != (Entry::Other { trusted: true }) {
+            return Ok(None);
+        }
+        let place = Place::of(self, name)?;
+        let flags = if place.is_magic { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        let kind = match statat(&place.folder, &place.name, flags) {
+            Err(Errno::NOENT) => return Ok(None),
+            about => FileType::from_raw_mode(about?.st_mode),
+        };
+        match kind {
+            FileType::RegularFile => return Ok(None),
+            FileType::BlockDevice => return Err(io::Error::other("it is a block device")),
+            _ => {}
+        }
+        let file = place.open(OFlags::WRONLY)?;
+        Ok(Some(file)
+            .filter(|file| FileAbout::of(file).is_ok_and(|about| about.kind != FileKind::File)))
+    }
+
+    /// Renames a file in the place of another one.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system, and that the old file is an image that somebody uses.
+    pub fn put(&self, file: &Path, name: &Path) -> io::Result<()> {
+        if self.look(name).is_ok_and(|old| old.kind == FileKind::File)
+            && let Ok(old) = self.file(name, 0)
+        {
+            not_an_image_in_use(&old)?;
+        }
+        self.rename(file, name, true)
     }
 
     /// Looks at the entry of a name.
@@ -178,12 +207,7 @@ impl Draft<'_> {
     /// Errors of the file system, and that the old file is an image that somebody uses; the new
     /// file is removed.
     pub fn keep(mut self, name: &OsStr) -> io::Result<File> {
-        if self.folder.entry(name)? == Entry::File
-            && let Ok(old) = self.folder.file(Path::new(name), 0)
-        {
-            not_an_image_in_use(&old)?;
-        }
-        self.folder.rename(Path::new(&self.name), Path::new(name), true)?;
+        self.folder.put(Path::new(&self.name), Path::new(name))?;
         self.kept = true;
         self.file.try_clone()
     }
@@ -228,77 +252,37 @@ pub fn append_to(path: &Path) -> io::Result<File> {
     folder.append(name)
 }
 
-/// Goes to a folder part by part, and creates what is missing if `made` collects that.
-fn walk(path: &Path, made: &mut Option<Vec<PathBuf>>) -> io::Result<Folder> {
-    let mut left: Vec<OsString> = parts(path);
-    left.reverse();
-    let (mut here, mut links, mut way) = (openat(CWD, ".", WAY, Mode::empty())?, 0, PathBuf::new());
-    while let Some(part) = left.pop() {
-        way.push(&part);
-        if part == OsStr::new("/") {
-            here = openat(CWD, "/", WAY, Mode::empty())?;
-            continue;
-        }
-        let next = match openat(&here, &part, WAY, Mode::empty()) {
-            Err(Errno::NOENT) if made.is_some() => {
-                mkdirat(&here, &part, Mode::from_raw_mode(FOLDER_MODE))?;
-                made.iter_mut().for_each(|made| made.push(way.clone()));
-                openat(&here, &part, WAY, Mode::empty())?
-            }
-            next => next?,
-        };
-        let about = FileAbout::of(&next)?;
-        if about.kind != FileKind::Link {
-            here = next;
-            continue;
-        }
-        links += 1;
-        if links > LINKS_MAX {
-            return Err(Errno::LOOP.into());
-        }
-        if !is_trusted(&FileAbout::of(&here)?, &about) {
-            let why = format!("{} is a link of another user: name what it leads to", way.display());
-            return Err(foreign(&why));
-        }
-        way.pop();
-        let to = readlinkat(&next, "", Vec::new())?;
-        left.extend(parts(Path::new(OsStr::from_bytes(to.as_bytes()))).into_iter().rev());
-    }
-    opened(&here)
+/// Opens a file to be written, as [`Folder::open_or_create`] does if it `creates`. Links that can
+/// be trusted are followed.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::PermissionDenied`] if a link of another user leads there. Otherwise those of
+/// the file system.
+pub fn to_write(path: &Path, creates: bool) -> io::Result<File> {
+    let how = if creates { OFlags::WRONLY | OFlags::CREATE } else { OFlags::WRONLY };
+    open_trusted_file(path, how)
 }
 
-/// A handle to read and write a folder, or where it may not be read, one to write.
-fn opened(here: &OwnedFd) -> io::Result<Folder> {
-    match openat(here, ".", FOLDER, Mode::empty()) {
-        Err(Errno::ACCESS) => {
-            Ok(Folder(openat(here, ".", WAY | OFlags::DIRECTORY, Mode::empty())?))
-        }
-        found => Ok(Folder(found?)),
+/// The folder of a file and its name there, after all links that lead to it, which can be trusted.
+/// Nothing needs to have that name.
+///
+/// # Errors
+///
+/// As for [`to_write`].
+pub fn trusted_place(path: &Path) -> io::Result<(Folder, OsString)> {
+    let (folder, name) = Folder::trusted_parent(path)?;
+    let place = Place::of(&folder, name)?;
+    match place.is_magic {
+        true => Err(io::Error::other("it has no name: it is open in a process")),
+        false => Ok((place.folder, place.name)),
     }
 }
 
-fn parts(path: &Path) -> Vec<OsString> {
-    let part = |part: Component| match part {
-        Component::RootDir => Some(OsString::from("/")),
-        Component::ParentDir => Some(OsString::from("..")),
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::CurDir | Component::Prefix(_) => None,
-    };
-    path.components().filter_map(part).collect()
-}
-
-/// Whether an entry of a folder was put there by this user or by root.
-fn is_trusted(folder: &FileAbout, about: &FileAbout) -> bool {
-    is_ours(about.uid) || is_private(folder)
-}
-
-/// Whether nobody but this user and root may put something into a folder.
-fn is_private(folder: &FileAbout) -> bool {
-    is_ours(folder.uid) && folder.mode & 0o022 == 0
-}
-
-fn is_ours(user: u32) -> bool {
-    user == 0 || user == rustix::process::geteuid().as_raw()
+/// Opens a file to which no link of another user leads.
+pub(crate) fn open_trusted_file(path: &Path, how: OFlags) -> io::Result<File> {
+    let (folder, name) = Folder::trusted_parent(path)?;
+    Place::of(&folder, name)?.open(how)
 }
 
 /// Refuses a file that somebody serves, drives or runs a machine from.
@@ -311,10 +295,6 @@ fn not_an_image_in_use(file: &File) -> io::Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn foreign(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 #[cfg(test)]
@@ -392,6 +372,77 @@ mod test {
             append_to(&scratch.at("theirs/new")).unwrap().write_all(b"ab").unwrap();
         }
         assert_eq!(fs::read_to_string(scratch.at("theirs/new")).unwrap(), "abab");
+        scratch.is_untouched();
+    }
+
+    #[test]
+    fn a_link_of_ours_is_followed_and_no_strangers_link_behind_it() {
+        let scratch = Scratch::new("folder-chain");
+        symlink("deep/../elsewhere/new", scratch.at("ours")).unwrap();
+        fs::create_dir(scratch.at("deep")).unwrap();
+        for open in [append_to, |path: &Path| to_write(path, true)] {
+            open(&scratch.at("ours")).unwrap();
+            assert!(scratch.at("elsewhere/new").is_file());
+            fs::remove_file(scratch.at("elsewhere/new")).unwrap();
+        }
+        assert!(to_write(&scratch.at("ours"), false).is_err());
+        if scratch.planted("elsewhere/victim", "theirs/log") {
+            symlink("theirs/log", scratch.at("chain")).unwrap();
+            symlink(scratch.at("chain"), scratch.at("longer")).unwrap();
+            for name in ["theirs/log", "chain", "longer"] {
+                for open in [append_to, update, |path: &Path| to_write(path, false)] {
+                    let error = open(&scratch.at(name)).unwrap_err();
+                    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{name}: {error}");
+                }
+                assert!(trusted_place(&scratch.at(name)).is_err(), "{name}");
+            }
+        }
+        symlink("loop", scratch.at("loop")).unwrap();
+        assert!(append_to(&scratch.at("loop")).is_err());
+        assert!(append_to(&scratch.at("elsewhere/")).is_err());
+        scratch.is_untouched();
+    }
+
+    #[test]
+    fn what_is_no_file_is_found_behind_links_of_the_kernel() {
+        let scratch = Scratch::new("folder-special");
+        let special = |name: &str| {
+            let path = scratch.at(name);
+            let (folder, name) = Folder::trusted_parent(&path).unwrap();
+            folder.special(name)
+        };
+        symlink("/dev/null", scratch.at("null")).unwrap();
+        symlink("elsewhere/victim", scratch.at("file")).unwrap();
+        symlink("nowhere", scratch.at("nothing")).unwrap();
+        special("null").unwrap().unwrap().write_all(b"gone").unwrap();
+        for name in ["file", "nothing", "elsewhere/victim", "elsewhere", "missing"] {
+            assert!(special(name).unwrap().is_none(), "{name}");
+        }
+        // What has no path any more.
+        let gone = scratch.at("gone");
+        fs::create_dir(&gone).unwrap();
+        let folder = fs::File::open(&gone).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&folder);
+        fs::rename(&gone, scratch.at("theirs/renamed")).unwrap();
+        fs::create_dir(&gone).unwrap();
+        to_write(&PathBuf::from(format!("/proc/self/fd/{number}/new")), true).unwrap();
+        assert!(scratch.at("theirs/renamed/new").is_file() && !gone.join("new").exists());
+        let (mut reader, writer) = io::pipe().unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&writer);
+        let way = format!("/proc/self/fd/{number}");
+        symlink(&way, scratch.at("pipe")).unwrap();
+        for path in [scratch.at("pipe"), PathBuf::from(way)] {
+            let (folder, name) = Folder::trusted_parent(&path).unwrap();
+            folder.special(name).unwrap().unwrap().write_all(b"x").unwrap();
+            let mut byte = [0];
+            reader.read_exact(&mut byte).unwrap();
+            assert_eq!(&byte, b"x");
+            assert!(trusted_place(&path).is_err());
+        }
+        if scratch.planted("elsewhere", "theirs/way") {
+            symlink("theirs/way/victim", scratch.at("far")).unwrap();
+            assert!(special("far").is_err());
+        }
         scratch.is_untouched();
     }
 
