@@ -7,14 +7,22 @@ use drumfire_tests::{Drumfire, Finished, Folder};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const USAGE: Option<i32> = Some(2);
-/// Name, text, what its report shows, and how many I/Os a second it says.
-const EARLIER: [(&str, &str, &str); 3] = [
+/// Name, text, and what its report shows.
+type Earlier = (&'static str, &'static str, &'static str);
+
+/// Results of layouts whose figures have another meaning.
+const EARLIER: [Earlier; 3] = [
     ("first.json", include_str!("../earlier/layout-1-first.json"), "19.8k IOPS"),
     ("last.json", include_str!("../earlier/layout-1-last.json"), "IOPS"),
     ("sweep.json", include_str!("../earlier/layout-1-sweep.json"), "182k"),
 ];
+/// Those of layout 2 have the same figures, and those checks only that applied.
+const SECOND: [Earlier; 2] = [
+    ("second.json", include_str!("../earlier/layout-2.json"), "1.57M IOPS"),
+    ("sweep.json", include_str!("../earlier/layout-2-sweep.json"), "1.10M"),
+];
 /// The layout of today, which has no file here.
-const NOW: u64 = 2;
+const NOW: u64 = 3;
 
 fn refused(finished: &Finished, words: &str) {
     assert_eq!(finished.code, USAGE, "{finished:?}");
@@ -55,7 +63,7 @@ fn results_of_each_earlier_layout_are_read_and_not_compared_with_those_of_now() 
             continue;
         }
         let why = "a result of layout 1 (drumfire 0.1.0) has figures of another meaning than one \
-                   of layout 2: measure it again with this version";
+                   of layout 3: measure it again with this version";
         refused(&run(&format!("compare {file} now")), why);
         refused(&run(&format!("compare now {file} --as html")), why);
         // With its own kind it is.
@@ -65,7 +73,40 @@ fn results_of_each_earlier_layout_are_read_and_not_compared_with_those_of_now() 
         let shown = run(&format!("report {file}")).ok().stdout;
         assert!(shown.contains("made by an earlier version (layout 1)"), "{shown}");
     }
-    refused(&run("sweep swept"), "was started by another version (layout 1, here 2)");
+    refused(&run("sweep swept"), "was started by another version (layout 1, here 3)");
+}
+
+#[test]
+fn results_of_the_layout_before_are_read_as_they_were() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    run("run null:1g --seconds 0.5 --ramp 0 --no-ceiling --out now").ok();
+    let [(name, text, shows), (_, sweep, of_sweep)] = SECOND;
+    folder.file(name, text.as_bytes());
+    for form in ["text", "markdown", "html", "junit", "csv", "fio"] {
+        let shown = run(&format!("report {name} --as {form}")).ok();
+        assert!(!shown.stdout.is_empty() && !shown.stdout.contains("NaN"), "{shown:?}");
+    }
+    let shown = run(&format!("report {name}")).ok().stdout;
+    assert!(
+        shown.starts_with(shows) && shown.contains("indicative: nothing is stored (H02)"),
+        "{shown}"
+    );
+    assert!(shown.contains("made by an earlier version (layout 2): checks that did"), "{shown}");
+    // Its checks and its class are those that it was written with.
+    let document = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
+    let printed = document(&run(&format!("report {name} --as json")).ok().stdout);
+    let written = document(text);
+    for part in ["class", "checks", "totals", "schema_version"] {
+        assert_eq!(printed[part], written[part], "{part}");
+    }
+    run(&format!("compare {name} now")).ok();
+    std::fs::create_dir(folder.path().join("swept")).unwrap();
+    folder.file("swept/sweep.json", sweep.as_bytes());
+    let shown = run("report swept").ok().stdout;
+    assert!(shown.contains(of_sweep), "{shown}");
+    refused(&run("sweep swept"), "was started by another version (layout 2, here 3)");
 }
 
 #[test]
@@ -79,7 +120,7 @@ fn a_newer_or_broken_result_is_refused_in_a_line() {
         let is_sweep = name == "sweep.json";
         let spoilt = if is_sweep { "name its folder" } else { "invalid value: integer `-" };
         for (content, why) in [
-            (newer.as_str(), "it has layout 99 of drumfire 0.1.0, and this version reads up to 2"),
+            (newer.as_str(), "it has layout 99 of drumfire 0.1.0, and this version reads up to 3"),
             (&text[..text.len() / 2], "the file was truncated"),
             (&many, spoilt),
             ("", "the file was truncated"),

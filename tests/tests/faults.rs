@@ -162,7 +162,7 @@ fn an_interrupt_stops_drains_and_keeps(way: Way) {
         running.signal(signal);
         let finished = running.finish(LIMIT);
         assert_eq!(finished.code, Some(INTERRUPTED), "{signal:?}: {finished:?}");
-        assert_eq!(finished.json()["schema_version"], 2);
+        assert_eq!(finished.json()["schema_version"], 3);
         result_is_kept(&folder);
     }
 }

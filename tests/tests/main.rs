@@ -1,6 +1,7 @@
 //! System tests that run beside each other, in one program: dozens would each be linked for itself.
 //! A file is a module: `cargo test -p drumfire-tests NAME::` runs one.
 
+mod absence;
 mod access;
 mod arrays;
 mod attach;

@@ -104,7 +104,7 @@ fn watch() -> [Check; 2] {
             host_percent: share(used.busy()),
             cores,
             ours: Some(0.0),
-            taken: None,
+            taken: Some((0, 0.0)),
         }),
     ]
 }
@@ -149,6 +149,8 @@ fn write(check: &Check, out: &mut Text) -> fmt::Result {
         Verdict::Warn => "WARN",
         Verdict::Fail => "FAIL",
         Verdict::Unknown => "unknown",
+        // Nothing to do about it.
+        Verdict::DoesNotApply => return Ok(()),
     };
     writeln!(out, "{code} {verdict:<7} {name}: {evidence}")?;
     mend.iter().try_for_each(|command| writeln!(out, "            mend: {command}"))

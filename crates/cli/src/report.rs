@@ -11,7 +11,7 @@ use report::page::Page;
 use report::pages::Scenarios;
 use serde_json::error::Category;
 use stats::sweep::{CellRun, SweepResult};
-use stats::{Bound, RunResult, SCHEMA_VERSION};
+use stats::{Bound, EVERY_CHECK_SINCE, RunResult, SAME_FIGURES_SINCE, SCHEMA_VERSION};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError, of_file};
@@ -310,7 +310,14 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
             a killed run wrote it, or the digest was removed";
         result.warnings.push(words.to_owned());
     }
-    if result.schema_version < SCHEMA_VERSION {
+    if (SAME_FIGURES_SINCE..EVERY_CHECK_SINCE).contains(&result.schema_version) {
+        result.warnings.push(format!(
+            "made by an earlier version (layout {}): checks that did not apply are not in it, and \
+             its class is by the rule of then",
+            result.schema_version
+        ));
+    }
+    if result.schema_version < SAME_FIGURES_SINCE {
         result.warnings.push(format!(
             "made by an earlier version (layout {}): its latencies leave out the I/Os in flight \
              when the window ended, so maximum and percentiles may be too low",

@@ -1,6 +1,9 @@
 //! Groups of equal workers, whose results can be compared, and the planned rate of a run.
 
+use std::sync::Arc;
+
 use stats::WorkerName;
+use stats::verdict::Plan;
 
 use job::spec::{Pacing, RunSpec, WorkerSpec, Workload};
 
@@ -11,39 +14,63 @@ const LONG_PAUSE_US: u64 = 20_000;
 
 /// The workers of a run by name, with their group of equals.
 pub(crate) fn names(spec: &RunSpec) -> Vec<WorkerName> {
-    let mut kinds: Vec<&Workload> = Vec::new();
+    let (mut kinds, mut loads): (Vec<&WorkerSpec>, Vec<&WorkerSpec>) = (Vec::new(), Vec::new());
     let mut names = Vec::with_capacity(spec.workers.len());
     for worker in &spec.workers {
-        let workload = &*worker.workload;
-        let group = same_all_the_time(worker, spec).then(|| {
-            // Usually all workers of a group of the job share one.
-            let alike = |kind: &&Workload| std::ptr::eq(*kind, workload) || *kind == workload;
-            kinds.iter().rposition(alike).unwrap_or_else(|| {
-                kinds.push(workload);
-                kinds.len() - 1
-            })
-        });
+        let load = number(worker, &mut loads, have_one_load);
+        let group =
+            same_while_it_works(worker, spec).then(|| number(worker, &mut kinds, are_alike));
         names.push(WorkerName {
             name: worker.name.clone(),
             volume: worker.uri.clone(),
             target: worker.target.clone(),
-            group: group.map(|group| group as u32),
+            group,
+            load,
+            has_turn: has_turn(worker),
         });
     }
     names
 }
 
-/// Whether a worker's load is constant from the first to the last second: no start or end of its
-/// own, no limit, no pauses.
-fn same_all_the_time(worker: &WorkerSpec, spec: &RunSpec) -> bool {
+/// The number of a worker's kind among those that are known, to which it may be added.
+fn number<'a>(
+    worker: &'a WorkerSpec,
+    known: &mut Vec<&'a WorkerSpec>,
+    are_same: fn(&WorkerSpec, &WorkerSpec) -> bool,
+) -> u32 {
+    let place = known.iter().rposition(|kind| are_same(kind, worker)).unwrap_or_else(|| {
+        known.push(worker);
+        known.len() - 1
+    });
+    place as u32
+}
+
+/// Whether two workers do the same at whatever time.
+fn have_one_load(one: &WorkerSpec, other: &WorkerSpec) -> bool {
+    // Usually all workers of a group of the job share one.
+    Arc::ptr_eq(&one.workload, &other.workload) || one.workload == other.workload
+}
+
+/// Whether two workers do the same, at the same time.
+fn are_alike(one: &WorkerSpec, other: &WorkerSpec) -> bool {
+    let when = one.shift.when == other.shift.when && one.shift.after == other.shift.after;
+    when && have_one_load(one, other)
+}
+
+/// Whether a worker begins, or ends, at a time of its own.
+fn has_turn(worker: &WorkerSpec) -> bool {
+    worker.shift.when != Default::default() || !worker.shift.after.is_empty()
+}
+
+/// Whether a worker's load is constant for as long as it works: no limit, no pauses.
+fn same_while_it_works(worker: &WorkerSpec, spec: &RunSpec) -> bool {
     let work = &*worker.workload;
-    let whole = worker.shift.when == Default::default() && worker.shift.after.is_empty();
     let ends = work.limit_bytes.is_some() || work.limit_ios.is_some() || work.until_full;
     let ends = ends || spec.ends_with_first || work.demands.is_some();
     let steered = work.think.is_some() || work.depth_search.is_some() || work.flow.is_some();
     let pauses = work.access.lines.iter().any(|line| line.delay_us >= LONG_PAUSE_US);
     let seldom = per_second(work).is_some_and(|rate| rate < SELDOM_PER_S);
-    whole && !ends && !steered && !pauses && !seldom && work.access.trace.is_none()
+    !ends && !steered && !pauses && !seldom && work.access.trace.is_none()
 }
 
 /// Planned IOPS of a workload, if it is paced.
@@ -55,11 +82,25 @@ fn per_second(workload: &Workload) -> Option<f64> {
     }
 }
 
+/// What a run plans to do in a second.
+pub(crate) fn plan(spec: &RunSpec) -> Plan {
+    match planned_iops(spec) {
+        Some(iops) => Plan::Iops(iops),
+        None if plans(spec) => Plan::Varies,
+        None => Plan::Closed,
+    }
+}
+
+/// Whether any I/O of it has a planned start.
+pub(crate) fn plans(spec: &RunSpec) -> bool {
+    spec.workers.iter().any(|worker| worker.workload.pacing != Pacing::Closed)
+}
+
 /// Planned IOPS of a run; `None` unless all of it is paced.
-pub(crate) fn planned_iops(spec: &RunSpec) -> Option<f64> {
+fn planned_iops(spec: &RunSpec) -> Option<f64> {
     let planned = |worker: &WorkerSpec| {
         let all = per_second(&worker.workload)?;
-        let whole = worker.shift.when == Default::default() && worker.shift.after.is_empty();
+        let whole = !has_turn(worker);
         let work = &*worker.workload;
         let ends = work.limit_bytes.is_some() || work.limit_ios.is_some() || work.until_full;
         let steered = work.think.is_some() || work.flow.is_some() || work.demands.is_some();
@@ -128,7 +169,11 @@ mod test {
         spec.workers[8].shift.when.delay_seconds = 1.0;
         let groups: Vec<_> = names(&spec).into_iter().map(|name| name.group).collect();
         let [none, own] = [None, Some(2)];
-        assert_eq!(groups, [Some(0), Some(0), Some(1), none, none, none, none, own, none]);
+        // Who begins later is held against those that begin with it.
+        assert_eq!(groups, [Some(0), Some(0), Some(1), none, none, none, none, own, Some(3)]);
+        let turns: Vec<bool> = names(&spec).into_iter().map(|name| name.has_turn).collect();
+        assert_eq!(turns.iter().filter(|turn| **turn).count(), 1);
+        assert!(turns[8]);
         spec.ends_with_first = true;
         assert!(names(&spec).iter().all(|name| name.group.is_none()));
     }
@@ -143,5 +188,13 @@ mod test {
         let mut bytes = reads(1);
         bytes.pacing = Pacing::Bytes { per_second: 409_600.0, arrivals: Arrivals::Poisson };
         assert_eq!(planned_iops(&spec(&[bytes])), Some(100.0));
+        let late = |delay_seconds| {
+            let mut late = spec(&[paced(100.0)]);
+            late.workers[0].shift.when.delay_seconds = delay_seconds;
+            plan(&late)
+        };
+        assert_eq!([0.0, 1.0].map(late), [Plan::Iops(100.0), Plan::Varies]);
+        assert_eq!(plan(&spec(&[paced(100.0), reads(1)])), Plan::Varies);
+        assert_eq!(plan(&spec(&[reads(1)])), Plan::Closed);
     }
 }

@@ -1,9 +1,9 @@
 //! The checks of a finished run.
 
-use stats::verdict::{self, HostUse, Shown, Steadiness, Wire};
+use stats::verdict::{self, ALL, HostUse, Shown, Steadiness, Wire};
 use stats::{Check, Collector, Cpu, Totals, Verdict};
 
-use crate::equals::planned_iops;
+use crate::equals::{plan, plans};
 use crate::witness::Testimony;
 use job::spec::{RunSpec, WorkerSpec};
 
@@ -19,21 +19,28 @@ pub(crate) struct Facts<'a> {
     pub(crate) hidden: &'a [String],
 }
 
-/// Checks of a run in virtual time: those of its numbers, and none of a host.
+/// Checks of a run in virtual time: those of its numbers. There is no host for the others.
 pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector, mismatch: bool) -> Vec<Check> {
     let mut checks = of_numbers(spec, collected, &[]);
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
         checks.push(data(spec, &collected.totals(), mismatch));
     }
-    checks.sort_by(|a, b| a.code.cmp(&b.code));
-    checks
+    let made = |code: &str, checks: &[Check]| checks.iter().any(|check| check.code == code);
+    let others: Vec<Check> = ALL
+        .iter()
+        .filter(|listed| !made(listed.code, &checks))
+        .map(|listed| Check::does_not_apply(listed.code, "simulated: there is no host, nor data"))
+        .collect();
+    checks.extend(others);
+    verdict::complete(checks)
 }
 
 /// All checks of a run's numbers and host.
 pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -> Vec<Check> {
     let (job, testimony) = (&spec.job, facts.testimony);
-    let wire = match job.transport.as_str() {
-        "local" => Wire::None,
+    let is_remote = testimony.is_remote || job.transport != "local";
+    let wire = match is_remote {
+        false => Wire::None,
         _ if job.loopback => Wire::Loopback,
         _ => Wire::Network { retransmitted_percent: testimony.retransmitted_percent },
     };
@@ -46,31 +53,29 @@ pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -
         others(spec, facts),
         verdict::wire(wire),
     ]);
-    if job.transport != "local" {
-        checks.push(verdict::connections(&totals, &collected.workers()));
-    }
+    checks.push(match is_remote {
+        true => verdict::connections(&totals, &collected.workers()),
+        false => Check::does_not_apply("H23", "local storage, no connection"),
+    });
     checks.extend(testimony.checks.iter().cloned());
-    let mut checks = verdict::joined(checks);
-    checks.sort_by(|a, b| a.code.cmp(&b.code));
-    checks
+    verdict::complete(checks)
 }
 
 /// Checks that need only the run's numbers, and what its volumes hid.
 fn of_numbers(spec: &RunSpec, collected: &Collector, hidden: &[String]) -> Vec<Check> {
     let totals = collected.totals();
     let (seconds, parts) = (collected.seconds(), collected.courses());
-    let planned_iops = planned_iops(spec);
+    let (plan, others) = (plan(spec), collected.parts_without_course());
     let (latencies, few) = (collected.latencies(), collected.few());
     let shown = Shown { latencies: &latencies, few: &few, closed: totals.paced.is_none() };
-    let mut checks = vec![
-        verdict::steady_state(&Steadiness { seconds: &seconds, parts: &parts, planned_iops }),
+    vec![
+        verdict::steady_state(&Steadiness { seconds: &seconds, parts: &parts, others, plan }),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(&shown),
         verdict::ios_succeeded(&totals, hidden),
         verdict::even(&collected.peers()),
-    ];
-    checks.extend(verdict::schedule_kept(&totals));
-    checks
+        verdict::schedule_kept(&totals, plans(spec)),
+    ]
 }
 
 fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {

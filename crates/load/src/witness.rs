@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use os::{Clock, counters};
-use stats::verdict::{self, Opened, Readable, Window};
+use stats::verdict::{self, Finding, Opened, Readable, Throttle, Window};
 use stats::{Check, Collector, Cpu, DeviceUse, KernelThread};
 use volume::Volume;
 
@@ -14,6 +14,7 @@ use self::moment::{Glanced, busy_threads, retransmitted};
 use self::seen::{Seen, beneath};
 use crate::run::Prepared;
 
+mod aside;
 mod bounds;
 mod devices;
 mod media;
@@ -27,8 +28,6 @@ pub(crate) struct Witness {
     volumes: Vec<Seen>,
     /// Length of the measurement; 0 without one.
     asked_s: f64,
-    /// All of the workers' I/O in that time is measured: none has a ramp of its own.
-    counts_all: bool,
     /// CPUs of the run.
     cores: Vec<usize>,
     /// Targets are in this process.
@@ -45,6 +44,8 @@ pub(crate) struct Witness {
 pub(crate) struct Testimony {
     /// Checks that need nothing else.
     pub(crate) checks: Vec<Check>,
+    /// Some of it is behind a connection.
+    pub(crate) is_remote: bool,
     /// How often a CPU quota throttled us.
     pub(crate) throttled: Option<u64>,
     /// Retransmitted TCP segments of the host, in percent.
@@ -63,7 +64,6 @@ impl Witness {
         let count = all.len();
         let seen = all.into_iter().enumerate();
         let seen = seen.flat_map(|(whole, workers)| Seen::all(run, whole, workers, count));
-        let counts_all = spec.workers.iter().all(|worker| worker.shift.when.ramp_seconds == 0.0);
         let targets = run.targets.iter().flat_map(|targets| &targets.cores);
         let mut cores: Vec<usize> = spec.cores.iter().chain(targets).copied().collect();
         cores.sort_unstable();
@@ -71,7 +71,6 @@ impl Witness {
         Witness {
             volumes: seen.collect(),
             asked_s: spec.seconds,
-            counts_all,
             cores,
             has_targets: run.targets.is_some(),
             cache_bytes: os::cpu::cache_bytes(),
@@ -103,34 +102,44 @@ impl Witness {
         let measured_s = collected.totals().seconds;
         let stopped_s = collected.stopped_s();
         let window = Window { asked_s: self.asked_s, measured_s, stopped_s };
+        let limits = self.throttles((before, Some(after)), Some(collected));
         let mut checks = vec![
             verdict::data_exists(&self.readable()),
             clock(cpu.core_us_per_io, Some(window)),
             verdict::repeats(&[(collected.totals().iops, measured_s)]),
+            verdict::direct_io(&self.opened(before, after, &moved), self.no_files()),
+            self.counters(before, after, &moved),
+            self.block_layer((before, Some(after)), limits.as_deref()),
+            self.content(),
+            self.preconditioning(before),
+            self.working_set(),
+            self.frequency(before, after),
+            self.placement(),
+            self.shared(before, after, &moved, measured_s),
+            self.one_medium(),
         ];
-        checks.extend(verdict::direct_io(&self.opened(before, after, &moved)));
-        if self.counts_all {
-            checks.extend(self.counters(before, after, &moved));
-        }
-        let limits = self.throttles((before, Some(after)), Some(collected));
-        checks.extend(verdict::block_layer(&self.disks(before, Some(after)), &limits));
-        checks.extend(self.content());
-        checks.extend(self.preconditioning(before));
-        checks.extend(self.working_set());
         checks.extend(self.distinct());
         checks.extend(self.quota(before, Some(cpu)));
-        checks.extend(self.frequency(before, after));
-        checks.extend(self.placement());
-        checks.extend(self.shared(before, after, &moved, measured_s));
-        checks.extend(self.one_medium());
         let pair = before.throttled.zip(after.throttled);
+        let is_remote = self.volumes.iter().any(|seen| aside::any_is_remote(&*seen.volume));
         Testimony {
             checks,
+            is_remote,
             throttled: pair.map(|(before, after)| after.saturating_sub(before)),
             retransmitted_percent: retransmitted(before.segments, after.segments),
             threads: busy_threads(before, after, measured_s),
             devices: self.devices(before, after, measured_s),
         }
+    }
+
+    /// H18: disks, limits, and volumes without a disk of this host.
+    fn block_layer(
+        &self,
+        (before, after): (&Moment, Option<&Moment>),
+        limits: Option<&[Throttle]>,
+    ) -> Check {
+        let has_disk = |seen: &Seen| seen.file().is_some_and(|file| file.device.is_some());
+        verdict::block_layer(&self.disks(before, after), limits, self.asides(has_disk))
     }
 
     fn readable(&self) -> Vec<Readable> {
@@ -141,13 +150,21 @@ impl Witness {
         self.volumes.iter().map(one).collect()
     }
 
-    /// Bytes read and written by each volume's workers.
+    /// What H01 says of volumes that are no files.
+    fn no_files(&self) -> Vec<Finding> {
+        self.asides(|seen| seen.file().is_some())
+    }
+
+    /// Bytes read and written by each volume's workers, those of ramps of their own as well, which
+    /// devices count.
     fn moved(&self, collected: &Collector) -> Vec<[u64; 2]> {
         let workers = collected.workers();
         let sum = |seen: &Seen| {
-            let done = seen.workers.iter().map(|index| &workers[*index]);
-            let whole = done.fold([0; 2], |[read, written], worker| {
-                [read + worker.read.bytes, written + worker.write.bytes]
+            let done = seen.workers.iter().map(|at| (&workers[*at], collected.ramp_bytes(*at)));
+            let whole = done.fold([0; 2], |[read, written], (worker, ramp)| {
+                let bytes = [worker.read.bytes, worker.write.bytes];
+                let [reads, writes] = [0, 1].map(|way| bytes[way].saturating_add_signed(ramp[way]));
+                [read + reads, written + writes]
             });
             seen.part_of(whole)
         };
@@ -182,7 +199,6 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
             .flat_map(|(whole, (name, volume))| Seen::unasked(whole, name, volume))
             .collect(),
         asked_s: 0.0,
-        counts_all: true,
         cores: Vec::new(),
         has_targets: false,
         cache_bytes: os::cpu::cache_bytes(),
@@ -203,13 +219,15 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
     let now = witness.now();
     let mut checks = vec![clock(None, None)];
     if !opened.is_empty() {
-        checks.push(verdict::data_exists(&witness.readable()));
+        let limits = witness.throttles((&now, None), None);
+        checks.extend([
+            verdict::data_exists(&witness.readable()),
+            verdict::direct_io(&files, witness.no_files()),
+            witness.block_layer((&now, None), limits.as_deref()),
+            witness.content(),
+            witness.working_set(),
+        ]);
     }
-    checks.extend(verdict::direct_io(&files));
-    let limits = witness.throttles((&now, None), None);
-    checks.extend(verdict::block_layer(&witness.disks(&now, None), &limits));
-    checks.extend(witness.content());
-    checks.extend(witness.working_set());
     checks.extend(witness.quota(&now, None));
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks

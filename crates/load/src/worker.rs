@@ -364,7 +364,7 @@ impl Worker {
             if let Some(turn) = &mut self.turn {
                 turn.keep_ramp(&full);
             }
-            full.clear();
+            full.forget_ramp();
         }
         full
     }

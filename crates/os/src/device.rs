@@ -153,10 +153,14 @@ impl Device {
         Some(fs::read_to_string(self.whole().join(file)).ok()?.trim().to_owned())
     }
 
-    /// Whether its disk is a loop device that uses the page cache, the default.
-    pub fn is_cached(&self) -> bool {
+    /// Whether its disk is a loop device that uses the page cache, the default; `None` where one
+    /// does not tell.
+    pub fn is_cached(&self) -> Option<bool> {
         let dio = fs::read_to_string(self.whole().join("loop/dio"));
-        dio.is_ok_and(|text| text.trim() == "0")
+        match dio {
+            Ok(text) => Some(text.trim() == "0"),
+            Err(_) => (!self.has_thread()).then_some(false),
+        }
     }
 
     fn whole(&self) -> &Path {
@@ -382,7 +386,8 @@ mod test {
             ["ram", "ramdisk", "vda", "loop0"].map(|name| disk(name).is_memory()),
             [false; 4]
         );
-        assert!(!disk("loop0").is_cached());
+        assert_eq!(disk("loop0").is_cached(), None, "it does not tell");
+        assert_eq!(disk("vda").is_cached(), Some(false));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Stack {
     layers: Vec<String>,
     /// The path down to memory of this host.
     memory: Option<String>,
+    /// The path down to a layer below which nothing is known.
+    hidden: Option<String>,
     /// A loop device that uses the page cache of its file.
     cached: Option<String>,
     /// All block devices, from the top down.
@@ -49,6 +51,12 @@ impl Stack {
         self.memory.as_deref()
     }
 
+    /// The layers down to the first one below which nothing is known, if there is one: "loop0 on
+    /// /memfd:x (deleted)".
+    pub fn hidden(&self) -> Option<&str> {
+        self.hidden.as_deref()
+    }
+
     /// The loop device that uses the page cache of its file, if any.
     pub fn cached_disk(&self) -> Option<&str> {
         self.cached.as_deref()
@@ -67,17 +75,17 @@ impl Stack {
     }
 
     fn file(&mut self, file: &File) {
-        let Ok(about) = file.metadata() else { return self.is_whole = false };
+        let Ok(about) = file.metadata() else { return self.end_of_sight() };
         if about.file_type().is_block_device() {
             return match Device::of_number(about.rdev()) {
                 Some(device) => self.device(device, true),
-                None => self.is_whole = false,
+                None => self.end_of_sight(),
             };
         }
         let number = about.dev();
         match Mount::of(file).or_else(|| Mount::of_number(&pair(number))) {
             Some(mount) => self.file_system(&mount, number, Some(file)),
-            None => self.is_whole = false,
+            None => self.end_of_sight(),
         }
     }
 
@@ -90,20 +98,19 @@ impl Stack {
             return self.found_memory();
         }
         if ELSEWHERE.iter().any(|known| name.starts_with(known)) && name != "fuseblk" {
-            (self.is_whole, self.is_charged) = (false, false);
-            return;
+            self.is_charged = false;
+            return self.end_of_sight();
         }
         self.is_charged &= name != "fuseblk";
         if name == "overlay" {
             return match file.and_then(|file| layer(mount, file)) {
                 Some(real) => self.file(&real),
-                None => self.is_whole = false,
+                None => self.end_of_sight(),
             };
         }
         let source = || Device::of_number(fs::metadata(&mount.source).ok()?.rdev());
         let Some(device) = Device::of_number(number).or_else(source) else {
-            self.is_whole = false;
-            return;
+            return self.end_of_sight();
         };
         let all = if name == "btrfs" { btrfs_devices(&device) } else { Vec::new() };
         match all.len() {
@@ -125,8 +132,10 @@ impl Stack {
         if memory {
             self.found_memory();
         }
-        if cached {
-            self.cached.get_or_insert_with(|| device.disk.clone());
+        match cached {
+            Some(true) => drop(self.cached.get_or_insert_with(|| device.disk.clone())),
+            Some(false) => {}
+            None => self.end_of_sight(),
         }
         self.devices.push(device.clone());
         match backing {
@@ -152,10 +161,10 @@ impl Stack {
                 Some(mount) => self.file_system(&mount, number, None),
                 None => match Device::of_number(number) {
                     Some(device) => self.device(device, true),
-                    None => self.is_whole = false,
+                    None => self.end_of_sight(),
                 },
             },
-            (None, None) => self.is_whole = false,
+            (None, None) => self.end_of_sight(),
         }
     }
 
@@ -169,11 +178,20 @@ impl Stack {
 
     fn enter(&mut self, name: &str) -> bool {
         let room = self.layers.len() < MOST_LAYERS;
-        self.is_whole &= room;
-        if room {
-            self.layers.push(name.to_owned());
+        match room {
+            true => self.layers.push(name.to_owned()),
+            false => self.end_of_sight(),
         }
         room
+    }
+
+    /// What is below is not known.
+    fn end_of_sight(&mut self) {
+        self.is_whole = false;
+        self.hidden.get_or_insert_with(|| match self.layers.is_empty() {
+            true => "the file itself".to_owned(),
+            false => self.layers.join(" on "),
+        });
     }
 
     fn found_memory(&mut self) {
@@ -227,6 +245,7 @@ mod test {
             return;
         }
         assert_eq!((stack.memory(), stack.is_whole), (Some("tmpfs"), true));
+        assert_eq!(stack.hidden(), None);
         assert!(stack.top.is_none() && stack.devices.is_empty(), "{stack:?}");
     }
 
@@ -245,5 +264,6 @@ mod test {
         let mut stack = Stack { is_whole: true, ..Stack::default() };
         let entered = (0..100).filter(|_| stack.enter("loop0")).count();
         assert_eq!((entered, stack.is_whole), (MOST_LAYERS, false));
+        assert!(stack.hidden().is_some_and(|path| path.starts_with("loop0 on loop0")));
     }
 }

@@ -77,6 +77,7 @@ fn of_run(name: &str, result: &RunResult) -> Suite {
             Verdict::Warn => End::Passed(format!("warning: {evidence}{mend}")),
             Verdict::Fail => End::Failed(reason::words(check), format!("{evidence}{mend}")),
             Verdict::Unknown => End::Skipped(format!("not known: {evidence}")),
+            Verdict::DoesNotApply => End::Skipped(format!("does not apply: {evidence}")),
         };
         Case { name: format!("{code} {name}"), end }
     }));

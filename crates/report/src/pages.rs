@@ -7,7 +7,7 @@ mod scenarios;
 mod setup;
 mod sweeps;
 
-use stats::{Check, Latency, RunResult, Verdict};
+use stats::{Check, Latency, RunResult};
 
 use crate::bounds;
 use crate::ended;
@@ -63,7 +63,7 @@ fn rank(judged: &Judged) -> usize {
 
 /// How far to believe a result, the one reason that counts, and what settles it.
 fn judged(result: &RunResult) -> Judged {
-    let against = reason::worst(&result.checks).filter(|check| check.verdict != Verdict::Pass);
+    let against = reason::worst(&result.checks);
     let because = against.map(|check| {
         let Check { code, evidence, .. } = check;
         format!("{}; {evidence} ({code}, {})", reason::words(check), check.verdict.word())
@@ -177,6 +177,8 @@ fn records(result: &RunResult) -> Option<Section> {
 
 #[cfg(test)]
 mod test {
+    use stats::Verdict;
+
     use super::*;
     use crate::sample;
 

@@ -5,21 +5,21 @@
 
 use std::collections::BTreeMap;
 
-use stats::{Check, Class, Origin, RunResult, Verdict};
+use stats::{Check, Class, EVERY_CHECK_SINCE, Origin, RunResult, Verdict};
 
 use crate::figure;
 use crate::style::Paint;
 
 /// Checks by how much they take from a number: wrong or missing data first, then what is not the
 /// medium that is named, then what disturbed the measurement, then how often it was made.
-const WEIGHT: [&str; 23] = [
-    "H05", "H21", "H23", "H02", "H01", "H03", "H08", "H04", "H22", "H15", "H11", "H10", "H19",
-    "H09", "H13", "H18", "H16", "H17", "H06", "H14", "H12", "H07", "H20",
+const WEIGHT: [&str; 24] = [
+    "H05", "H21", "H23", "H02", "H01", "H03", "H08", "H24", "H04", "H22", "H15", "H11", "H10",
+    "H19", "H09", "H13", "H18", "H16", "H17", "H06", "H14", "H12", "H07", "H20",
 ];
 
 /// The check that says most against a result; of a number that passed all of them, none.
 pub(crate) fn worst(checks: &[Check]) -> Option<&Check> {
-    in_order(checks).into_iter().next().filter(|check| check.verdict != Verdict::Pass)
+    in_order(checks).into_iter().next().filter(|check| check.verdict.is_against())
 }
 
 /// All checks, those first that say most against a result.
@@ -33,7 +33,7 @@ pub(crate) fn in_order(checks: &[Check]) -> Vec<&Check> {
 pub(crate) fn worst_of<'a>(
     verdicts: impl IntoIterator<Item = (&'a str, Verdict)>,
 ) -> Option<(&'a str, Verdict)> {
-    let against = verdicts.into_iter().filter(|(_, verdict)| *verdict != Verdict::Pass);
+    let against = verdicts.into_iter().filter(|(_, verdict)| verdict.is_against());
     against.min_by_key(|(code, verdict)| order(code, *verdict))
 }
 
@@ -48,6 +48,7 @@ fn severity(verdict: Verdict) -> u8 {
         Verdict::Warn => 1,
         Verdict::Unknown => 2,
         Verdict::Pass => 3,
+        Verdict::DoesNotApply => 4,
     }
 }
 
@@ -97,7 +98,11 @@ fn why(result: &RunResult) -> Option<String> {
     if let Some(check) = worst(&result.checks) {
         return Some(format!("{} ({})", words(check), check.code));
     }
-    let missing = Class::unmade(&result.checks);
+    // Since every check is there, none is missing.
+    let missing = match result.schema_version < EVERY_CHECK_SINCE {
+        true => Class::unmade(&result.checks),
+        false => Vec::new(),
+    };
     // That a model was not measured says its origin.
     let says = result.class == Class::Indicative && result.origin != Origin::Simulated;
     (says && !missing.is_empty()).then(|| format!("not checked: {}", missing.join(", ")))
@@ -112,7 +117,7 @@ pub(crate) fn verdicts(result: &RunResult) -> BTreeMap<&str, &'static str> {
 /// Checks that did not pass, the worst first: `H02 fail, H19 warn`.
 pub(crate) fn held_against(result: &RunResult) -> String {
     let against = in_order(&result.checks).into_iter();
-    let against = against.filter(|check| check.verdict != Verdict::Pass);
+    let against = against.filter(|check| check.verdict.is_against());
     let words = against.map(|check| format!("{} {}", check.code, check.verdict.word()));
     words.collect::<Vec<_>>().join(", ")
 }
@@ -174,13 +179,14 @@ pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
     Some(match (code, verdict) {
         ("H01", Fail) => "the page cache took part",
         ("H01", Warn) => "memory below the file",
-        ("H01", Unknown) => "the share of the page cache is unknown",
+        ("H01", Unknown) => "unknown whether memory took part",
         ("H02", Fail) => "reads of blocks never written",
         ("H02", Warn) => "reads returned zeroes or no data",
         ("H02", Unknown) => "unknown whether the blocks were ever written",
         ("H03", Fail) => "the I/Os did not reach the device",
         ("H03", Warn) => "the device counted different I/Os",
         ("H03", Unknown) => "the device's counters are unknown",
+        ("H04", Unknown) => "unknown how the data are stored",
         ("H04", Fail | Warn) => "the data can be compressed or deduplicated",
         ("H05", Fail) => "wrong data",
         ("H05", Warn | Unknown) => "data not compared",
@@ -188,26 +194,36 @@ pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
         ("H06", Unknown) => "too short to show a steady state",
         ("H07", Fail | Warn | Unknown) => "not known to be preconditioned",
         ("H08", Fail | Warn) => "the working set fits into a cache",
+        ("H08", Unknown) => "unknown which caches hold the data",
+        ("H09", Unknown) => "unknown whether I/Os started as scheduled",
         ("H09", Fail | Warn) => "I/Os started later than scheduled",
         ("H10", Fail | Warn) => "the generator was the limit",
         ("H10", Unknown) => "the generator's limit was not measured",
         ("H11", Fail | Warn) => "rate × latency differs from the queue depth",
         ("H12", Fail | Warn) => "too few I/Os for a p99",
         ("H13", Fail | Warn) => "other programs used CPU time",
+        ("H13", Unknown) => "unknown whether the CPU was shared",
+        ("H14", Unknown) => "the CPU frequency is unknown",
         ("H14", Fail | Warn) => "the CPU frequency changed",
         ("H15", Fail | Warn) => "the clock is slow to read",
         ("H16", Fail | Warn) => "workers ran far from the device",
+        ("H16", Unknown) => "unknown how far workers ran from the device",
         ("H17", Fail | Warn) => "other programs used the host",
         ("H17", Unknown) => "unknown what other programs used",
         ("H18", Fail) => "device settings changed during the run",
+        ("H18", Unknown) => "the block layer's settings are unknown",
         ("H18", Warn) => "the block layer changes the I/Os",
         ("H19", Fail | Warn) => "TCP retransmissions",
+        ("H19", Unknown) => "TCP retransmissions were not counted",
         ("H20", Fail | Warn) => "repeats lie apart",
         ("H20", Unknown) => "measured too rarely",
         ("H21", Fail) => "I/Os failed",
         ("H21", Warn) => "I/Os failed, or faults were hidden",
+        ("H22", Unknown) => "unknown whether every worker had its part",
         ("H22", Fail | Warn) => "some workers had far fewer I/Os",
         ("H23", Fail | Warn) => "connections were lost",
+        ("H24", Fail | Warn) => "volumes of different kinds",
+        ("H24", Unknown) => "unknown whether all volumes are of one kind",
         _ => return None,
     })
 }
@@ -283,9 +299,10 @@ mod test {
         assert_eq!(line(&result), "3.41M IOPS measured, invalid: wrong data (H05)");
         let text = headline(&result, Paint::COLOR);
         assert!(text.contains("\x1b[31minvalid: wrong data (H05)\x1b[0m"), "{text:?}");
-        // Everything that was checked passed, and not everything was checked.
+        // Of an earlier layout: everything that was checked passed, and not everything was checked.
+        result.schema_version = 2;
         result.checks = vec![check("H06", Verdict::Pass, "")];
-        result.class = Class::of(&result.checks);
+        result.class = result.judged();
         let said = line(&result);
         assert!(said.starts_with("3.41M IOPS measured, indicative: not checked: H10, "), "{said}");
         result.totals.seconds = 0.2;
@@ -297,6 +314,9 @@ mod test {
 
     #[test]
     fn every_check_has_words_of_its_own() {
+        let mut weighed = WEIGHT;
+        weighed.sort_unstable();
+        assert_eq!(weighed, stats::verdict::ALL.map(|listed| listed.code));
         let all = WEIGHT.iter().flat_map(|code| [(code, Verdict::Fail), (code, Verdict::Warn)]);
         for (code, verdict) in all {
             assert!(short(code, verdict).is_some() || *code == "H05", "{code} {verdict:?}");

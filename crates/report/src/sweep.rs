@@ -173,7 +173,7 @@ pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
     let measured: Vec<&Cell> = sweep.cells.iter().filter(|cell| cell.iops.is_some()).collect();
     let mut found: BTreeMap<&str, (Verdict, usize)> = BTreeMap::new();
     for (code, verdict) in measured.iter().flat_map(|cell| cell.verdicts()) {
-        if verdict != Verdict::Pass {
+        if verdict.is_against() {
             let (worst, cells) = found.entry(code).or_insert((verdict, 0));
             (*worst, *cells) = (worst.worse(verdict), *cells + 1);
         }
@@ -344,7 +344,7 @@ mod test {
         of.runs.iter_mut().for_each(|run| run.seconds = 0.2);
         of.runs[3].verdicts.insert("H19".to_owned(), Verdict::Warn);
         of.runs[4].verdicts.insert("H02".to_owned(), Verdict::Fail);
-        of.class = of.judge();
+        of.class = of.judge(stats::SCHEMA_VERSION);
         let other = cell("4k", &[1e6; 5], &[1; 5]);
         let mut sweep = SweepResult { cells: vec![of, other], ..SweepResult::default() };
         sweep.plan.repeats = 5;

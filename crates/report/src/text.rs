@@ -175,9 +175,10 @@ fn write_cost(cost: Option<&MeasuringCost>, out: &mut impl Write) -> io::Result<
 fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     let count = |verdict| result.checks.iter().filter(|c| c.verdict == verdict).count();
     let passed = count(Verdict::Pass);
-    writeln!(out, "\n{:LABEL$}{passed} of {} passed", "checks", result.checks.len())?;
+    let apply = result.checks.len() - count(Verdict::DoesNotApply);
+    writeln!(out, "\n{:LABEL$}{passed} of {apply} passed", "checks")?;
     let against = reason::in_order(&result.checks).into_iter();
-    for check in against.filter(|check| check.verdict != Verdict::Pass) {
+    for check in against.filter(|check| check.verdict.is_against()) {
         writeln!(out, "  {}", check_line(check, paint))?;
         check.mend.iter().try_for_each(|command| writeln!(out, "{:11}mend: {command}", ""))?;
     }
@@ -194,7 +195,7 @@ fn check_line(check: &Check, paint: Paint) -> String {
         Verdict::Pass => paint.green(&word),
         Verdict::Warn => paint.yellow(&word),
         Verdict::Fail => paint.red(&word),
-        Verdict::Unknown => paint.dim(&word),
+        Verdict::Unknown | Verdict::DoesNotApply => paint.dim(&word),
     };
     format!("{verdict}  {code} {name}: {evidence}")
 }

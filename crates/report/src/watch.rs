@@ -264,7 +264,7 @@ fn lamps(moment: &Moment) -> Vec<Value> {
         }
     }
     let against = reason::in_order(&moment.checks).into_iter();
-    let against = against.filter(|check| check.verdict != Verdict::Pass);
+    let against = against.filter(|check| check.verdict.is_against());
     lamps.extend(against.map(|check| {
         let words = format!("{} {}", check.code, reason::words(check));
         json!({ "verdict": check.verdict.word(), "words": words, "evidence": check.evidence })

@@ -31,9 +31,13 @@ pub struct WorkerName {
     pub volume: String,
     /// Target that serves it; empty for local storage.
     pub target: String,
-    /// Workers of the same number do the same, all the time, so that they are held against each
-    /// other; `None` for one whose own plan may give it nothing to do.
+    /// Workers of the same number do the same for as long as they work, so that they are held
+    /// against each other; `None` for one whose own plan may give it nothing to do.
     pub group: Option<u32>,
+    /// Workers of the same number do the same, at whatever time they begin and end.
+    pub load: u32,
+    /// It begins, or ends, at a time of its own.
+    pub has_turn: bool,
 }
 
 /// Merges intervals: per worker over time, and per second over workers.
@@ -272,6 +276,11 @@ impl Collector {
         .collect()
     }
 
+    /// Bytes that a worker read and wrote in a ramp of its own: no figure has them.
+    pub fn ramp_bytes(&self, worker: usize) -> [i64; 2] {
+        self.workers[worker].ramp_bytes
+    }
+
     /// Which I/Os failed, the earliest first, and how many more there are that are only counted.
     pub fn failures(&self) -> (Vec<Failure>, u64) {
         let workers = self.names.iter().zip(&self.workers);
@@ -385,6 +394,7 @@ mod test {
             volume: format!("ram:1m of {name}"),
             target: target.into(),
             group: Some(0),
+            ..WorkerName::default()
         };
         Collector::new(vec![name("a", "t1"), name("b", "t2"), name("c", "t1"), name("d", "")])
     }

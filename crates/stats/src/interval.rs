@@ -118,6 +118,9 @@ pub struct Interval {
     pub connection: Connection,
     /// The depth at its end, where it is searched; of several workers the latest.
     pub searched: Option<SearchedDepth>,
+    /// Bytes that were read and written in ramps of groups: no figure has them, and the devices'
+    /// counters do. Less than nothing where those of an earlier span are in figures after all.
+    pub ramp_bytes: [i64; 2],
 }
 
 impl Default for Interval {
@@ -146,6 +149,7 @@ impl Interval {
             waiting: Waiting::default(),
             connection: Connection::default(),
             searched: None,
+            ramp_bytes: [0; 2],
         }
     }
 
@@ -239,6 +243,8 @@ impl Interval {
         self.waiting.add(other.waiting);
         self.connection += other.connection;
         self.searched = other.searched.or(self.searched);
+        self.ramp_bytes[0] += other.ramp_bytes[0];
+        self.ramp_bytes[1] += other.ramp_bytes[1];
         if let Some(theirs) = &other.paced {
             self.paced.get_or_insert_default().merge(theirs);
         }
@@ -283,9 +289,25 @@ impl Interval {
         self.waiting = Waiting::default();
         self.connection = Connection::default();
         self.searched = None;
+        self.ramp_bytes = [0; 2];
         if let Some(paced) = &mut self.paced {
             paced.clear();
         }
+    }
+
+    /// Forgets what was done in a ramp, but for the bytes that devices counted.
+    pub fn forget_ramp(&mut self) {
+        let [read, written] = self.ramp_bytes;
+        let bytes = [&self.read, &self.write].map(|tally| tally.bytes as i64);
+        self.clear();
+        self.ramp_bytes = [read + bytes[0], written + bytes[1]];
+    }
+
+    /// Counts a ramp that was forgotten after all.
+    pub fn take_back(&mut self, ramp: &Interval) {
+        self.merge(ramp);
+        self.ramp_bytes[0] -= ramp.read.bytes as i64;
+        self.ramp_bytes[1] -= ramp.write.bytes as i64;
     }
 
     /// Length of the span in seconds.
@@ -387,6 +409,29 @@ mod test {
         }
         whole.merge(&Interval::new());
         assert_eq!((whole.seconds(), whole.ios(), whole.mean_outstanding()), (2.0, 3, 8.0));
+        whole.clear();
+        assert_eq!(whole, Interval::new());
+    }
+
+    #[test]
+    fn what_a_ramp_moved_is_known_and_in_no_figure() {
+        let of = |reads: u32| {
+            let mut interval = Interval::new();
+            (0..reads).for_each(|_| interval.record(Op::Read, 512, Nanos(1)));
+            interval
+        };
+        let mut ramp = of(4);
+        ramp.record(Op::Write, 4096, Nanos(1));
+        let kept = ramp.clone();
+        ramp.forget_ramp();
+        assert_eq!((ramp.ios(), ramp.bytes(), ramp.ramp_bytes), (0, 0, [2048, 4096]));
+        let mut whole = of(1);
+        whole.merge(&ramp);
+        assert_eq!((whole.bytes(), whole.ramp_bytes), (512, [2048, 4096]));
+        // Its worker ended within the ramp: that is what it measured.
+        whole.take_back(&kept);
+        assert_eq!((whole.read.bytes, whole.write.bytes), (2560, 4096));
+        assert_eq!(whole.ramp_bytes, [0, 0]);
         whole.clear();
         assert_eq!(whole, Interval::new());
     }

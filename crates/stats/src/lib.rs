@@ -35,9 +35,9 @@ pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
 pub use crate::record::{Moment, Record};
 pub use crate::run::{
-    Connections, Cpu, DeviceUse, Direction, Host, Job, KernelThread, MeasuringCost, MissedDemand,
-    Origin, PacedTotals, Placement, Processor, Ramp, RunResult, SCHEMA_VERSION, SearchedDepth,
-    Second, Tool, Totals, Waiting, WorkerResult,
+    Connections, Cpu, DeviceUse, Direction, EVERY_CHECK_SINCE, Host, Job, KernelThread,
+    MeasuringCost, MissedDemand, Origin, PacedTotals, Placement, Processor, Ramp, RunResult,
+    SAME_FIGURES_SINCE, SCHEMA_VERSION, SearchedDepth, Second, Tool, Totals, Waiting, WorkerResult,
 };
 pub use crate::series::{Rates, Series};
 pub use crate::spread::Spread;

@@ -22,8 +22,13 @@ pub use self::counted::{
 pub use self::host::{Host, Placement};
 
 /// Version of the document's layout. It grows when a name changes its meaning or goes away: since 2
-/// latencies have the I/Os, too, that were in flight when the window ended.
-pub const SCHEMA_VERSION: u32 = 2;
+/// latencies have the I/Os, too, that were in flight when the window ended, and since 3 every check
+/// of the [list](verdict::ALL) is there, also one that does not apply.
+pub const SCHEMA_VERSION: u32 = 3;
+/// Figures of layouts from this one on have the same meaning.
+pub const SAME_FIGURES_SINCE: u32 = 2;
+/// Layouts from this one on have every check.
+pub const EVERY_CHECK_SINCE: u32 = 3;
 
 /// How the numbers came about. Stands beside every figure that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,13 +150,27 @@ impl RunResult {
         self.checks.retain(|old| old.code != check.code);
         self.checks.push(check);
         self.checks.sort_by(|a, b| a.code.cmp(&b.code));
-        self.class = Class::of(&self.checks);
+        self.class = self.judged();
+    }
+
+    /// The class that its checks come to, by the rule of its layout.
+    pub fn judged(&self) -> Class {
+        match self.schema_version < EVERY_CHECK_SINCE {
+            true => Class::of_earlier(&self.checks),
+            false => Class::of(&self.checks),
+        }
     }
 
     /// Takes what checks of another run of the same job came to, where that is worse: the class
     /// is then one of both.
     pub fn take_worse(&mut self, checks: &[Check]) {
-        for other in checks {
+        let lacks = |code: &str| !checks.iter().any(|check| check.code == code);
+        let lacking = verdict::ALL.iter().filter(|listed| lacks(listed.code));
+        let unmade: Vec<Check> = match self.schema_version < EVERY_CHECK_SINCE {
+            true => Vec::new(),
+            false => lacking.map(|it| Check::unknown(it.code, "not made in another run")).collect(),
+        };
+        for other in checks.iter().chain(&unmade) {
             match self.checks.iter().find(|check| check.code == other.code) {
                 Some(check) if check.verdict.worse(other.verdict) == check.verdict => {}
                 _ => self.set_check(other.clone()),

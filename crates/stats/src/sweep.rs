@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::bounds::Bound;
 use crate::histogram::Latency;
 use crate::kind::Kind;
-use crate::run::{Connections, Origin, RunResult, Tool};
+use crate::run::{Connections, EVERY_CHECK_SINCE, Origin, RunResult, Tool};
 use crate::spread::Spread;
-use crate::verdict::{self, Class, Verdict};
+use crate::verdict::{self, Check, Class, Verdict};
 
 /// A sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -307,10 +307,22 @@ impl Cell {
         worst
     }
 
-    /// How far to believe the cell.
-    pub fn judge(&self) -> Class {
+    /// How far to believe the cell, by the rule of a layout.
+    pub fn judge(&self, layout: u32) -> Class {
         let verdicts = self.verdicts();
-        Class::of_verdicts(verdicts.iter().map(|(code, verdict)| (*code, *verdict)))
+        if layout < EVERY_CHECK_SINCE {
+            let check = |(code, verdict): (&&str, &Verdict)| Check::new(code, "", *verdict, "");
+            return Class::of_earlier(&verdicts.iter().map(check).collect::<Vec<_>>());
+        }
+        // A check that a run lacks may have failed there; without a run nothing is known.
+        let lacks = |run: &CellRun| {
+            verdict::ALL.iter().any(|listed| !run.verdicts.contains_key(listed.code))
+        };
+        match self.whole_runs().next() {
+            None => Class::Indicative,
+            Some(_) if self.whole_runs().any(lacks) => Class::Invalid,
+            Some(_) => Class::of_verdicts(verdicts.iter().map(|(code, verdict)| (*code, *verdict))),
+        }
     }
 
     /// Median of the runs' mean latencies in nanoseconds.
@@ -329,15 +341,15 @@ impl Cell {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::verdict::Check;
+    use crate::SCHEMA_VERSION;
 
     fn cell(rates: &[f64], verdict: Verdict) -> Cell {
-        let checks: Vec<Check> = ["H06", "H10", "H11", "H12", "H13", "H20", "H21", "H22"]
-            .map(|code| Check::new(code, "x", Verdict::Pass, ""))
-            .to_vec();
+        let checks: Vec<Check> =
+            verdict::ALL.iter().map(|it| Check::new(it.code, "x", Verdict::Pass, "")).collect();
         let mut runs = Vec::new();
         for iops in rates {
-            let mut result = RunResult { checks: checks.clone(), ..RunResult::default() };
+            let (checks, schema_version) = (checks.clone(), SCHEMA_VERSION);
+            let mut result = RunResult { checks, schema_version, ..RunResult::default() };
             (result.totals.iops, result.totals.seconds) = (*iops, 5.0);
             // One run alone says nothing of the next.
             result.set_check(verdict::repeats(&[(*iops, 5.0)]));
@@ -366,22 +378,27 @@ mod test {
     #[test]
     fn a_cell_is_as_good_as_its_worst_run_and_their_spread() {
         let five = [100.0, 101.0, 99.0, 102.0, 100.0];
-        assert_eq!(cell(&five, Verdict::Pass).judge(), Class::Publishable);
-        assert_eq!(cell(&five[..4], Verdict::Pass).judge(), Class::Indicative);
+        assert_eq!(cell(&five, Verdict::Pass).judge(SCHEMA_VERSION), Class::Publishable);
+        assert_eq!(cell(&five[..4], Verdict::Pass).judge(SCHEMA_VERSION), Class::Indicative);
         assert_eq!(
-            cell(&[90.0, 100.0, 100.0, 100.0, 100.0], Verdict::Pass).judge(),
+            cell(&[90.0, 100.0, 100.0, 100.0, 100.0], Verdict::Pass).judge(SCHEMA_VERSION),
             Class::Indicative
         );
-        assert_eq!(cell(&five, Verdict::Warn).judge(), Class::Indicative);
-        assert_eq!(cell(&five, Verdict::Unknown).judge(), Class::Indicative);
-        assert_eq!(cell(&five, Verdict::Fail).judge(), Class::Invalid);
+        assert_eq!(cell(&five, Verdict::Warn).judge(SCHEMA_VERSION), Class::Indicative);
+        assert_eq!(cell(&five, Verdict::Unknown).judge(SCHEMA_VERSION), Class::Indicative);
+        assert_eq!(cell(&five, Verdict::Fail).judge(SCHEMA_VERSION), Class::Invalid);
         let mut faulty = cell(&five, Verdict::Pass);
         faulty.runs[3].verdicts.insert("H21".to_owned(), Verdict::Fail);
-        assert_eq!(faulty.judge(), Class::Invalid);
+        assert_eq!(faulty.judge(SCHEMA_VERSION), Class::Invalid);
         // A run that was cut does not count.
         faulty.runs[3].failed = Some("interrupted".to_owned());
-        assert_eq!(faulty.judge(), Class::Indicative, "four runs");
-        assert_eq!(Cell::default().judge(), Class::Indicative);
+        assert_eq!(faulty.judge(SCHEMA_VERSION), Class::Indicative, "four runs");
+        assert_eq!(Cell::default().judge(SCHEMA_VERSION), Class::Indicative);
+        // One run without a check of the list.
+        let mut lacking = cell(&five, Verdict::Pass);
+        lacking.runs[2].verdicts.remove("H03");
+        assert_eq!(lacking.judge(SCHEMA_VERSION), Class::Invalid);
+        assert_eq!(lacking.judge(2), Class::Publishable, "by the rule of then");
     }
 
     #[test]

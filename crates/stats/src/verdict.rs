@@ -1,7 +1,8 @@
 //! Honesty checks: numbers in, a verdict and its evidence out.
 //!
 //! Whoever runs a job gathers the numbers; nothing here looks at a host. What could not be
-//! gathered is [`Verdict::Unknown`], never a pass.
+//! gathered is [`Verdict::Unknown`], never a pass. [`ALL`] lists the checks: every result has each
+//! of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ mod even;
 mod existence;
 mod flash;
 mod host;
+mod list;
 mod little;
 mod machine;
 mod others;
@@ -39,21 +41,22 @@ pub use existence::{Existence, Readable, data_exists};
 pub use flash::{Flash, preconditioning};
 pub(crate) use host::stopped_s;
 pub use host::{Window, clock, repeats};
+pub use list::{ALL, Listed, complete, listed};
 pub(crate) use little::Seconds;
 pub use little::{Flow, Flows, littles_law};
-pub use machine::{Beside, Paced, frequency, one_medium, placement, quota};
+pub use machine::{Beside, Heat, Paced, frequency, one_medium, placement, quota};
 pub use others::{HostUse, nobody_else};
 pub use percentiles::{Shown, percentiles_supported};
 pub use schedule::schedule_kept;
 pub use sharing::{Shared, disks_shared};
-pub use steady::{Steadiness, steady_state};
+pub use steady::{Plan, Steadiness, steady_state};
 pub use succeeded::ios_succeeded;
-pub use together::joined;
+pub use together::{Finding, joined};
 pub use working_set::{Medium, WorkingSet, distinct, working_set};
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// As it should be.
     Pass,
@@ -64,6 +67,8 @@ pub enum Verdict {
     /// Could not be checked.
     #[default]
     Unknown,
+    /// What it asks is no question here, as is known for certain.
+    DoesNotApply,
 }
 
 impl Verdict {
@@ -79,15 +84,22 @@ impl Verdict {
             Verdict::Warn => "warn",
             Verdict::Fail => "fail",
             Verdict::Unknown => "unknown",
+            Verdict::DoesNotApply => "does-not-apply",
         }
+    }
+
+    /// Whether it speaks against a number.
+    pub fn is_against(self) -> bool {
+        matches!(self, Verdict::Warn | Verdict::Fail | Verdict::Unknown)
     }
 
     fn rank(self) -> u8 {
         match self {
-            Verdict::Pass => 0,
-            Verdict::Unknown => 1,
-            Verdict::Warn => 2,
-            Verdict::Fail => 3,
+            Verdict::DoesNotApply => 0,
+            Verdict::Pass => 1,
+            Verdict::Unknown => 2,
+            Verdict::Warn => 3,
+            Verdict::Fail => 4,
         }
     }
 }
@@ -96,38 +108,50 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Every check that a published number needs was made and passed.
+    /// Every check passed, or does not apply.
     Publishable,
     /// Nothing is known to be wrong.
     #[default]
     Indicative,
-    /// A check failed.
+    /// A check failed, or is missing.
     Invalid,
 }
 
-/// Checks that a published number needs: without one of them it is indicative at best.
-/// (H23 is made wherever there is a connection.)
+/// Checks that a published number needed before there was a [list](ALL): layouts before 3 have
+/// those checks only that applied.
 const NEEDED: [&str; 8] = ["H06", "H10", "H11", "H12", "H13", "H20", "H21", "H22"];
 
 impl Class {
-    /// A failed check makes a result invalid. It is publishable when every needed check was made
-    /// and nothing warned or stayed unknown.
+    /// A failed check makes a result invalid, and so does one of the [list](ALL) that is not there:
+    /// it may have failed. It is publishable when each passed, or does not apply.
     pub fn of(checks: &[Check]) -> Class {
         Class::of_verdicts(checks.iter().map(|check| (check.code.as_str(), check.verdict)))
     }
 
     /// The same of verdicts, each with the number of its check.
     pub fn of_verdicts<'a>(verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone) -> Class {
-        let all = || verdicts.clone().map(|(_, verdict)| verdict);
+        match () {
+            () if verdicts.clone().any(|(_, verdict)| verdict == Verdict::Fail) => Class::Invalid,
+            () if !list::is_whole(verdicts.clone()) => Class::Invalid,
+            () if list::all_are_clean(verdicts) => Class::Publishable,
+            () => Class::Indicative,
+        }
+    }
+
+    /// The class of a result of a layout before 3, by the rule of then.
+    pub fn of_earlier(checks: &[Check]) -> Class {
+        let all = || checks.iter().map(|check| check.verdict);
         if all().any(|verdict| verdict == Verdict::Fail) {
             return Class::Invalid;
         }
-        let made = |needed| verdicts.clone().any(|(code, _)| code == needed);
         let clean = all().all(|verdict| verdict == Verdict::Pass);
-        if clean && NEEDED.into_iter().all(made) { Class::Publishable } else { Class::Indicative }
+        match clean && Class::unmade(checks).is_empty() {
+            true => Class::Publishable,
+            false => Class::Indicative,
+        }
     }
 
-    /// Checks that a published number needs and that were not made.
+    /// Checks that a published number needed in a layout before 3, and that were not made.
     pub fn unmade(checks: &[Check]) -> Vec<&'static str> {
         let made = |needed: &&str| checks.iter().any(|check| check.code == **needed);
         NEEDED.into_iter().filter(|needed| !made(needed)).collect()
@@ -166,6 +190,20 @@ impl Check {
         Check { code, name, verdict, evidence: evidence.into(), mend: Vec::new() }
     }
 
+    /// One that could not be made, and why.
+    pub fn unknown(code: &str, why: impl Into<String>) -> Check {
+        Check::new(code, Check::name_of(code), Verdict::Unknown, why)
+    }
+
+    /// One that asks nothing here, and why that is certain.
+    pub fn does_not_apply(code: &str, why: impl Into<String>) -> Check {
+        Check::new(code, Check::name_of(code), Verdict::DoesNotApply, why)
+    }
+
+    fn name_of(code: &str) -> &str {
+        listed(code).map_or(code, |listed| listed.name)
+    }
+
     /// The same with a command that mends it, each said once.
     #[must_use]
     pub fn mend(mut self, command: impl Into<String>) -> Check {
@@ -192,9 +230,14 @@ pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check
         Some(times) => format!("throttled {times} times"),
         None => "throttling not known".to_owned(),
     };
-    let bad = steal > STEAL_PERCENT || throttled.is_some_and(|times| times > 0);
+    let verdict = match throttled {
+        _ if steal > STEAL_PERCENT => Verdict::Warn,
+        Some(0) => Verdict::Pass,
+        Some(_) => Verdict::Warn,
+        None => Verdict::Unknown,
+    };
     let evidence = format!("{steal:.2} % stolen by the hypervisor (at most 1), {quota}");
-    let mut made = check(if bad { Verdict::Warn } else { Verdict::Pass }, evidence);
+    let mut made = check(verdict, evidence);
     if steal > STEAL_PERCENT {
         made = made.mend("vmstat 1 (column st: run again in an hour that has none)");
     }
@@ -225,7 +268,7 @@ const RETRANSMITTED_PERCENT: f64 = 0.01;
 pub fn wire(wire: Wire) -> Check {
     let check = |verdict, evidence: String| Check::new("H19", "wire", verdict, evidence);
     match wire {
-        Wire::None => check(Verdict::Pass, "local storage, no wire".into()),
+        Wire::None => check(Verdict::DoesNotApply, "local storage, no wire".into()),
         Wire::Loopback => check(
             Verdict::Warn,
             "loopback: initiator and target share one host and its cores, no wire was measured"
@@ -259,6 +302,7 @@ mod test {
     fn stolen_time_and_loopback_are_said() {
         assert_eq!(cpu_was_ours(Some(1.0), Some(0)).verdict, Verdict::Pass);
         assert_eq!(cpu_was_ours(Some(1.01), None).verdict, Verdict::Warn);
+        assert_eq!(cpu_was_ours(Some(1.0), None).verdict, Verdict::Unknown);
         assert_eq!(cpu_was_ours(Some(0.0), Some(1)).verdict, Verdict::Warn);
         assert_eq!(cpu_was_ours(None, None).verdict, Verdict::Unknown);
         assert_eq!(cpu_was_ours(Some(2.0), Some(1)).mend.len(), 2);
@@ -266,7 +310,7 @@ mod test {
             (wire(Wire::Loopback).verdict, wire(Wire::Loopback).mend.len()),
             (Verdict::Warn, 1)
         );
-        assert_eq!(wire(Wire::None).verdict, Verdict::Pass);
+        assert_eq!(wire(Wire::None).verdict, Verdict::DoesNotApply);
         let network = |percent| wire(Wire::Network { retransmitted_percent: percent }).verdict;
         assert_eq!(
             [Some(0.01), Some(0.02), None].map(network),
@@ -277,13 +321,27 @@ mod test {
     #[test]
     fn the_class_follows_from_the_checks() {
         let check = |code: &str, verdict| Check::new(code, "x", verdict, "");
-        let mut checks: Vec<Check> = NEEDED.iter().map(|code| check(code, Verdict::Pass)).collect();
+        let mut checks: Vec<Check> = ALL.iter().map(|it| check(it.code, Verdict::Pass)).collect();
         assert_eq!(Class::of(&checks), Class::Publishable);
-        assert_eq!(Class::of(&checks[1..]), Class::Indicative);
-        checks.push(check("H19", Verdict::Warn));
+        assert_eq!(Class::of(&checks[1..]), Class::Invalid);
+        checks[18].verdict = Verdict::Warn;
         assert_eq!(Class::of(&checks), Class::Indicative);
-        checks.push(check("H05", Verdict::Fail));
+        checks[4].verdict = Verdict::Fail;
         assert_eq!(Class::of(&checks), Class::Invalid);
-        assert_eq!(Class::of(&[]), Class::Indicative);
+        assert_eq!(Class::of(&[]), Class::Invalid);
+    }
+
+    #[test]
+    fn earlier_results_are_judged_by_the_rule_of_then() {
+        let check = |code: &str, verdict| Check::new(code, "x", verdict, "");
+        let mut checks: Vec<Check> = NEEDED.iter().map(|code| check(code, Verdict::Pass)).collect();
+        assert_eq!(Class::of_earlier(&checks), Class::Publishable);
+        assert_eq!(Class::of(&checks), Class::Invalid);
+        assert_eq!(Class::of_earlier(&checks[1..]), Class::Indicative);
+        assert_eq!(Class::unmade(&checks[1..]), ["H06"]);
+        checks.push(check("H19", Verdict::Warn));
+        assert_eq!(Class::of_earlier(&checks), Class::Indicative);
+        checks.push(check("H05", Verdict::Fail));
+        assert_eq!(Class::of_earlier(&checks), Class::Invalid);
     }
 }

@@ -170,7 +170,7 @@ impl Sweep {
             cell.repeats = repeats;
             cell.runs = finished.collect();
             cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
-            cell.class = cell.judge();
+            cell.class = cell.judge(document.schema_version);
         }
         sweep.stale = true;
         Ok(sweep)
@@ -315,11 +315,12 @@ impl Sweep {
     }
 
     fn keep(&mut self, ticket: &Ticket, run: CellRun) {
+        let layout = self.document.schema_version;
         let cell = &mut self.document.cells[ticket.cell];
         cell.runs.push(run);
         cell.runs.sort_by_key(|run| run.repeat);
         cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
-        cell.class = cell.judge();
+        cell.class = cell.judge(layout);
         self.stale = true;
     }
 

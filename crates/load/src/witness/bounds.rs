@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 
 use os::cgroup::{IoLimit, Limited};
-use stats::verdict::{self, Beside, Paced, Shared, Throttle};
+use stats::verdict::{self, Beside, Heat, Paced, Shared, Throttle};
 use stats::{Check, Collector, Cpu, WorkerResult};
 
 use super::Witness;
 use super::moment::Moment;
 
 impl Witness {
-    /// I/O limits on the disks below the volumes, with the rates reached. If the disks are unknown,
-    /// and for targets in this process, all limits count.
+    /// I/O limits on the disks below the volumes, with the rates reached; `None` where they do not
+    /// show. If the disks are unknown, and for targets in this process, all limits count.
     pub(super) fn throttles(
         &self,
         (before, after): (&Moment, Option<&Moment>),
         collected: Option<&Collector>,
-    ) -> Vec<Throttle> {
-        let mut limits: Vec<&IoLimit> = before.limits.iter().collect();
-        let later = after.iter().flat_map(|after| &after.limits);
-        later.for_each(|limit| {
+    ) -> Option<Vec<Throttle>> {
+        let mut limits: Vec<&IoLimit> = before.limits.as_deref()?.iter().collect();
+        let later = after.map_or(Some(&[][..]), |after| after.limits.as_deref())?;
+        later.iter().for_each(|limit| {
             if !limits.contains(&limit) {
                 limits.push(limit);
             }
@@ -39,7 +39,7 @@ impl Witness {
             let (what, per_second) = (what.to_owned(), limit.per_second as f64);
             Some(Throttle { file, disk, what, per_second, reached, mend })
         };
-        limits.into_iter().filter_map(throttle).collect()
+        Some(limits.into_iter().filter_map(throttle).collect())
     }
 
     /// Whether I/O of a volume may reach the device of a limit.
@@ -76,10 +76,13 @@ impl Witness {
         volumes.iter().map(count).sum::<u64>() as f64 / collected.totals().seconds.max(1e-9)
     }
 
-    /// H13, for quotas.
+    /// H13, for quotas. Before a run nothing is used.
     pub(super) fn quota(&self, before: &Moment, cpu: Option<&Cpu>) -> Option<Check> {
         let quota = before.quota.as_ref()?;
-        let used = cpu.and_then(|cpu| Some(cpu.initiator_cores? + cpu.target_cores.unwrap_or(0.0)));
+        let used = match cpu {
+            Some(cpu) => cpu.initiator_cores.map(|cores| cores + cpu.target_cores.unwrap_or(0.0)),
+            None => Some(0.0),
+        };
         verdict::quota(Some((&quota.file.display().to_string(), quota.cores)), used)
     }
 
@@ -90,14 +93,22 @@ impl Witness {
         after: &Moment,
         moved: &[[u64; 2]],
         seconds: f64,
-    ) -> Option<Check> {
+    ) -> Check {
+        // The kernel reads and writes through the page cache when it likes.
+        let buffered = |seen: &&super::Seen| seen.asked.buffered && !seen.is_in_memory();
+        if let Some(seen) = self.volumes.iter().find(buffered) {
+            let why = "through the page cache, so others' use of its disk cannot be told";
+            return verdict::disks_shared(&[], seconds, vec![seen.untold(why)]);
+        }
         let mut disks: BTreeMap<&str, (Shared, Vec<&str>)> = BTreeMap::new();
+        let mut others = Vec::new();
         for (index, seen) in self.volumes.iter().enumerate() {
             let device = seen.file().filter(|file| file.direct).and_then(|it| it.device.as_ref());
             let pair = before.disks[index].zip(after.disks[index]);
             let Some(((device, since), (then, now))) =
                 device.zip(before.until(after, index)).zip(pair)
             else {
+                others.push(self.aside(seen));
                 continue;
             };
             let whole = now.since(&then);
@@ -117,11 +128,8 @@ impl Witness {
             }
         }
         let lower = self.lowest(before, after, moved);
-        // The kernel reads and writes through the page cache when it likes.
-        let buffered = self.volumes.iter().any(|seen| seen.asked.buffered);
         let disks = disks.into_values().map(|(shared, _)| shared).chain(lower);
-        let disks: Vec<Shared> = disks.collect();
-        if buffered { None } else { verdict::disks_shared(&disks, seconds) }
+        verdict::disks_shared(&disks.collect::<Vec<_>>(), seconds, others)
     }
 
     /// Writes at the bottom of read-only volumes, below a loop device or a mapper. Reads prove
@@ -158,8 +166,10 @@ impl Witness {
     }
 
     /// H14: the CPUs over the window.
-    pub(super) fn frequency(&self, before: &Moment, after: &Moment) -> Option<Check> {
+    pub(super) fn frequency(&self, before: &Moment, after: &Moment) -> Check {
         let glanced = self.glanced.borrow();
+        // Not every kernel counts heat: then it does so for no CPU.
+        let counts = after.paces.iter().any(|pace| pace.throttled.is_some());
         let one = |(index, cpu): (usize, &usize)| {
             let between = glanced.paces.iter().map(|paces| &paces[index]);
             let ends = [&before.paces[index], &after.paces[index]];
@@ -169,34 +179,39 @@ impl Witness {
             governors.sort_unstable();
             governors.dedup();
             let pair = before.paces[index].throttled.zip(after.paces[index].throttled);
-            Paced {
-                cpu: *cpu,
-                khz: all.iter().filter_map(|pace| pace.khz).collect(),
-                governors,
-                throttled: pair.map(|(before, after)| after.saturating_sub(before)),
-            }
+            let heat = match pair {
+                Some((before, after)) => Heat::Counted(after.saturating_sub(before)),
+                None if counts => Heat::Unknown,
+                None => Heat::Uncounted,
+            };
+            let khz = all.iter().filter_map(|pace| pace.khz).collect();
+            Paced { cpu: *cpu, khz, governors, heat }
         };
-        verdict::frequency(&self.cores.iter().enumerate().map(one).collect::<Vec<_>>())
+        let paced: Vec<Paced> = self.cores.iter().enumerate().map(one).collect();
+        verdict::frequency(&paced, os::cpu::is_guest())
     }
 
     /// H16: NUMA distance of CPUs and disks.
-    pub(super) fn placement(&self) -> Option<Check> {
-        let all = os::cpu::nodes();
-        if all.len() < 2 {
-            return None;
+    pub(super) fn placement(&self) -> Check {
+        let all = os::cpu::nodes().len();
+        if all < 2 {
+            return verdict::placement(&[], &[], (all > 0).then_some(all), Vec::new());
         }
-        let nodes: Vec<usize> =
-            self.cores.iter().filter_map(|cpu| os::cpu::node_of(*cpu)).collect();
-        let files = self.volumes.iter().filter_map(|seen| seen.file());
-        let devices = files.flat_map(|file| &file.stack.devices);
+        let nodes: Vec<Option<usize>> =
+            self.cores.iter().map(|cpu| os::cpu::node_of(*cpu)).collect();
+        let devices = |seen: &super::Seen| {
+            seen.file().map_or_else(Vec::new, |file| file.stack.devices.clone())
+        };
         let mut disks: Vec<Beside> = Vec::new();
-        for (device, node) in devices.filter_map(|device| Some((device, device.node()?))) {
+        for device in self.volumes.iter().flat_map(devices) {
             if disks.iter().all(|known| known.disk != device.disk) {
-                let cores = os::cpu::of_node(node).unwrap_or_default();
-                disks.push(Beside { disk: device.disk.clone(), node, cores });
+                let node = device.node();
+                let cores = node.and_then(os::cpu::of_node).unwrap_or_default();
+                disks.push(Beside { disk: device.disk, node, cores });
             }
         }
-        verdict::placement(&nodes, &disks, all.len())
+        let others = self.asides(|seen| !devices(seen).is_empty());
+        verdict::placement(&nodes, &disks, Some(all), others)
     }
 }
 

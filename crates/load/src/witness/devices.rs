@@ -10,17 +10,17 @@ use super::Witness;
 use super::moment::Moment;
 
 impl Witness {
-    pub(super) fn counters(
-        &self,
-        before: &Moment,
-        after: &Moment,
-        moved: &[[u64; 2]],
-    ) -> Option<Check> {
+    pub(super) fn counters(&self, before: &Moment, after: &Moment, moved: &[[u64; 2]]) -> Check {
         let mut devices: BTreeMap<String, Counted> = BTreeMap::new();
         let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         let groups = self.groups();
+        let mut others = self.asides(|seen| seen.file().is_some());
         for (index, seen) in self.volumes.iter().enumerate() {
-            let Some(file) = seen.file().filter(|file| !file.passthrough) else { continue };
+            let Some(file) = seen.file() else { continue };
+            if file.passthrough {
+                others.push(seen.untold("passthrough commands are in no counters"));
+                continue;
+            }
             let device = file.device.as_ref();
             let name = match device.and_then(|device| groups.get(device.name.as_str())) {
                 Some(group) => group.clone(),
@@ -37,7 +37,11 @@ impl Witness {
                 memory: file.device.is_none() && file.stack.memory().is_some(),
                 charged: file.stack.is_charged
                     && (file.device.is_some() || file.stack.memory().is_none()),
+                hidden: None,
             });
+            if counted.hidden.is_none() {
+                counted.hidden = file.stack.hidden().map(str::to_owned);
+            }
             // Each device once, however many volumes are on it.
             let known = names.entry(name).or_default();
             let fresh = device.filter(|device| !known.contains(&device.name.as_str()));
@@ -57,7 +61,7 @@ impl Witness {
         let process = before.process.zip(after.process);
         let process = process
             .map(|([r, w], [read, written])| [read.saturating_sub(r), written.saturating_sub(w)]);
-        verdict::counters_agree(&devices.into_values().collect::<Vec<_>>(), process)
+        verdict::counters_agree(&devices.into_values().collect::<Vec<_>>(), process, others)
     }
 
     /// Devices by name, with the name of all that hold parts of one volume: how I/O spreads over
@@ -101,7 +105,7 @@ impl Witness {
                     .and_then(|other| Some(queue(device, other.as_ref()?))),
                 merged: after
                     .and_then(|after| before.until(after, index))
-                    .map_or_else(Merged::default, |since| merged(&since)),
+                    .map(|since| merged(&since)),
             });
             disk.asked = Asked {
                 reads: disk.asked.reads || seen.asked.reads,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use os::Device;
 use stats::Check;
-use stats::verdict::{self, Data, Flash, Medium, WorkingSet};
+use stats::verdict::{self, Data, Finding, Flash, Medium, WorkingSet};
 use volume::{FileGround, Ground};
 
 use super::Witness;
+use super::aside::any_is_remote;
 use super::moment::Moment;
 use super::seen::Seen;
 
@@ -17,18 +19,18 @@ impl Seen {
     }
 
     /// Memory of a target: one in this process, or by its product name.
-    fn in_target_memory(&self) -> bool {
+    pub(super) fn in_target_memory(&self) -> bool {
         self.in_target || matches!(&self.ground, Ground::Target(product) if is_memory(product))
     }
 
     /// Its medium with respect to caches. `cached` is that of volumes in the page cache, and
     /// `cache_bytes` the size of the largest CPU cache.
     fn medium(&self, cached: Medium, cache_bytes: Option<u64>) -> Medium {
-        let emulated = self.volume.emulates().is_some();
         match &self.ground {
-            Ground::Memory => Medium::Memory { cache_bytes: cache_bytes.filter(|_| !emulated) },
-            _ if self.in_target_memory() && !emulated => Medium::TargetMemory,
-            Ground::File(file) if !emulated => of_file(file, cached, self.turns),
+            _ if self.volume.emulates().is_some() => Medium::Emulated,
+            Ground::Memory => Medium::Memory { cache_bytes },
+            _ if self.in_target_memory() => Medium::TargetMemory,
+            Ground::File(file) => of_file(file, cached, self.turns),
             _ => Medium::Elsewhere,
         }
     }
@@ -37,35 +39,31 @@ impl Seen {
         self.file().is_some_and(is_cached) && self.volume.emulates().is_none()
     }
 
-    /// A word that tells media apart.
-    fn kind(&self) -> String {
+    /// A word that tells media apart; `None` where nobody tells.
+    fn kind(&self) -> Option<String> {
         if let Some(what) = self.volume.emulates() {
-            return format!("an emulated drive ({what})");
+            return Some(format!("an emulated drive ({what})"));
         }
         let file = match &self.ground {
-            Ground::Nothing => return "nothing at all".to_owned(),
-            Ground::Memory => return "memory".to_owned(),
+            Ground::Nothing => return Some("nothing at all".to_owned()),
+            Ground::Memory => return Some("memory".to_owned()),
             Ground::Target(product) => {
                 let memory = if self.in_target_memory() { "memory of a target" } else { "remote" };
-                return format!("{memory} ({}, {product})", self.volume.transport());
+                return Some(format!("{memory} ({}, {product})", self.volume.transport()));
             }
-            Ground::Elsewhere | Ground::Several(_) => {
-                return format!("remote ({})", self.volume.transport());
-            }
+            _ if self.in_target => return Some("memory of a target".to_owned()),
+            Ground::Elsewhere | Ground::Several(_) => return None,
             Ground::File(file) => file,
         };
-        if file.stack.memory().is_some() {
-            return "memory".to_owned();
-        }
-        if !file.direct {
-            return "a file in the page cache".to_owned();
-        }
-        match self.turns {
+        let word = match self.turns {
+            _ if file.stack.memory().is_some() => "memory",
+            _ if file.stack.hidden().is_some() => return None,
+            _ if !file.direct => "a file in the page cache",
             Some(true) => "a rotating disk",
             Some(false) => "a solid-state disk",
             None => "a disk",
-        }
-        .to_owned()
+        };
+        Some(word.to_owned())
     }
 }
 
@@ -92,7 +90,7 @@ fn of_file(file: &FileGround, cached: Medium, rotational: Option<bool>) -> Mediu
     if is_cached(file) {
         return cached;
     }
-    if !file.stack.is_charged {
+    if !file.stack.is_charged || file.stack.hidden().is_some() {
         return Medium::Elsewhere;
     }
     let Some(device) = &file.device else {
@@ -104,21 +102,27 @@ fn of_file(file: &FileGround, cached: Medium, rotational: Option<bool>) -> Mediu
 
 impl Witness {
     /// H04: data written and read cannot be reduced.
-    pub(super) fn content(&self) -> Option<Check> {
-        let one = |seen: &Seen| Data {
+    pub(super) fn content(&self) -> Check {
+        let plain = |seen: &&Seen| seen.is_memory();
+        let data = self.volumes.iter().filter(|seen| !plain(seen)).map(|seen| Data {
             name: seen.name.clone(),
-            written: seen.written.filter(|_| !seen.is_memory()),
+            written: seen.written,
+            reads: seen.reads,
             read: seen.kept,
-        };
-        verdict::content(&self.volumes.iter().map(one).collect::<Vec<_>>())
+        });
+        let data: Vec<Data> = data.collect();
+        let others = self.volumes.iter().filter(plain);
+        let others =
+            others.map(|seen| seen.unasked_for("keeps no data, or keeps them as they are"));
+        verdict::content(&data, others.collect())
     }
 
     /// H08: the working set is larger than caches.
-    pub(super) fn working_set(&self) -> Option<Check> {
+    pub(super) fn working_set(&self) -> Check {
         let cached = self.volumes.iter().filter(|seen| seen.is_cached());
         let all_bytes = cached.map(|seen| seen.hot_bytes).sum();
         let cached = Medium::PageCache { memory_bytes: self.memory_bytes, all_bytes };
-        let stores = self.volumes.iter().filter(|seen| !matches!(seen.ground, Ground::Nothing));
+        let stores = |seen: &Seen| !matches!(seen.ground, Ground::Nothing);
         let one = |seen: &Seen| WorkingSet {
             name: seen.name.clone(),
             used_bytes: seen.used_bytes,
@@ -127,15 +131,21 @@ impl Witness {
             longest_bytes: seen.asked.most_bytes,
             medium: seen.medium(cached.clone(), self.cache_bytes),
         };
-        verdict::working_set(&stores.map(one).collect::<Vec<_>>())
+        let sets: Vec<WorkingSet> =
+            self.volumes.iter().filter(|seen| stores(seen)).map(one).collect();
+        verdict::working_set(&sets, self.asides(stores))
     }
 
     /// H08: no two volumes, or parts of them, are one file or device.
     pub(super) fn distinct(&self) -> Option<Check> {
         let mut known: BTreeMap<[u64; 2], &Seen> = BTreeMap::new();
-        let mut same = Vec::new();
-        for seen in &self.volumes {
-            let Some(identity) = seen.file().and_then(FileGround::identity) else { continue };
+        let (mut same, mut untold) = (Vec::new(), Vec::new());
+        let files = self.volumes.iter().filter_map(|seen| Some((seen, seen.file()?)));
+        for (seen, file) in files {
+            let Some(identity) = FileGround::identity(file) else {
+                untold.push(seen.name.clone());
+                continue;
+            };
             match known.get(&identity) {
                 // Steps of a job may open a volume for each of their groups.
                 Some(first) if first.name == seen.name && first.whole != seen.whole => {}
@@ -143,21 +153,21 @@ impl Witness {
                 None => drop(known.insert(identity, seen)),
             }
         }
-        verdict::distinct(&same)
+        verdict::distinct(&same, if self.volumes.len() > 1 { &untold } else { &[] })
     }
 
     /// H07: flash was written before. The kernel's counters until `before` tell.
-    pub(super) fn preconditioning(&self, before: &Moment) -> Option<Check> {
+    pub(super) fn preconditioning(&self, before: &Moment) -> Check {
         let mut disks: BTreeMap<&str, Flash> = BTreeMap::new();
+        let mut others = Vec::new();
         for (index, seen) in self.volumes.iter().enumerate() {
-            let direct = seen.asked.writes && !seen.asked.buffered;
-            let file = seen.file().filter(|file| direct && file.stack.memory().is_none());
-            let Some(device) = file.and_then(|file| file.device.as_ref()) else { continue };
-            // The device below a loop device has a state of its own, and so has its file.
-            let flash = before.settings[index].rotational == Some(false);
-            if !flash || device.has_thread() {
-                continue;
-            }
+            let device = match self.may_be_flash(index, seen, before) {
+                Ok(device) => device,
+                Err(why) => {
+                    others.push(why);
+                    continue;
+                }
+            };
             let counted = before.disks[index].unwrap_or_default();
             disks.entry(&device.disk).or_insert_with(|| Flash {
                 disk: device.disk.clone(),
@@ -166,14 +176,41 @@ impl Witness {
                 trimmed_bytes: counted.trimmed_bytes,
             });
         }
-        verdict::preconditioning(&disks.into_values().collect::<Vec<_>>())
+        verdict::preconditioning(&disks.into_values().collect::<Vec<_>>(), others)
+    }
+
+    /// The disk that a volume writes, if that may be flash; else what is known of it.
+    fn may_be_flash<'a>(
+        &self,
+        index: usize,
+        seen: &'a Seen,
+        before: &Moment,
+    ) -> Result<&'a Device, Finding> {
+        if !seen.asked.writes {
+            return Err(seen.unasked_for("not written"));
+        }
+        if seen.volume.emulates().is_some() {
+            return Err(seen.unasked_for("an emulated drive"));
+        }
+        if any_is_remote(&*seen.volume) && !seen.in_target_memory() {
+            return Err(seen.untold("what its target writes to is not known"));
+        }
+        let device = seen.file().filter(|_| !seen.is_in_memory());
+        let device = device.and_then(|file| file.device.as_ref());
+        let device = device.ok_or_else(|| self.aside(seen))?;
+        match before.settings[index].rotational {
+            // The disk below a loop device has a state of its own, and so has its file.
+            _ if device.has_thread() => {
+                Err(seen.untold("what is below its loop device is not looked at"))
+            }
+            // A hypervisor says so of every disk.
+            Some(true) if !device.is_virtual() => Err(seen.unasked_for("a rotating disk")),
+            _ => Ok(device),
+        }
     }
 
     /// H24: all volumes are of one kind.
-    pub(super) fn one_medium(&self) -> Option<Check> {
-        if self.volumes.len() < 2 {
-            return None;
-        }
+    pub(super) fn one_medium(&self) -> Check {
         let kinds = self.volumes.iter().map(|seen| (seen.name.clone(), seen.kind()));
         verdict::one_medium(&kinds.collect::<Vec<_>>())
     }

@@ -22,8 +22,8 @@ pub(crate) struct Moment {
     pub(super) segments: Option<[u64; 2]>,
     pub(super) settings: Vec<DeviceSettings>,
     pub(super) threads: BTreeMap<u32, (String, f64)>,
-    /// I/O limits, and the least CPU quota, of cgroups.
-    pub(super) limits: Vec<IoLimit>,
+    /// I/O limits of cgroups, `None` where these do not show, and their least CPU quota.
+    pub(super) limits: Option<Vec<IoLimit>>,
     pub(super) quota: Option<CpuQuota>,
     /// Of each CPU of the run.
     pub(super) paces: Vec<Pace>,

@@ -231,10 +231,13 @@ fn more(one: Reducible, other: Reducible) -> Reducible {
     }
 }
 
-/// The memory below a file.
+/// The memory below a file, or what hides whether there is any.
 pub(super) fn beneath(file: &FileGround) -> Option<Beneath> {
-    let memory = file.stack.memory().map(|name| Beneath::Memory(name.to_owned()));
-    memory.or_else(|| file.stack.cached_disk().map(|disk| Beneath::Cached(disk.to_owned())))
+    let stack = &file.stack;
+    let memory = stack.memory().map(|name| Beneath::Memory(name.to_owned()));
+    let cached = || stack.cached_disk().map(|disk| Beneath::Cached(disk.to_owned()));
+    let hidden = || stack.hidden().map(|layer| Beneath::Hidden(layer.to_owned()));
+    memory.or_else(cached).or_else(hidden)
 }
 
 /// Whether ranges of start and length hold data, and how a file stores it. For reads this many

@@ -200,7 +200,7 @@ impl Worker {
             turn.ramped = None;
         }
         self.count_connection(now);
-        self.interval.clear();
+        self.interval.forget_ramp();
         (self.interval.start, self.counted) = (now, now);
         self.interval.before_ns = self.backlog_ns(now);
         self.interval.unsettled_ns = -self.ages_ns(now) - self.interval.before_ns as i128;
@@ -216,7 +216,7 @@ impl Worker {
         }
         if turn.opens.take().is_some() {
             // As with fio, the results of a worker that ends within its ramp are those of the ramp.
-            turn.ramped.take().into_iter().for_each(|ramped| self.interval.merge(&ramped));
+            turn.ramped.take().into_iter().for_each(|ramped| self.interval.take_back(&ramped));
         }
         turn.end();
         self.end(now);

@@ -55,27 +55,38 @@ const V2: [(&str, Limited); 4] = [
 ];
 
 /// I/O limits that apply to this process. In version 2 those of parents apply, too; in version 1
-/// they do not.
-pub fn io_limits() -> Vec<IoLimit> {
-    limits_of(&here("blkio"))
+/// they do not. `None` where the groups of this process do not show.
+pub fn io_limits() -> Option<Vec<IoLimit>> {
+    Some(limits_of(&here("blkio")?))
 }
 
 /// The least CPU quota of this process's cgroup and its parents.
 pub fn cpu_quota() -> Option<CpuQuota> {
-    let quotas = here("cpu").into_iter().filter_map(|group| quota_of(&group));
+    let quotas = here("cpu")?.into_iter().filter_map(|group| quota_of(&group));
     quotas.min_by(|a, b| a.cores.total_cmp(&b.cores))
 }
 
-/// How often a quota throttled this process's cgroup or a parent, since its creation; `None`
-/// without counters.
+/// How often a quota throttled this process's cgroup or a parent, since its creation; `None` where
+/// these do not show, or one has a quota and no counters.
 pub fn throttled() -> Option<u64> {
-    throttled_of(&here("cpu"))
+    throttled_of(&here("cpu")?)
 }
 
-fn here(controller: &str) -> Vec<Group> {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let (cgroups, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
-    groups(Path::new("/"), &cgroups, &mounts, controller)
+/// The groups of this process with a controller; `None` where it is in one that does not show.
+fn here(controller: &str) -> Option<Vec<Group>> {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let (cgroups, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mountinfo")?);
+    let found = groups(Path::new("/"), &cgroups, &mounts, controller);
+    (!found.is_empty() || is_in_none(&cgroups, controller)).then_some(found)
+}
+
+/// Whether a process is in no group that could have a controller.
+fn is_in_none(cgroups: &str, controller: &str) -> bool {
+    let may_have = |line: &str| {
+        let controllers = line.split(':').nth(1).unwrap_or_default();
+        controllers.is_empty() || controllers.split(',').any(|one| one == controller)
+    };
+    !cgroups.lines().any(may_have)
 }
 
 fn limits_of(groups: &[Group]) -> Vec<IoLimit> {
@@ -132,12 +143,14 @@ fn quota_of(group: &Group) -> Option<CpuQuota> {
 }
 
 fn throttled_of(groups: &[Group]) -> Option<u64> {
-    let texts = groups.iter().filter_map(|group| {
+    let counted = |group: &Group| {
         let text = fs::read_to_string(group.folder.join("cpu.stat")).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?;
         line.trim().parse::<u64>().ok()
-    });
-    texts.reduce(u64::saturating_add)
+    };
+    // Without a quota nothing is held back, and not every such group counts.
+    let times = |group| counted(group).or_else(|| quota_of(group).is_none().then_some(0));
+    groups.iter().try_fold(0, |sum: u64, group| Some(sum.saturating_add(times(group)?)))
 }
 
 #[cfg(test)]
@@ -196,5 +209,9 @@ mod test {
         let quotas: Vec<f64> = all.iter().filter_map(quota_of).map(|quota| quota.cores).collect();
         assert_eq!((quotas, throttled_of(&all)), (vec![1.5], None));
         assert!(cpu_quota().is_none_or(|quota| quota.cores > 0.0));
+        let none = [Group { folder: "/nowhere".into(), ..all[0].clone() }];
+        assert_eq!((throttled_of(&none), throttled_of(&[])), (Some(0), Some(0)));
+        assert!(is_in_none("4:memory:/a\n1:name=systemd:/\n", "cpu"));
+        assert!(!is_in_none("4:memory,cpu:/a\n", "cpu") && !is_in_none("0::/\n", "cpu"));
     }
 }

@@ -88,10 +88,11 @@ impl Out {
         if checks.is_empty() {
             return;
         }
-        let help = "Honesty checks: 1 passed, 0 failed, 0.5 warning or unknown.";
+        let help = "Honesty checks that apply: 1 passed, 0 failed, 0.5 warning or unknown.";
         self.head("drumfire_check_passed", "gauge", help);
         for check in checks {
             let value = match check.verdict {
+                Verdict::DoesNotApply => continue,
                 Verdict::Pass => 1.0,
                 Verdict::Fail => 0.0,
                 Verdict::Warn | Verdict::Unknown => 0.5,

@@ -20,6 +20,7 @@ impl Collector {
             volume: name.volume.clone(),
             target: name.target.clone(),
             group: name.group,
+            load: name.load,
             // What came back after the window's end is no part that it had in it.
             ios: self.tracks.ios(at),
             seconds: done.seconds(),
@@ -32,7 +33,7 @@ impl Collector {
     /// several. Those that work by a plan of their own are left out.
     pub fn courses(&self) -> Vec<Course> {
         let volumes = self.volumes();
-        let same = |workers: &[usize]| workers.iter().all(|at| self.names[*at].group.is_some());
+        let same = |workers: &[usize]| workers.iter().all(|at| self.is_constant(*at));
         let of_volumes = volumes.iter().filter(|_| volumes.len() > 1);
         let of_volumes = of_volumes.filter(|(_, workers)| same(workers));
         let of_volumes = of_volumes.map(|(name, workers)| self.tracks.course(name, workers));
@@ -40,6 +41,21 @@ impl Collector {
         let each = (0..self.names.len()).filter(|at| shared && same(&[*at]));
         let each = each.map(|at| self.tracks.course(&self.names[at].name, &[at]));
         of_volumes.chain(each).collect()
+    }
+
+    /// How many parts there are beside [those](Self::courses) with a rate of their own over time.
+    pub fn parts_without_course(&self) -> u32 {
+        let volumes = self.volumes();
+        let shared = volumes.values().any(|workers| workers.len() > 1);
+        let parts = if shared { self.names.len() } else { 0 };
+        let parts = parts + if volumes.len() > 1 { volumes.len() } else { 0 };
+        (parts - self.courses().len()) as u32
+    }
+
+    /// Whether a worker does the same from the first to the last second.
+    fn is_constant(&self, worker: usize) -> bool {
+        let WorkerName { group, has_turn, .. } = &self.names[worker];
+        group.is_some() && !has_turn
     }
 
     /// All latencies of the closed seconds together.

@@ -1,6 +1,6 @@
 //! Whether the kernel's block layer left I/Os alone.
 
-use super::together::together;
+use super::together::{Finding, together};
 use super::{Check, Verdict};
 
 /// How the block layer treats a disk. `None` where it does not tell.
@@ -98,6 +98,20 @@ impl Queue {
         (percent > MERGED_PERCENT).then(|| (why(), command()))
     }
 
+    /// Settings that matter for what is asked, and that the system does not show.
+    fn untold(&self, asked: Asked) -> Vec<&'static str> {
+        let unflushed = asked.writes && !asked.buffered && !asked.flushes;
+        let orders = self.scheduler.as_deref().is_some_and(|name| name != "none");
+        let all = [
+            (self.scheduler.is_none(), "scheduler"),
+            (orders && !self.is_virtual && self.rotational.is_none(), "whether it turns"),
+            (unflushed && self.volatile_cache.is_none(), "write cache"),
+            (asked.most_bytes > 0 && self.most_bytes.is_none(), "longest I/O"),
+            (asked.reads && asked.buffered && self.read_ahead_bytes.is_none(), "read-ahead"),
+        ];
+        all.into_iter().filter(|(untold, _)| *untold).map(|(_, name)| name).collect()
+    }
+
     fn facts(&self) -> String {
         let mut words = vec![self.name.clone()];
         let mut say = |name: &str, value: Option<String>| {
@@ -152,17 +166,26 @@ pub struct Disk {
     pub after: Option<Queue>,
     /// Other settings that it had for a time during the run.
     pub meanwhile: Option<Queue>,
-    /// What was merged in it; nothing without counters.
-    pub merged: Merged,
+    /// What was merged in it; `None` without counters, and before a run.
+    pub merged: Option<Merged>,
 }
 
 impl Disk {
     fn findings(&self) -> Vec<(String, String)> {
-        let merges = self.before.merges(self.asked, self.merged);
+        let merges = self.merged.and_then(|merged| self.before.merges(self.asked, merged));
         self.before.findings(self.asked).into_iter().chain(merges).collect()
     }
 
-    fn judge(&self) -> (Verdict, String) {
+    /// What the system does not show of it.
+    fn untold(&self) -> Vec<&'static str> {
+        let mut untold = self.before.untold(self.asked);
+        if self.after.is_some() && self.merged.is_none() {
+            untold.push("merges");
+        }
+        untold
+    }
+
+    fn judge(&self) -> Finding {
         let before = &self.before;
         let other = self.meanwhile.as_ref().filter(|other| *other != before);
         match other.or(self.after.as_ref()) {
@@ -175,9 +198,15 @@ impl Disk {
                 (Verdict::Unknown, format!("{}: the system shows no settings", before.name))
             }
             _ => {
-                let findings = self.findings();
-                let verdict = if findings.is_empty() { Verdict::Pass } else { Verdict::Warn };
-                let why = findings.into_iter().map(|(why, _)| format!("; {why}"));
+                let (findings, untold) = (self.findings(), self.untold());
+                let verdict = match (findings.is_empty(), untold.is_empty()) {
+                    (false, _) => Verdict::Warn,
+                    (true, false) => Verdict::Unknown,
+                    (true, true) => Verdict::Pass,
+                };
+                let untold =
+                    (!untold.is_empty()).then(|| format!("; not shown: {}", untold.join(", ")));
+                let why = findings.into_iter().map(|(why, _)| format!("; {why}")).chain(untold);
                 (verdict, before.facts() + &why.collect::<String>())
             }
         }
@@ -224,41 +253,51 @@ impl Throttle {
     }
 }
 
-/// H18: the kernel leaves I/Os alone, and its settings stay during a run. `None` without a disk and
-/// without a limit.
-pub fn block_layer(disks: &[Disk], limits: &[Throttle]) -> Option<Check> {
-    if disks.is_empty() && limits.is_empty() {
-        return None;
-    }
-    let mut limits: Vec<&Throttle> = limits.iter().collect();
+/// H18: the kernel leaves I/Os alone, and its settings stay during a run. `limits` are those of
+/// control groups, `None` where these do not show, and `others` what is known of volumes without
+/// disks of this host.
+pub fn block_layer(disks: &[Disk], limits: Option<&[Throttle]>, others: Vec<Finding>) -> Check {
+    let hidden = (limits.is_none() && !disks.is_empty())
+        .then(|| (Verdict::Unknown, "limits of control groups do not show".to_owned()));
+    let mut limits: Vec<&Throttle> = limits.into_iter().flatten().collect();
     limits.sort_by_key(|limit| !limit.is_reached());
     let judged = limits.iter().map(|limit| limit.judge()).chain(disks.iter().map(Disk::judge));
-    let check = together("H18", "block-layer", judged, "");
+    let judged = judged.chain(hidden).chain(others);
+    let check = together("H18", "block-layer", judged, "no volume was looked at");
     let commands = disks.iter().flat_map(Disk::findings).map(|(_, command)| command);
     let commands = limits.iter().map(|limit| limit.mend.clone()).chain(commands);
-    Some(commands.fold(check, Check::mend))
+    commands.fold(check, Check::mend)
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
 
+    /// A disk that shows all its settings, and needs no other.
+    fn silent() -> Queue {
+        Queue {
+            name: "vda".into(),
+            scheduler: Some("none".into()),
+            nomerges: Some(0),
+            read_ahead_bytes: Some(0),
+            most_bytes: Some(65_536),
+            rotational: Some(false),
+            volatile_cache: Some(false),
+            ..Queue::default()
+        }
+    }
+
+    fn judge_one(disk: Disk) -> Check {
+        block_layer(&[disk], Some(&[]), Vec::new())
+    }
+
     /// Lie of H18: a scheduler that orders, changed in the run.
     /// Twin of H18: no scheduler.
     #[test]
     fn settings_are_judged_by_what_is_asked() {
-        let queue = Queue {
-            name: "vda".into(),
-            scheduler: Some("none".into()),
-            wbt_us: Some(75_000),
-            read_ahead_bytes: Some(131_072),
-            most_bytes: Some(65_536),
-            rotational: Some(false),
-            ..Queue::default()
-        };
+        let queue = Queue { wbt_us: Some(75_000), read_ahead_bytes: Some(131_072), ..silent() };
         let judge = |asked, queue: &Queue, after| {
-            let before = queue.clone();
-            block_layer(&[Disk { asked, before, after, ..Disk::default() }], &[]).unwrap()
+            judge_one(Disk { asked, before: queue.clone(), after, ..Disk::default() })
         };
         let plain = Asked {
             reads: false,
@@ -280,26 +319,49 @@ mod test {
         let unordered = Queue { scheduler: Some("none".into()), ..shown };
         assert_eq!(judge(plain, &unordered, None).verdict, Verdict::Pass);
         assert_eq!(judge(plain, &queue, Some(ordered)).verdict, Verdict::Fail);
-        assert_eq!(judge(Asked { buffered: true, ..plain }, &queue, None).mend.len(), 2);
+        let both = Asked { reads: true, buffered: true, ..plain };
+        assert_eq!(judge(both, &queue, None).mend.len(), 2);
         assert_eq!(judge(Asked { most_bytes: 65_537, ..plain }, &queue, None).mend.len(), 1);
-        let silent = Queue { name: "x".into(), ..Queue::default() };
-        assert_eq!(judge(plain, &silent, None).verdict, Verdict::Unknown);
-        assert_eq!(block_layer(&[], &[]), None);
+        let shows_nothing = Queue { name: "x".into(), ..Queue::default() };
+        assert_eq!(judge(plain, &shows_nothing, None).verdict, Verdict::Unknown);
+        assert_eq!(block_layer(&[], Some(&[]), Vec::new()).verdict, Verdict::Unknown);
+        let memory = vec![(Verdict::DoesNotApply, "ram:1g: memory of this process".to_owned())];
+        assert_eq!(block_layer(&[], None, memory).verdict, Verdict::DoesNotApply);
+    }
+
+    #[test]
+    fn a_setting_that_matters_and_does_not_show_is_not_known() {
+        let asked = Asked { reads: true, writes: true, most_bytes: 4096, ..Asked::default() };
+        let (after, merged) = (Some(silent()), Some(Merged::default()));
+        let disk = |before: Queue| Disk { asked, before, merged, ..Disk::default() };
+        let whole = Disk { after, ..disk(silent()) };
+        assert_eq!(judge_one(whole.clone()).verdict, Verdict::Pass);
+        assert_eq!(block_layer(&[whole.clone()], None, Vec::new()).verdict, Verdict::Unknown);
+        let uncounted = judge_one(Disk { merged: None, ..whole });
+        assert_eq!(uncounted.verdict, Verdict::Unknown);
+        assert!(uncounted.evidence.ends_with("; not shown: merges"), "{uncounted:?}");
+        for untold in [
+            Queue { scheduler: None, ..silent() },
+            Queue { most_bytes: None, ..silent() },
+            Queue { volatile_cache: None, ..silent() },
+            Queue { scheduler: Some("bfq".into()), rotational: None, ..silent() },
+        ] {
+            assert_eq!(judge_one(disk(untold.clone())).verdict, Verdict::Unknown, "{untold:?}");
+        }
     }
 
     /// Lie of H18: 2.1 % of the I/Os were merged.
     /// Twin of H18: only those of others were.
     #[test]
     fn merged_ios_are_said() {
-        let before = Queue { name: "vda".into(), nomerges: Some(0), ..Queue::default() };
         let judge = |reads, writes, buffered| {
             let merged = Merged {
                 reads: Merges { done: 98, merged: 2 },
                 writes: Merges { done: 979, merged: 21 },
             };
             let asked = Asked { reads, writes, buffered, most_bytes: 4096, flushes: false };
-            let disk = Disk { asked, before: before.clone(), merged, ..Disk::default() };
-            block_layer(&[disk], &[]).unwrap()
+            let merged = Some(merged);
+            judge_one(Disk { asked, before: silent(), merged, ..Disk::default() })
         };
         // Nobody's writes disturb who only reads.
         assert_eq!(judge(true, false, false).verdict, Verdict::Pass);
@@ -313,18 +375,18 @@ mod test {
     /// Lie of H18: a setting is changed and put back.
     #[test]
     fn settings_that_were_put_back_are_said() {
-        let before = Queue { name: "vda".into(), nomerges: Some(0), ..Queue::default() };
+        let before = silent();
         let other = Queue { nomerges: Some(2), ..before.clone() };
         let judge = |meanwhile| {
             let after = Some(before.clone());
-            let disk = Disk { before: before.clone(), after, meanwhile, ..Disk::default() };
-            block_layer(&[disk], &[]).unwrap()
+            let merged = Some(Merged::default());
+            judge_one(Disk { before: before.clone(), after, meanwhile, merged, ..Disk::default() })
         };
         assert_eq!(judge(None).verdict, Verdict::Pass);
         assert_eq!(judge(Some(before.clone())).verdict, Verdict::Pass);
         let changed = judge(Some(other));
         assert_eq!(changed.verdict, Verdict::Fail);
-        assert!(changed.evidence.contains("then vda, nomerges 2"), "{changed:?}");
+        assert!(changed.evidence.contains("then vda, scheduler none, nomerges 2"), "{changed:?}");
     }
 
     /// Lie of H18: writes into a volatile cache that nothing flushes.
@@ -332,10 +394,9 @@ mod test {
     #[test]
     fn writes_that_nothing_flushes_are_said() {
         let judge = |writes, flushes, volatile| {
-            let before =
-                Queue { name: "sda".into(), volatile_cache: Some(volatile), ..Queue::default() };
+            let before = Queue { volatile_cache: Some(volatile), ..silent() };
             let asked = Asked { reads: true, writes, flushes, ..Asked::default() };
-            block_layer(&[Disk { asked, before, ..Disk::default() }], &[]).unwrap()
+            judge_one(Disk { asked, before, ..Disk::default() })
         };
         let lost = judge(true, false, true);
         assert_eq!((lost.verdict, lost.mend.len()), (Verdict::Warn, 1));
@@ -358,12 +419,12 @@ mod test {
             reached: Some(reached),
             mend: "echo '254:0 riops=max' > /sys/fs/cgroup/a/io.max".into(),
         };
-        let met = block_layer(&[], &[limit(10.0), limit(45_000.0)]).unwrap();
+        let met = block_layer(&[], Some(&[limit(10.0), limit(45_000.0)]), Vec::new());
         assert_eq!((met.verdict, met.mend.len()), (Verdict::Warn, 1));
         let words = "io.max limits this process to 50000 reads a second on 254:0, and the run did \
                      45000: the limit was measured; ";
         assert!(met.evidence.contains(words), "{met:?}");
-        let far = block_layer(&[Disk::default()], &[limit(44_999.0)]).unwrap();
+        let far = block_layer(&[Disk::default()], Some(&[limit(44_999.0)]), Vec::new());
         assert_eq!(far.verdict, Verdict::Warn);
         assert!(!far.evidence.contains("was measured"), "{far:?}");
     }

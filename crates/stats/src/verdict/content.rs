@@ -1,6 +1,6 @@
 //! Whether storage could make less of the data than they are.
 
-use super::together::{mib, together};
+use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
 /// How what is written could be reduced.
@@ -38,6 +38,8 @@ pub struct Data {
     pub name: String,
     /// What is written to it, if anything is.
     pub written: Option<Reducible>,
+    /// It is read.
+    pub reads: bool,
     /// How what is read from it is kept, where that is known.
     pub read: Option<Kept>,
 }
@@ -86,29 +88,34 @@ impl Kept {
 }
 
 impl Data {
-    fn judge(&self) -> Option<(Verdict, String)> {
+    fn judge(&self) -> Finding {
         let name = &self.name;
         let written = self.written.iter().flat_map(Reducible::findings);
         let found: Vec<String> = written.chain(self.read.iter().flat_map(Kept::findings)).collect();
         if !found.is_empty() {
             let words = "storage may move and keep less than counted";
-            return Some((Verdict::Warn, format!("{name}: {}: {words}", found.join(", "))));
+            return (Verdict::Warn, format!("{name}: {}: {words}", found.join(", ")));
         }
-        let words = match (self.written, self.read) {
-            (Some(_), _) => "writes are neither compressible nor duplicates",
-            (None, Some(kept)) if kept.bytes > 0 => "reads are neither compressed nor shared",
-            (None, Some(_)) => "no two sampled blocks are equal",
-            (None, None) => return None,
+        let (verdict, words) = match (self.written, self.read) {
+            (_, None) if self.reads => {
+                (Verdict::Unknown, "how the data read are stored is not known")
+            }
+            (Some(_), _) => (Verdict::Pass, "writes are neither compressible nor duplicates"),
+            (None, Some(kept)) if kept.bytes > 0 => {
+                (Verdict::Pass, "reads are neither compressed nor shared")
+            }
+            (None, Some(_)) => (Verdict::Pass, "no two sampled blocks are equal"),
+            (None, None) => (Verdict::DoesNotApply, "no data are read or written"),
         };
-        Some((Verdict::Pass, format!("{name}: {words}")))
+        (verdict, format!("{name}: {words}"))
     }
 }
 
-/// H04: the data cannot be reduced. `None` where nothing is written and nobody tells how what is
-/// read is kept.
-pub fn content(volumes: &[Data]) -> Option<Check> {
-    let judged: Vec<(Verdict, String)> = volumes.iter().filter_map(Data::judge).collect();
-    (!judged.is_empty()).then(|| together("H04", "content", judged.into_iter(), ""))
+/// H04: the data cannot be reduced. `others` are what is known of volumes that store data as they
+/// are.
+pub fn content(volumes: &[Data], others: Vec<Finding>) -> Check {
+    let judged = volumes.iter().map(Data::judge).chain(others);
+    together("H04", "content", judged, "no volume was looked at")
 }
 
 #[cfg(test)]
@@ -117,7 +124,7 @@ mod test {
 
     fn written(reducible: Reducible) -> Verdict {
         let (name, written) = ("file:a".into(), Some(reducible));
-        content(&[Data { name, written, read: None }]).unwrap().verdict
+        content(&[Data { name, written, ..Data::default() }], Vec::new()).verdict
     }
 
     /// Lie of H04: duplicates, compressible data, a pattern, buffers that come again.
@@ -130,7 +137,11 @@ mod test {
         assert_eq!(written(Reducible { compress_percent: 50.0, ..none }), Verdict::Warn);
         assert_eq!(written(Reducible { patterned: true, ..none }), Verdict::Warn);
         assert_eq!(written(Reducible { repeats: true, ..none }), Verdict::Warn);
-        assert_eq!(content(&[Data::default()]), None);
+        assert_eq!(content(&[Data::default()], Vec::new()).verdict, Verdict::DoesNotApply);
+        // What is written tells nothing of what is read.
+        let both = Data { written: Some(none), reads: true, ..Data::default() };
+        assert_eq!(content(&[both], Vec::new()).verdict, Verdict::Unknown);
+        assert_eq!(content(&[], Vec::new()).verdict, Verdict::Unknown);
     }
 
     /// Lie of H04: a file that is kept compressed, or in a place of the disk that it has twice.
@@ -139,7 +150,8 @@ mod test {
     fn files_that_are_kept_smaller_are_said() {
         let read = |compressed, repeated| {
             let read = Some(Kept { bytes: 200 << 20, compressed, repeated, ..Kept::default() });
-            content(&[Data { name: "file:a".into(), written: None, read }]).unwrap()
+            let name = "file:a".into();
+            content(&[Data { name, written: None, reads: true, read }], Vec::new())
         };
         assert_eq!(read(0, 0).verdict, Verdict::Pass);
         assert_eq!(read(4096, 4 << 20).verdict, Verdict::Pass);
@@ -155,7 +167,8 @@ mod test {
     fn what_is_alike_where_it_is_read_is_said() {
         let read = |looked, alike| {
             let read = Some(Kept { looked, alike, ..Kept::default() });
-            content(&[Data { name: "file:a".into(), written: None, read }]).unwrap()
+            let name = "file:a".into();
+            content(&[Data { name, written: None, reads: true, read }], Vec::new())
         };
         assert_eq!([read(64, 0), read(64, 1)].map(|check| check.verdict), [Verdict::Pass; 2]);
         let alike = read(20, 1);

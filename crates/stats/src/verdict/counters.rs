@@ -1,6 +1,7 @@
 //! Whether devices counted the I/O that was issued.
 
-use super::together::{mib, together};
+use super::direct_io::hidden;
+use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
 /// What one device was asked, and what it counted.
@@ -22,6 +23,8 @@ pub struct Counted {
     pub memory: bool,
     /// What is read and written there is charged to the process that asks.
     pub charged: bool,
+    /// The layer below which nothing can be followed: what counts may be above memory.
+    pub hidden: Option<String>,
 }
 
 /// What a difference between the two counts means.
@@ -38,7 +41,20 @@ const ABSENT: f64 = 0.5;
 const WAYS: [&str; 2] = ["read", "wrote"];
 
 impl Counted {
-    fn judge(&self, account: Option<Account>) -> (Verdict, String) {
+    fn judge(&self, account: Option<Account>) -> Finding {
+        let (verdict, words) = self.counted(account);
+        let mut why = Vec::new();
+        if account.is_none() {
+            why.push("what this process moved is not known".to_owned());
+        }
+        why.extend(self.hidden.as_deref().filter(|_| !self.memory).map(hidden));
+        match why.is_empty() {
+            true => (verdict, words),
+            false => (verdict.worse(Verdict::Unknown), format!("{words}; {}", why.join("; "))),
+        }
+    }
+
+    fn counted(&self, account: Option<Account>) -> Finding {
         let name = &self.name;
         let Some(device) = self.device else {
             return match account {
@@ -149,15 +165,17 @@ impl Account {
 
 /// H03: devices counted the I/O that was issued. `process` is what this process moved to and from
 /// storage by the kernel's account (read, written), which nobody else's I/O disturbs, and which
-/// stands alone where a device has no counters. `None` if no volume is a file of this host.
-pub fn counters_agree(devices: &[Counted], process: Option<[u64; 2]>) -> Option<Check> {
-    if devices.is_empty() {
-        return None;
-    }
+/// stands alone where a device has no counters. `others` are what is known of volumes that have no
+/// device of this host.
+pub fn counters_agree(
+    devices: &[Counted],
+    process: Option<[u64; 2]>,
+    others: Vec<Finding>,
+) -> Check {
     let account = process.map(|had| Account::of(devices, had, |_| true));
-    let judged = devices.iter().map(|one| one.judge(account));
-    let mut check = together("H03", "device-counters", judged, "");
-    if let Some([read, written]) = process {
+    let judged = devices.iter().map(|one| one.judge(account)).chain(others);
+    let mut check = together("H03", "device-counters", judged, "no volume was looked at");
+    if let Some([read, written]) = process.filter(|_| !devices.is_empty()) {
         let words = format!("; this process fetched {} and stored {}", mib(read), mib(written));
         check.evidence.push_str(&words);
         // Somebody else's I/O may hide from the device's counters that ours is missing.
@@ -166,7 +184,7 @@ pub fn counters_agree(devices: &[Counted], process: Option<[u64; 2]>) -> Option<
             check.verdict = Verdict::Fail;
         }
     }
-    Some(check)
+    check
 }
 
 #[cfg(test)]
@@ -187,8 +205,9 @@ mod test {
                 slack: 1000,
                 memory: false,
                 charged: true,
+                hidden: None,
             };
-            counters_agree(&[device], process).unwrap()
+            counters_agree(&[device], process, Vec::new())
         };
         let by_others = counted(true, 103_000_000, Some([4096, 0]));
         assert_eq!(by_others.verdict, Verdict::Fail, "{by_others:?}");
@@ -202,7 +221,38 @@ mod test {
         assert_eq!(lie.verdict, Verdict::Fail);
         assert!(lie.evidence.contains("in 17 I/Os (less than requested"), "{lie:?}");
         assert_eq!(counted(false, 0).verdict, Verdict::Warn);
-        assert_eq!(counters_agree(&[], None), None);
+        assert_eq!(counters_agree(&[], None, Vec::new()).verdict, Verdict::Unknown);
+        let memory = (Verdict::DoesNotApply, "ram:1g: memory of this process".to_owned());
+        let none = counters_agree(&[], Some([0, 0]), vec![memory]);
+        assert_eq!(
+            (none.verdict, &*none.evidence),
+            (Verdict::DoesNotApply, "ram:1g: memory of this process")
+        );
+    }
+
+    /// Lie of H03: the device counted all of it, and below it is a layer that nobody can follow.
+    #[test]
+    fn what_hides_what_is_below_it_is_said() {
+        let device = |hidden: Option<&str>, seen| Counted {
+            name: "loop7".into(),
+            direct: true,
+            issued: [100_000_000, 0],
+            device: Some([seen, 0]),
+            device_ios: 17,
+            slack: 1000,
+            memory: false,
+            charged: true,
+            hidden: hidden.map(str::to_owned),
+        };
+        let judge = |device, process| counters_agree(&[device], process, Vec::new());
+        let all = Some([100_000_000, 0]);
+        assert_eq!(judge(device(None, 100_000_000), all).verdict, Verdict::Pass);
+        let hidden = judge(device(Some("loop7 on /memfd:x (deleted)"), 100_000_000), all);
+        assert_eq!(hidden.verdict, Verdict::Unknown);
+        assert!(hidden.evidence.contains("below loop7 on /memfd:x (deleted)"), "{hidden:?}");
+        assert_eq!(judge(device(Some("loop7"), 0), all).verdict, Verdict::Fail);
+        // Others' I/O may hide that ours is missing.
+        assert_eq!(judge(device(None, 100_000_000), None).verdict, Verdict::Unknown);
     }
 
     /// A file system without a device of its own: overlay, btrfs.
@@ -218,10 +268,11 @@ mod test {
             slack: 1000,
             memory: false,
             charged,
+            hidden: None,
         };
         let mut process = [0; 2];
         process[way] = had;
-        counters_agree(&[device], Some(process)).unwrap()
+        counters_agree(&[device], Some(process), Vec::new())
     }
 
     /// Lie of H03: no device counts, and the process fetched a hundredth.
@@ -251,8 +302,9 @@ mod test {
             slack: 0,
             memory: true,
             charged: false,
+            hidden: None,
         };
-        let check = counters_agree(&[device], Some([0, 0])).unwrap();
+        let check = counters_agree(&[device], Some([0, 0]), Vec::new());
         assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
         assert!(check.evidence.contains("memory answers"), "{check:?}");
     }
@@ -270,8 +322,9 @@ mod test {
                 slack: 1000,
                 memory: false,
                 charged: true,
+                hidden: None,
             };
-            counters_agree(&[device], Some([0, written])).unwrap()
+            counters_agree(&[device], Some([0, written]), Vec::new())
         };
         for device in [true, false] {
             assert_eq!(counted(4096, device).verdict, Verdict::Fail);

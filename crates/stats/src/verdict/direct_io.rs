@@ -1,6 +1,6 @@
 //! Whether I/O goes around the page cache, and what lies below it.
 
-use super::together::{mib, together};
+use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
 /// What is memory of this host below a file or device, whatever its `O_DIRECT` says.
@@ -10,6 +10,8 @@ pub enum Beneath {
     Memory(String),
     /// A loop device that reads and writes its own file through the page cache, by its name.
     Cached(String),
+    /// Perhaps: below this layer nothing can be followed.
+    Hidden(String),
 }
 
 /// How a file was opened, and what became of it.
@@ -21,7 +23,7 @@ pub struct Opened {
     pub asked: bool,
     /// It does, as the kernel says.
     pub had: bool,
-    /// What is memory below it.
+    /// What is memory below it, or may be.
     pub beneath: Option<Beneath>,
     /// Bytes by which its share of the page cache grew; `None` if not known or not yet.
     pub cache_growth_bytes: Option<i64>,
@@ -51,8 +53,20 @@ impl Opened {
                 let words = "O_DIRECT, but below it the page cache keeps the file of";
                 return (Verdict::Warn, format!("{name}: {words} {disk}"));
             }
-            None => {}
+            Some(Beneath::Hidden(_)) | None => {}
         }
+        let (verdict, words) = self.cached();
+        match &self.beneath {
+            Some(Beneath::Hidden(layer)) => {
+                (verdict.worse(Verdict::Unknown), format!("{words}; {}", hidden(layer)))
+            }
+            _ => (verdict, words),
+        }
+    }
+
+    /// What became of the page cache.
+    fn cached(&self) -> Finding {
+        let name = &self.name;
         let (Some(growth), Some(moved)) = (self.cache_growth_bytes, self.moved_bytes) else {
             let state = if self.moved_bytes.is_none() { Verdict::Pass } else { Verdict::Unknown };
             return (state, format!("{name}: open with O_DIRECT"));
@@ -67,16 +81,22 @@ impl Opened {
     }
 }
 
-/// H01: I/O goes around the page cache where that was asked for. `None` if no volume is a file.
-pub fn direct_io(files: &[Opened]) -> Option<Check> {
-    let judged = files.iter().map(Opened::judge);
-    let check = (!files.is_empty()).then(|| together("H01", "direct-io", judged, ""))?;
+/// What is said of a layer below which nothing can be followed.
+pub(super) fn hidden(layer: &str) -> String {
+    format!("below {layer} nothing can be followed: it may be memory")
+}
+
+/// H01: I/O goes around the page cache where that was asked for. `others` are what is known of
+/// volumes that are no files.
+pub fn direct_io(files: &[Opened], others: Vec<Finding>) -> Check {
+    let judged = files.iter().map(Opened::judge).chain(others);
+    let check = together("H01", "direct-io", judged, "no volume was looked at");
     let disks = files.iter().filter(|file| file.had).filter_map(|file| match &file.beneath {
         Some(Beneath::Cached(disk)) => Some(disk),
         _ => None,
     });
     let command = |disk: &String| format!("losetup --direct-io=on /dev/{disk}");
-    Some(disks.map(command).fold(check, Check::mend))
+    disks.map(command).fold(check, Check::mend)
 }
 
 #[cfg(test)]
@@ -96,17 +116,20 @@ mod test {
                 cache_growth_bytes: Some(growth),
                 moved_bytes: Some(1 << 33),
             };
-            direct_io(&[file]).unwrap()
+            direct_io(&[file], Vec::new())
         };
         assert_eq!(opened(true, true, 8 << 20).verdict, Verdict::Pass);
         assert_eq!(opened(true, true, 9 << 20).verdict, Verdict::Fail);
         assert_eq!(opened(true, true, -(9 << 20)).verdict, Verdict::Pass);
         assert!(opened(true, false, 0).evidence.contains("refuses O_DIRECT"));
         assert!(opened(false, false, 0).evidence.contains("by request"));
-        assert_eq!(direct_io(&[]), None);
+        assert_eq!(direct_io(&[], Vec::new()).verdict, Verdict::Unknown);
+        let memory = (Verdict::DoesNotApply, "ram:1g: memory of this process".to_owned());
+        assert_eq!(direct_io(&[], vec![memory]).verdict, Verdict::DoesNotApply);
     }
 
     /// Lie of H01: tmpfs below the file; a loop device through the page cache.
+    /// Lie of H01: a layer that hides what is below it.
     #[test]
     fn memory_below_a_file_is_said() {
         let judge = |beneath| {
@@ -118,7 +141,7 @@ mod test {
                 cache_growth_bytes: Some(0),
                 moved_bytes: Some(1 << 33),
             };
-            direct_io(&[file]).unwrap()
+            direct_io(&[file], Vec::new())
         };
         let memory = judge(Beneath::Memory("tmpfs".into()));
         assert_eq!((memory.verdict, memory.mend.len()), (Verdict::Warn, 0));
@@ -126,5 +149,13 @@ mod test {
         let cached = judge(Beneath::Cached("loop7".into()));
         assert_eq!(cached.verdict, Verdict::Warn);
         assert_eq!(cached.mend, ["losetup --direct-io=on /dev/loop7"]);
+        let hidden = judge(Beneath::Hidden("loop7 on /memfd:x (deleted)".into()));
+        assert_eq!(hidden.verdict, Verdict::Unknown);
+        assert!(
+            hidden.evidence.ends_with(
+                "below loop7 on /memfd:x (deleted) nothing can be followed: it may be memory"
+            ),
+            "{hidden:?}"
+        );
     }
 }

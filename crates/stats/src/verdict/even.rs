@@ -28,9 +28,11 @@ pub struct Peer {
     pub volume: String,
     /// Target that serves it; empty for local storage.
     pub target: String,
-    /// Workers of the same number do the same all the time. `None` for one whose own plan may give
-    /// it nothing to do.
+    /// Workers of the same number do the same for as long as they work. `None` for one whose own
+    /// plan may give it nothing to do.
     pub group: Option<u32>,
+    /// Workers of the same number do the same, at whatever time they begin and end.
+    pub load: u32,
     /// I/Os done without a fault.
     pub ios: u64,
     /// How long it worked, in seconds.
@@ -40,6 +42,12 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// It did nothing, and nobody can tell whether it should have.
+    fn is_quiet(&self) -> bool {
+        let had_time = self.seconds >= SURE_SECONDS && self.group.is_none();
+        self.ios == 0 && (had_time || self.seconds <= 0.0)
+    }
+
     fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.ios as f64 / self.seconds } else { 0.0 }
     }
@@ -59,7 +67,10 @@ pub fn even(peers: &[Peer]) -> Check {
     let findings: Vec<(Verdict, String)> =
         [found.starved(peers), found.short(), found.idle()].into_iter().flatten().collect();
     let Some(verdict) = findings.iter().map(|(verdict, _)| *verdict).reduce(Verdict::worse) else {
-        return check(Verdict::Pass, found.passed(peers.len()));
+        return match quiet(peers).or_else(|| short_at_other_times(&judged)) {
+            None => check(Verdict::Pass, found.passed(peers.len())),
+            Some(words) => check(Verdict::Unknown, words),
+        };
     };
     let words: Vec<String> = findings.into_iter().map(|(_, words)| words).collect();
     check(verdict, words.join("; "))
@@ -67,6 +78,36 @@ pub fn even(peers: &[Peer]) -> Check {
         .mend(
             "--outstanding 1 (fewer I/Os in flight: is it the volume or the queue in front of it?)",
         )
+}
+
+/// Workers that did nothing, and of which nobody can tell whether they should have.
+fn quiet(peers: &[Peer]) -> Option<String> {
+    let mut quiet = peers.iter().filter(|peer| peer.is_quiet());
+    let (first, more) = (quiet.next()?, quiet.count());
+    let words = "completed no I/O, which their own plans may allow";
+    Some(format!("{} of {} workers ({}) {words}", more + 1, peers.len(), first.name))
+}
+
+/// A worker that did less than half of what others did with the same load at other times: perhaps
+/// there was less to do it with.
+fn short_at_other_times(judged: &[&Peer]) -> Option<String> {
+    let mut loads: BTreeMap<u32, Vec<&Peer>> = BTreeMap::new();
+    judged.iter().for_each(|peer| loads.entry(peer.load).or_default().push(peer));
+    loads.retain(|_, alike| alike.iter().any(|peer| peer.group != alike[0].group));
+    loads.values().find_map(|alike| {
+        let fair = fair_rate(alike);
+        let short = alike.iter().find(|peer| {
+            let (done, expected) = (peer.ios as f64, fair * peer.seconds);
+            let by_chance = expected - done <= DEVIATIONS * expected.sqrt();
+            done < LEAST_SHARE * expected && !by_chance
+        })?;
+        Some(format!(
+            "{} did {:.0} IOPS, others of the same load {fair:.0} at other times: whether it had \
+             its part is not known",
+            short.name,
+            short.rate(),
+        ))
+    })
 }
 
 /// Workers that stood out.
@@ -223,6 +264,7 @@ mod test {
             volume: format!("nvme+tcp://h/{}", number / 2),
             target: format!("t{}", number / 2),
             group: Some(0),
+            load: 0,
             ios: *ios,
             seconds: 3.0,
             idle_seconds: if *ios == 0 { 3 } else { 0 },
@@ -275,14 +317,33 @@ mod test {
         assert_eq!(even(&peers(&[1000, 1000, 1000, 90_000])).verdict, Verdict::Warn);
         // Different by design: no share is fair. Neither is one that may have nothing to do.
         let mut differ = peers(&[150, 60_000]);
-        differ[1].group = Some(1);
+        (differ[1].group, differ[1].load) = (Some(1), 1);
         assert_eq!(even(&differ).verdict, Verdict::Pass);
         differ[0].ios = 0;
         assert_eq!(even(&differ).verdict, Verdict::Fail, "it had something to do");
         differ[0].group = None;
+        assert_eq!(even(&differ).verdict, Verdict::Unknown, "its plan may allow it");
+        differ[0].ios = 1;
         let check = even(&differ);
         assert_eq!(check.verdict, Verdict::Pass);
         assert!(check.evidence.contains("1 that differ"), "{check:?}");
+    }
+
+    /// Lie of H22: the volume at 50 IOPS begins a moment later than the other one.
+    #[test]
+    fn who_begins_later_is_not_out_of_sight() {
+        let mut late = peers(&[150, 60_000]);
+        late[0].group = Some(1);
+        let check = even(&late);
+        assert_eq!(check.verdict, Verdict::Unknown, "{check:?}");
+        assert!(check.evidence.starts_with("worker 1 did 50 IOPS"), "{check:?}");
+        late[0].ios = 0;
+        assert_eq!(even(&late).verdict, Verdict::Fail);
+        late[0] = Peer { ios: 40_000, ..late[0].clone() };
+        assert_eq!(even(&late).verdict, Verdict::Pass);
+        // Its time never came.
+        (late[0].seconds, late[0].ios) = (0.0, 0);
+        assert_eq!(even(&late).verdict, Verdict::Unknown);
     }
 
     /// Lie of H22: a second without an I/O beside others.

@@ -1,9 +1,9 @@
 //! Whether flash was in the state that it keeps.
 
-use super::together::{mib, together};
+use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
-/// A solid-state disk that a job writes around the page cache, and what the kernel counted of it
+/// A solid-state disk that a job writes, or one that may be, and what the kernel counted of it
 /// since it started, before the measured window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flash {
@@ -21,7 +21,7 @@ pub struct Flash {
 const CAPACITIES: f64 = 2.0;
 
 impl Flash {
-    fn judge(&self) -> (Verdict, String) {
+    fn judge(&self) -> Finding {
         let Flash { disk, capacity_bytes: capacity, written_bytes: written, trimmed_bytes } = self;
         let times = *written as f64 / (*capacity).max(1) as f64;
         let words = format!(
@@ -41,19 +41,18 @@ impl Flash {
     }
 }
 
-/// H07: flash was written before it was measured. `None` where no solid-state disk is written.
-pub fn preconditioning(disks: &[Flash]) -> Option<Check> {
-    if disks.is_empty() {
-        return None;
-    }
-    let check = together("H07", "preconditioning", disks.iter().map(Flash::judge), "");
+/// H07: flash was written before it was measured. `others` are what is known of volumes that are no
+/// flash, or not written.
+pub fn preconditioning(disks: &[Flash], others: Vec<Finding>) -> Check {
+    let judged = disks.iter().map(Flash::judge).chain(others);
+    let check = together("H07", "preconditioning", judged, "no volume was looked at");
     let open = disks.iter().filter(|disk| disk.judge().0 != Verdict::Pass);
-    Some(open.fold(check, |check, Flash { disk, .. }| {
+    open.fold(check, |check, Flash { disk, .. }| {
         check.mend(format!(
             "fio --name=twice --filename=/dev/{disk} --rw=write --bs=1m --iodepth=32 --direct=1 \
              --loops=2 # destroys all that is on it"
         ))
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -66,15 +65,17 @@ mod test {
     fn fresh_flash_is_not_known() {
         let judge = |written_bytes, trimmed_bytes| {
             let (disk, capacity_bytes) = ("nvme0n1".to_owned(), 1000);
-            preconditioning(&[Flash { disk, capacity_bytes, written_bytes, trimmed_bytes }])
-                .unwrap()
+            let flash = Flash { disk, capacity_bytes, written_bytes, trimmed_bytes };
+            preconditioning(&[flash], Vec::new())
         };
         assert_eq!(judge(2000, 0).verdict, Verdict::Pass);
         assert!(judge(2000, 0).mend.is_empty());
         assert_eq!(judge(1999, 0).verdict, Verdict::Unknown);
         assert_eq!(judge(9000, 1).verdict, Verdict::Unknown);
         assert_eq!(judge(0, 0).mend.len(), 1);
-        assert_eq!(preconditioning(&[]), None);
-        assert_eq!(preconditioning(&[Flash::default()]).unwrap().verdict, Verdict::Unknown);
+        assert_eq!(preconditioning(&[], Vec::new()).verdict, Verdict::Unknown);
+        assert_eq!(preconditioning(&[Flash::default()], Vec::new()).verdict, Verdict::Unknown);
+        let reads = vec![(Verdict::DoesNotApply, "file:a: not written".to_owned())];
+        assert_eq!(preconditioning(&[], reads).verdict, Verdict::DoesNotApply);
     }
 }

@@ -1,6 +1,6 @@
 //! Whether the processors ran evenly, were near, and were as many as were used.
 
-use super::together::LISTED;
+use super::together::{Finding, together};
 use super::{Check, Verdict};
 
 /// What was seen of one processor in the window.
@@ -13,27 +13,55 @@ pub struct Paced {
     /// Who decided on its frequency; more than one if that changed.
     pub governors: Vec<String>,
     /// How often heat held it back in the window.
-    pub throttled: Option<u64>,
+    pub heat: Heat,
+}
+
+/// How often heat held a processor back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Heat {
+    /// So many times.
+    Counted(u64),
+    /// The kernel counts it on no processor of this kind: its frequency shows it.
+    Uncounted,
+    /// It is not known.
+    #[default]
+    Unknown,
 }
 
 /// Frequencies may differ by this share.
 const DRIFT: f64 = 0.05;
 
-/// H14: processors kept their frequency. `None` where the system tells nothing of it.
-pub fn frequency(cpus: &[Paced]) -> Option<Check> {
-    let known = |cpu: &&Paced| !cpu.khz.is_empty() || cpu.throttled.is_some();
-    let cpus: Vec<&Paced> = cpus.iter().filter(known).collect();
-    if cpus.is_empty() {
-        return None;
+impl Paced {
+    fn is_silent(&self) -> bool {
+        self.khz.is_empty() && !matches!(self.heat, Heat::Counted(_))
+    }
+
+    /// One reading shows no change.
+    fn tells_all(&self) -> bool {
+        self.khz.len() > 1 && self.heat != Heat::Unknown
+    }
+}
+
+/// H14: processors kept their frequency. `guest` says that they are those of a virtual machine,
+/// which may have none that its kernel knows.
+pub fn frequency(cpus: &[Paced], guest: bool) -> Check {
+    if cpus.iter().all(Paced::is_silent) {
+        return match guest && !cpus.is_empty() {
+            true => Check::does_not_apply(
+                "H14",
+                "a virtual machine: its CPUs show no frequencies, and its host sets them",
+            ),
+            false => Check::unknown("H14", "the system shows no frequencies"),
+        };
     }
     let all = || cpus.iter().flat_map(|cpu| &cpu.khz).copied();
-    let drift = |cpu: &&&Paced| {
+    let drift = |cpu: &Paced| {
         let (least, most) = (cpu.khz.iter().min(), cpu.khz.iter().max());
         least.zip(most).map_or(0.0, |(least, most)| 1.0 - *least as f64 / (*most).max(1) as f64)
     };
-    let worst = cpus.iter().max_by(|a, b| drift(a).total_cmp(&drift(b)));
-    let drift = worst.as_ref().map_or(0.0, drift);
-    let throttled: u64 = cpus.iter().filter_map(|cpu| cpu.throttled).sum();
+    let worst = cpus.iter().map(drift).fold(0.0, f64::max);
+    let heat = |cpu: &Paced| if let Heat::Counted(times) = cpu.heat { Some(times) } else { None };
+    let throttled: Option<u64> = cpus.iter().map(heat).sum();
     let changed = cpus.iter().any(|cpu| cpu.governors.len() > 1);
     let mut governors: Vec<&str> =
         cpus.iter().flat_map(|cpu| &cpu.governors).map(String::as_str).collect();
@@ -43,19 +71,31 @@ pub fn frequency(cpus: &[Paced]) -> Option<Check> {
     if let Some((least, most)) = all().min().zip(all().max()) {
         let [least, most] = [least, most].map(|khz| khz as f64 / 1e6);
         words.push(format!("{least:.2} to {most:.2} GHz"));
-        words.push(format!("one processor by {:.1} % (at most 5)", drift * 100.0));
+        words.push(format!("one processor by {:.1} % (at most 5)", worst * 100.0));
     }
     if !governors.is_empty() {
         let word = if changed { "governor changed: " } else { "governor " };
         words.push(format!("{word}{}", governors.join(", ")));
     }
-    words.push(format!("held back by heat {throttled} times"));
-    let bad = drift > DRIFT || throttled > 0 || changed;
-    let verdict = if bad { Verdict::Warn } else { Verdict::Pass };
+    words.push(match throttled {
+        Some(times) => format!("held back by heat {times} times"),
+        None => "heat is not counted".to_owned(),
+    });
+    let hot = cpus.iter().filter_map(heat).any(|times| times > 0);
+    let bad = worst > DRIFT || hot || changed;
+    let silent = cpus.iter().filter(|cpu| !cpu.tells_all()).count();
+    let verdict = match (bad, silent) {
+        (true, _) => Verdict::Warn,
+        (false, 0) => Verdict::Pass,
+        (false, some) => {
+            words.push(format!("{some} of {} CPUs do not show all of it", cpus.len()));
+            Verdict::Unknown
+        }
+    };
     let check = Check::new("H14", "frequency", verdict, words.join(", "));
     let steady = governors == ["performance"] || governors.is_empty();
     let command = "cpupower frequency-set --governor performance";
-    Some(if bad && !steady { check.mend(command) } else { check })
+    if bad && !steady { check.mend(command) } else { check }
 }
 
 /// A disk and the memory that it is beside.
@@ -63,48 +103,72 @@ pub fn frequency(cpus: &[Paced]) -> Option<Check> {
 pub struct Beside {
     /// The disk.
     pub disk: String,
-    /// Number of the memory.
-    pub node: usize,
+    /// Number of the memory; `None` where nobody tells.
+    pub node: Option<usize>,
     /// Processors beside that memory.
     pub cores: Vec<usize>,
 }
 
 /// H16: processors are beside the disks that they drive. `nodes` are the memories that the
-/// processors of the run are beside, one for each, and `all_nodes` how many there are. `None` where
-/// nothing is far from anything, or nobody tells.
-pub fn placement(nodes: &[usize], disks: &[Beside], all_nodes: usize) -> Option<Check> {
-    if all_nodes < 2 || nodes.is_empty() || disks.is_empty() {
-        return None;
+/// processors of the run are beside, one for each, and `all_nodes` how many there are; `None` where
+/// that is not known. `others` are what is known of volumes without disks of this host.
+pub fn placement(
+    nodes: &[Option<usize>],
+    disks: &[Beside],
+    all_nodes: Option<usize>,
+    others: Vec<Finding>,
+) -> Check {
+    match all_nodes {
+        None => return Check::unknown("H16", "the system shows no NUMA nodes"),
+        Some(0 | 1) => return Check::does_not_apply("H16", "a host of one NUMA node"),
+        Some(_) if nodes.is_empty() => return Check::unknown("H16", "no CPU of the run is known"),
+        Some(_) => {}
     }
-    let far = |disk: &&Beside| nodes.iter().filter(|own| **own != disk.node).count();
-    let found: Vec<&Beside> = disks.iter().filter(|disk| far(disk) > 0).collect();
-    let Some(first) = found.first() else {
-        let words = "CPUs and disks are on one NUMA node";
-        return Some(Check::new("H16", "placement", Verdict::Pass, words));
-    };
-    let words: Vec<String> = found
-        .iter()
-        .take(LISTED)
-        .map(|it| {
-            let (count, of, Beside { disk, node, .. }) = (far(it), nodes.len(), it);
-            format!("{count} of {of} CPUs are not on NUMA node {node} of {disk}")
-        })
-        .collect();
-    let check = Check::new("H16", "placement", Verdict::Warn, words.join("; "));
-    let cores: Vec<String> = first.cores.iter().map(usize::to_string).collect();
-    Some(check.mend(format!("drumfire run --cores {}", cores.join(","))))
+    let judged = disks.iter().map(|disk| disk.judge(nodes)).chain(others);
+    let check = together("H16", "placement", judged, "no volume was looked at");
+    let first = disks.iter().find(|disk| disk.judge(nodes).0 == Verdict::Warn);
+    let cores = |disk: &Beside| disk.cores.iter().map(usize::to_string).collect::<Vec<_>>();
+    match first.map(cores) {
+        Some(cores) => check.mend(format!("drumfire run --cores {}", cores.join(","))),
+        None => check,
+    }
+}
+
+impl Beside {
+    fn judge(&self, nodes: &[Option<usize>]) -> Finding {
+        let Beside { disk, node, .. } = self;
+        let Some(node) = node else {
+            return (Verdict::Unknown, format!("{disk}: its NUMA node is not known"));
+        };
+        let far = nodes.iter().flatten().filter(|own| *own != node).count();
+        let (untold, of) = (nodes.iter().filter(|own| own.is_none()).count(), nodes.len());
+        match (far, untold) {
+            (0, 0) => (Verdict::Pass, format!("{disk}: all CPUs are on its NUMA node {node}")),
+            (0, some) => {
+                (Verdict::Unknown, format!("{disk}: the NUMA node of {some} CPUs is not known"))
+            }
+            (far, _) => {
+                let words = format!("{far} of {of} CPUs are not on NUMA node {node} of {disk}");
+                (Verdict::Warn, words)
+            }
+        }
+    }
 }
 
 /// H13, as far as a quota of processors goes that a control group sets: its file, its size in
-/// processors, and how many the run used. `None` without a quota.
+/// processors, and how many the run used, where that is known. `None` without a quota.
 pub fn quota(quota: Option<(&str, f64)>, used: Option<f64>) -> Option<Check> {
     let (file, cores) = quota?;
-    let meets = used.is_some_and(|used| used >= QUOTA_SHARE * cores);
+    let meets = used.map(|used| used >= QUOTA_SHARE * cores);
     let used = used.map_or_else(|| "unknown".to_owned(), |used| format!("{used:.2}"));
     let words = format!("{file} grants {cores:.2} processors, used {used} (at most 90 % of it)");
-    let verdict = if meets { Verdict::Warn } else { Verdict::Pass };
+    let verdict = match meets {
+        Some(true) => Verdict::Warn,
+        Some(false) => Verdict::Pass,
+        None => Verdict::Unknown,
+    };
     let made = Check::new("H13", "cpu-was-ours", verdict, words);
-    Some(if meets {
+    Some(if verdict == Verdict::Warn {
         made.mend(format!("raise the quota of {file}, or ask for less: --rate"))
     } else {
         made
@@ -115,20 +179,31 @@ pub fn quota(quota: Option<(&str, f64)>, used: Option<f64>) -> Option<Check> {
 const QUOTA_SHARE: f64 = 0.9;
 
 /// H24: what is driven at once is of one kind: a rate over two media is that of neither. `kinds`
-/// are names of volumes, each with its kind. `None` where all are alike.
-pub fn one_medium(kinds: &[(String, String)]) -> Option<Check> {
-    let (_, first) = kinds.first()?;
-    let other = kinds.iter().find(|(_, kind)| kind != first)?;
-    let words = format!(
-        "{} is {first}, {} is {}: totals mix both and describe neither",
-        kinds[0].0, other.0, other.1
-    );
-    let check = Check::new("H24", "one-medium", Verdict::Warn, words);
-    Some(
-        [&kinds[0].0, &other.0]
-            .into_iter()
-            .fold(check, |check, name| check.mend(format!("drumfire run '{name}'"))),
-    )
+/// are names of volumes, each with its kind, where that is known.
+pub fn one_medium(kinds: &[(String, Option<String>)]) -> Check {
+    let check = |verdict, words: String| Check::new("H24", "one-medium", verdict, words);
+    let mut known = kinds.iter().filter_map(|(name, kind)| Some((name, kind.as_ref()?)));
+    let first = known.next();
+    let other = first.and_then(|(_, first)| known.find(|(_, kind)| *kind != first));
+    let untold = kinds.iter().find(|(_, kind)| kind.is_none());
+    match (kinds, first.zip(other), untold) {
+        ([], ..) => check(Verdict::Unknown, "no volume was looked at".to_owned()),
+        ([_], ..) => check(Verdict::DoesNotApply, "one volume".to_owned()),
+        (_, Some(((one, is), (other, another))), _) => {
+            let words = "totals mix both and describe neither";
+            let words = format!("{one} is {is}, {other} is {another}: {words}");
+            [one, other].into_iter().fold(check(Verdict::Warn, words), |check, name| {
+                check.mend(format!("drumfire run '{name}'"))
+            })
+        }
+        (_, None, Some((name, _))) => {
+            check(Verdict::Unknown, format!("{name}: what it is kept in is not known"))
+        }
+        (all, None, None) => {
+            let kind = first.map_or("?", |(_, kind)| kind);
+            check(Verdict::Pass, format!("{} volumes, each is {kind}", all.len()))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -139,35 +214,54 @@ mod test {
     /// Twin of H14: 3 % slower; processors of two kinds.
     #[test]
     fn a_processor_that_slows_down_is_said() {
-        let judge = |khz: &[u64], throttled, governors: &[&str]| {
+        let judge = |khz: &[u64], throttled: Option<u64>, governors: &[&str]| {
             let governors = governors.iter().map(|name| (*name).to_owned()).collect();
-            frequency(&[Paced { cpu: 0, khz: khz.to_vec(), governors, throttled }])
+            let heat = throttled.map_or(Heat::Unknown, Heat::Counted);
+            frequency(&[Paced { cpu: 0, khz: khz.to_vec(), governors, heat }], false)
         };
-        let steady = judge(&[3_000_000, 2_900_000], Some(0), &["powersave"]).unwrap();
+        let steady = judge(&[3_000_000, 2_900_000], Some(0), &["powersave"]);
         assert_eq!((steady.verdict, steady.mend.len()), (Verdict::Pass, 0));
-        let slower = judge(&[3_000_000, 2_800_000], None, &["powersave"]).unwrap();
+        let slower = judge(&[3_000_000, 2_800_000], None, &["powersave"]);
         assert_eq!((slower.verdict, slower.mend.len()), (Verdict::Warn, 1));
-        assert_eq!(judge(&[], Some(1), &[]).unwrap().verdict, Verdict::Warn);
-        let changed = judge(&[3_000_000], None, &["performance", "powersave"]).unwrap();
+        assert_eq!(judge(&[], Some(1), &[]).verdict, Verdict::Warn);
+        let changed = judge(&[3_000_000], None, &["performance", "powersave"]);
         assert_eq!(changed.verdict, Verdict::Warn);
-        assert_eq!(judge(&[], None, &["performance"]), None);
-        // Processors of two kinds are no drift.
-        let cpu = |khz| Paced { khz: vec![khz; 3], ..Paced::default() };
-        assert_eq!(frequency(&[cpu(2_000_000), cpu(3_000_000)]).unwrap().verdict, Verdict::Pass);
+        for [khz, heat] in [[0, 0], [0, 1], [1, 1], [2, 0]] {
+            let heat = (heat > 0).then_some(0);
+            let part = judge(&vec![3_000_000; khz], heat, &["performance"]);
+            assert_eq!(part.verdict, Verdict::Unknown, "{part:?}");
+        }
+        // Processors of two kinds are no drift, and not every kernel counts heat.
+        let cpu = |khz| Paced { khz: vec![khz; 3], heat: Heat::Uncounted, ..Paced::default() };
+        let both = [cpu(2_000_000), cpu(3_000_000)];
+        assert_eq!(frequency(&both, false).verdict, Verdict::Pass);
+        let silent = [Paced { heat: Heat::Uncounted, ..Paced::default() }];
+        assert_eq!(frequency(&silent, true).verdict, Verdict::DoesNotApply);
+        assert_eq!(frequency(&silent, false).verdict, Verdict::Unknown);
+        assert_eq!(frequency(&[], true).verdict, Verdict::Unknown);
     }
 
     /// Lie of H16: a processor on another node than the disk.
     /// Twin of H16: all on its node.
     #[test]
     fn far_disks_are_said() {
-        let disk = [Beside { disk: "nvme0n1".to_owned(), node: 1, cores: vec![4, 5] }];
-        assert_eq!(placement(&[1, 1], &disk, 2).unwrap().verdict, Verdict::Pass);
-        let far = placement(&[1, 0], &disk, 2).unwrap();
+        let disk = [Beside { disk: "nvme0n1".to_owned(), node: Some(1), cores: vec![4, 5] }];
+        let judge = |nodes: &[Option<usize>], disks: &[Beside], all_nodes| {
+            placement(nodes, disks, all_nodes, Vec::new())
+        };
+        let verdict = |nodes: &[Option<usize>], all_nodes| judge(nodes, &disk, all_nodes).verdict;
+        assert_eq!(verdict(&[Some(1), Some(1)], Some(2)), Verdict::Pass);
+        let far = judge(&[Some(1), Some(0)], &disk, Some(2));
         assert_eq!(far.verdict, Verdict::Warn);
         assert_eq!(far.mend, ["drumfire run --cores 4,5"]);
         assert!(far.evidence.starts_with("1 of 2 CPUs are not on NUMA node 1"), "{far:?}");
-        assert_eq!(placement(&[0], &disk, 1), None);
-        assert_eq!(placement(&[0], &[], 2), None);
+        assert_eq!(verdict(&[Some(0)], Some(1)), Verdict::DoesNotApply);
+        assert_eq!(verdict(&[Some(1)], None), Verdict::Unknown);
+        assert_eq!(verdict(&[Some(1), None], Some(2)), Verdict::Unknown);
+        assert_eq!(verdict(&[], Some(2)), Verdict::Unknown);
+        assert_eq!(judge(&[Some(0)], &[], Some(2)).verdict, Verdict::Unknown);
+        let untold = [Beside { node: None, ..disk[0].clone() }];
+        assert_eq!(judge(&[Some(1)], &untold, Some(2)).verdict, Verdict::Unknown);
     }
 
     /// Lie of H13: 90 % of a quota are used.
@@ -175,7 +269,7 @@ mod test {
     #[test]
     fn a_quota_that_is_used_up_is_said() {
         let judge = |used| quota(Some(("/cpu.max", 1.0)), used).unwrap().verdict;
-        assert_eq!([Some(0.89), None].map(judge), [Verdict::Pass; 2]);
+        assert_eq!([Some(0.89), None].map(judge), [Verdict::Pass, Verdict::Unknown]);
         assert_eq!(judge(Some(0.9)), Verdict::Warn);
         assert_eq!(quota(None, Some(1.0)), None);
     }
@@ -184,12 +278,17 @@ mod test {
     /// Twin of H24: two of the same kind.
     #[test]
     fn two_media_are_no_one() {
-        let kind = |name: &str, kind: &str| (name.to_owned(), kind.to_owned());
+        let kind = |name: &str, kind: &str| (name.to_owned(), Some(kind.to_owned()));
         let mixed = [kind("null:1g", "nothing"), kind("file:a", "a disk")];
-        let found = one_medium(&mixed).unwrap();
+        let found = one_medium(&mixed);
         assert_eq!((found.verdict, found.mend.len()), (Verdict::Warn, 2));
-        assert_eq!(one_medium(&mixed[..1]), None);
-        assert_eq!(one_medium(&[mixed[1].clone(), mixed[1].clone()]), None);
-        assert_eq!(one_medium(&[]), None);
+        let untold = ("nbd://host".to_owned(), None);
+        let [one, other] = mixed;
+        let verdict = |kinds: &[(String, Option<String>)]| one_medium(kinds).verdict;
+        assert_eq!(verdict(&[one.clone()]), Verdict::DoesNotApply);
+        assert_eq!(verdict(&[other.clone(), other.clone()]), Verdict::Pass);
+        assert_eq!(verdict(&[other.clone(), untold.clone()]), Verdict::Unknown);
+        assert_eq!(verdict(&[one, untold, other]), Verdict::Warn);
+        assert_eq!(verdict(&[]), Verdict::Unknown);
     }
 }

@@ -14,8 +14,8 @@ pub struct HostUse {
     pub cores: u32,
     /// How many of them our threads used, at both ends. `None` where one end's part is not known.
     pub ours: Option<f64>,
-    /// Of the processors that our threads run on: how many those are, and how many of them were
-    /// busy.
+    /// Of the processors that our threads run on: how many those are, none before a run, and how
+    /// many of them were busy. `None` where that is not known.
     pub taken: Option<(u32, f64)>,
 }
 
@@ -43,6 +43,10 @@ pub fn nobody_else(host: HostUse) -> Check {
     match of_all.max(of_taken) > OTHERS_PERCENT {
         true => check(Verdict::Warn, evidence)
             .mend("top -H -d 1 (find the other program; stop it, or choose other CPUs: --cores)"),
+        false if taken.is_none() => {
+            let words = "how busy the CPUs of the run were is not known";
+            check(Verdict::Unknown, format!("{evidence}; {words}"))
+        }
         false => check(Verdict::Pass, evidence),
     }
 }
@@ -56,7 +60,8 @@ mod test {
     #[test]
     fn others_are_noticed() {
         let verdict = |host_percent, ours| {
-            nobody_else(HostUse { host_percent, ours, cores: 2, taken: None }).verdict
+            let taken = Some((0, 0.0));
+            nobody_else(HostUse { host_percent, ours, cores: 2, taken }).verdict
         };
         assert_eq!(verdict(Some(100.0), Some(1.95)), Verdict::Pass);
         assert_eq!(verdict(Some(99.0), Some(1.03)), Verdict::Warn);
@@ -64,6 +69,9 @@ mod test {
         assert_eq!(verdict(Some(50.0), None), Verdict::Unknown);
         let none = HostUse { host_percent: Some(50.0), ours: Some(1.0), ..HostUse::default() };
         assert_eq!(nobody_else(none).verdict, Verdict::Unknown);
+        // On a large host a neighbour on our own processor shows nowhere else.
+        let some = HostUse { cores: 2, ours: Some(1.0), host_percent: Some(50.0), taken: None };
+        assert_eq!(nobody_else(some).verdict, Verdict::Unknown);
     }
 
     /// Lie of H17: half of our one processor of 64 is taken.

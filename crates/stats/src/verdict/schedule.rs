@@ -12,10 +12,15 @@ const MISSED_SHARE: f64 = 0.001;
 /// H09: no coordinated omission. Of an open loop: how far actual starts were behind planned ones,
 /// against what the storage took for the same share of I/Os. The response is no measure: lag makes
 /// it longer. Response times count the lag, so they are right even where this warns; but the load
-/// was not the one that was planned.
-pub fn schedule_kept(totals: &Totals) -> Option<Check> {
-    let paced = totals.paced.as_ref()?;
+/// was not the one that was planned. `plans` says whether any I/O has a planned start.
+pub fn schedule_kept(totals: &Totals, plans: bool) -> Check {
     let check = |verdict, words: String| Check::new("H09", "schedule-kept", verdict, words);
+    let Some(paced) = &totals.paced else {
+        return match plans {
+            true => check(Verdict::Unknown, "lateness was not recorded".to_owned()),
+            false => check(Verdict::DoesNotApply, "a closed loop plans no start".to_owned()),
+        };
+    };
     let latest = paced.lag_ns.max.unwrap_or(0) as f64 / 1e3;
     let latest = format!("the latest {latest:.1} µs");
     let known = |of: &Latency| [(of.p99_9, "99.9 %"), (of.p99, "99 %"), (of.p90, "90 %")];
@@ -23,7 +28,7 @@ pub fn schedule_kept(totals: &Totals) -> Option<Check> {
     let mut pairs = pairs.filter_map(|((lag, word), (service, _))| Some((lag?, service?, word)));
     let Some((lag, service, word)) = pairs.next() else {
         let words = format!("too few samples to judge lateness, {latest}");
-        return Some(check(Verdict::Unknown, words));
+        return check(Verdict::Unknown, words);
     };
     let share = lag as f64 / service.max(1) as f64;
     let [mean_lag, mean_service] =
@@ -49,7 +54,7 @@ pub fn schedule_kept(totals: &Totals) -> Option<Check> {
         made.verdict = Verdict::Warn;
         made = made.mend("a lower --rate, or more --workers: the generator was late");
     }
-    Some(made)
+    made
 }
 
 #[cfg(test)]
@@ -67,7 +72,7 @@ mod test {
             PacedTotals { lag_ns, service_ns: flat(100_000), missed, ..PacedTotals::default() };
         // The response is as long as it is, it is no measure.
         let totals = Totals { ios: 30_000, latency_ns: flat(1 << 40), ..Totals::default() };
-        schedule_kept(&Totals { paced: Some(paced), ..totals }).unwrap()
+        schedule_kept(&Totals { paced: Some(paced), ..totals }, true)
     }
 
     /// Lie of H09: I/Os begin late.
@@ -78,7 +83,8 @@ mod test {
         assert_eq!(judge(flat(5_000), 30).verdict, Verdict::Pass);
         let check = judge(flat(5_000), 31);
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1));
-        assert_eq!(schedule_kept(&Totals::default()), None);
+        let none = |plans| schedule_kept(&Totals::default(), plans).verdict;
+        assert_eq!([false, true].map(none), [Verdict::DoesNotApply, Verdict::Unknown]);
     }
 
     /// Twin of H09: one of thousands begins late.

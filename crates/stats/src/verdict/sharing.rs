@@ -1,6 +1,6 @@
 //! Whether others used the disks of a run.
 
-use super::together::{mib, together};
+use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
 /// What a disk did in the window, whoever asked it, beside what we asked. Bytes and times are of
@@ -36,36 +36,41 @@ impl Shared {
         })
     }
 
-    fn judge(&self, seconds: f64) -> Option<(Verdict, String)> {
+    fn judge(&self, seconds: f64) -> Finding {
         let [read, written] = self.others();
         let (others, ours) = (read + written, self.asked[0] + self.asked[1]);
+        let quiet = (Verdict::Pass, format!("{}: no other program used it much", self.disk));
         if ours == 0 || (others as f64) < LEAST_BYTES_PER_S * seconds {
-            return None;
+            return quiet;
         }
         let all_ms: u64 = self.took_ms.iter().sum();
         let unasked = (0..2).filter(|way| self.asked[*way] == 0).map(|way| self.took_ms[way]);
         let long = unasked.sum::<u64>() as f64 > TIME_SHARE * all_ms as f64;
         let much = others as f64 > OTHERS_SHARE * ours as f64;
-        (much || long).then(|| {
-            let words = format!(
-                "other programs read {} from {disk} and wrote {} to it, beside {} of this run (at \
-                 most 5 %)",
-                mib(read),
-                mib(written),
-                mib(ours),
-                disk = self.disk,
-            );
-            (Verdict::Warn, words)
-        })
+        if !much && !long {
+            return quiet;
+        }
+        let words = format!(
+            "other programs read {} from {disk} and wrote {} to it, beside {} of this run (at most \
+             5 %)",
+            mib(read),
+            mib(written),
+            mib(ours),
+            disk = self.disk,
+        );
+        (Verdict::Warn, words)
     }
 }
 
-/// H17, as far as disks tell: who else used them in `seconds`. `None` where nobody did.
-pub fn disks_shared(disks: &[Shared], seconds: f64) -> Option<Check> {
-    let found: Vec<(Verdict, String)> = disks.iter().filter_map(|it| it.judge(seconds)).collect();
-    let check = || together("H17", "nobody-else", found.iter().cloned(), "");
-    (!found.is_empty())
-        .then(|| check().mend("iotop -obP -n 3 # as root: names who reads and writes"))
+/// H17, as far as disks tell: who else used them in `seconds`. `others` are what is known of
+/// volumes whose disks do not tell.
+pub fn disks_shared(disks: &[Shared], seconds: f64, others: Vec<Finding>) -> Check {
+    let judged = disks.iter().map(|disk| disk.judge(seconds)).chain(others);
+    let check = together("H17", "nobody-else", judged, "no volume was looked at");
+    match check.verdict {
+        Verdict::Warn => check.mend("iotop -obP -n 3 # as root: names who reads and writes"),
+        _ => check,
+    }
 }
 
 #[cfg(test)]
@@ -85,13 +90,15 @@ mod test {
             whole: [read, written],
             took_ms: [1000, write_ms],
         };
-        assert_eq!(disks_shared(&[disk(0, 0), disk(2 * MIB, 900)], 5.0), None);
-        assert_eq!(disks_shared(&[disk(19 * MIB, 100)], 5.0), None);
-        let found = disks_shared(&[disk(3400 * MIB, 100)], 5.0).unwrap();
+        let shared = |disks: &[Shared]| disks_shared(disks, 5.0, Vec::new());
+        assert_eq!(shared(&[disk(0, 0), disk(2 * MIB, 900)]).verdict, Verdict::Pass);
+        assert_eq!(shared(&[disk(19 * MIB, 100)]).verdict, Verdict::Pass);
+        assert_eq!(shared(&[]).verdict, Verdict::Unknown);
+        let found = shared(&[disk(3400 * MIB, 100)]);
         assert_eq!((found.code.as_str(), found.verdict), ("H17", Verdict::Warn));
         assert!(found.evidence.contains("wrote 3400.0 MiB"), "{found:?}");
         // Few bytes that take long.
-        assert!(disks_shared(&[disk(10 * MIB, 200)], 5.0).is_some());
+        assert_eq!(shared(&[disk(10 * MIB, 200)]).verdict, Verdict::Warn);
     }
 
     /// Lie of H17: another partition of the disk is used.
@@ -105,7 +112,8 @@ mod test {
             took_ms: [10, 10],
         };
         // More of what we asked, too, is for H03 to tell.
-        assert_eq!(disks_shared(&[disk(400 * MIB)], 1.0), None);
-        assert!(disks_shared(&[disk(500 * MIB)], 1.0).is_some());
+        let verdict = |whole| disks_shared(&[disk(whole)], 1.0, Vec::new()).verdict;
+        assert_eq!(verdict(400 * MIB), Verdict::Pass);
+        assert_eq!(verdict(500 * MIB), Verdict::Warn);
     }
 }

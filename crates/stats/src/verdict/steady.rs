@@ -45,8 +45,22 @@ pub struct Steadiness<'a> {
     pub seconds: &'a [Second],
     /// Volumes and workers of which each does the same all the time.
     pub parts: &'a [Course],
-    /// I/Os per second that an open loop planned.
-    pub planned_iops: Option<f64>,
+    /// Others, which work by a plan of their own: nothing is known of their rates.
+    pub others: u32,
+    /// What was planned.
+    pub plan: Plan,
+}
+
+/// What a run planned to do in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Plan {
+    /// I/Os begin when others are done.
+    #[default]
+    Closed,
+    /// So many I/Os begin in every second.
+    Iops(f64),
+    /// Some begin by the clock, and their number is not the same all the time.
+    Varies,
 }
 
 /// Something that is not steady, and the options of the next run that settle it.
@@ -82,10 +96,11 @@ pub fn steady_state(run: &Steadiness<'_>) -> Check {
         findings.extend(unsteady_part(run.parts));
     }
     let steady = settled && findings.is_empty();
+    let unheld = unheld(run);
     let verdict = match (steady, &rule) {
         (false, _) => Verdict::Warn,
-        (true, Some(_)) => Verdict::Pass,
-        (true, None) => Verdict::Unknown,
+        (true, Some(_)) if unheld.is_empty() => Verdict::Pass,
+        (true, _) => Verdict::Unknown,
     };
     let by_rule = match &rule {
         Some(rule) => rule.words(),
@@ -101,8 +116,20 @@ pub fn steady_state(run: &Steadiness<'_>) -> Check {
     };
     let drifts = (!settled).then_some("--ramp 60 --seconds 60 (drift that goes on is its own)");
     let mends = findings.iter().map(|(_, mend)| *mend).chain(drifts);
-    let words: Vec<&str> = findings.iter().map(|(words, _)| &**words).chain([&*by_rule]).collect();
+    let words = findings.iter().map(|(words, _)| &**words).chain([&*by_rule]);
+    let words: Vec<&str> = words.chain(unheld.iter().map(|words| &**words)).collect();
     mends.fold(check(verdict, format!("{word}{}", words.join("; "))), Check::mend)
+}
+
+/// What is not held against the run because nobody can tell what it should have been.
+fn unheld(run: &Steadiness<'_>) -> Vec<String> {
+    let varies = (run.plan == Plan::Varies)
+        .then(|| "its plan is not one rate: whether it was kept is not known".to_owned());
+    let others = (run.others > 0).then(|| {
+        let words = "workers or volumes have plans of their own: their rates are not looked at";
+        format!("{} {words}", run.others)
+    });
+    varies.into_iter().chain(others).collect()
 }
 
 /// The rule of five windows.
@@ -231,7 +258,8 @@ fn rising_latency(seconds: &[Second]) -> Option<Finding> {
 }
 
 fn behind_plan(run: &Steadiness<'_>) -> Option<Finding> {
-    let (planned, all_s) = (run.planned_iops?, run.seconds.last()?.t);
+    let Plan::Iops(planned) = run.plan else { return None };
+    let all_s = run.seconds.last()?.t;
     let rates: Vec<(f64, f64)> = run.seconds.iter().map(|second| (second.t, second.iops)).collect();
     let done: f64 = lasted(&rates).map(|(length_s, iops)| length_s * iops).sum();
     // What is in flight where nothing queues comes back after the end.

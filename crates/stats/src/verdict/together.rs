@@ -2,6 +2,9 @@
 
 use super::{Check, Verdict};
 
+/// What was found of one of several things, in words that begin with its name.
+pub type Finding = (Verdict, String);
+
 /// More things than these are counted, not listed: fifty volumes are one line all the same.
 pub(super) const LISTED: usize = 2;
 
@@ -9,14 +12,15 @@ pub(super) const LISTED: usize = 2;
 pub(super) fn together(
     code: &str,
     name: &str,
-    judged: impl Iterator<Item = (Verdict, String)>,
+    judged: impl Iterator<Item = Finding>,
     nothing: &str,
 ) -> Check {
-    let mut all: Vec<(Verdict, String)> = judged.collect();
-    if all.is_empty() {
+    let mut all: Vec<Finding> = judged.collect();
+    let Some(verdict) = all.iter().map(|(verdict, _)| *verdict).reduce(Verdict::worse) else {
         return Check::new(code, name, Verdict::Unknown, nothing);
-    }
-    let verdict = all.iter().fold(Verdict::Pass, |worst, (verdict, _)| worst.worse(*verdict));
+    };
+    // Whom it does not ask is said only where it asks nobody.
+    all.retain(|(one, _)| verdict == Verdict::DoesNotApply || *one != Verdict::DoesNotApply);
     // The worst first: those are what a reader must see.
     all.sort_by_key(|(one, _)| std::cmp::Reverse(one.rank()));
     let groups = grouped(all);
@@ -39,11 +43,17 @@ pub fn joined(checks: Vec<Check>) -> Vec<Check> {
             continue;
         };
         // The worse one stands first: it is what a reader must see.
-        let (front, back) = match check.verdict.rank() > first.verdict.rank() {
+        let is_worse = check.verdict.rank() > first.verdict.rank();
+        let (front, back) = match is_worse {
             true => (&check.evidence, &first.evidence),
             false => (&first.evidence, &check.evidence),
         };
-        first.evidence = format!("{front}; {back}");
+        let least = if is_worse { first.verdict } else { check.verdict };
+        // What does not apply adds nothing to what does.
+        first.evidence = match least {
+            Verdict::DoesNotApply => front.clone(),
+            _ => format!("{front}; {back}"),
+        };
         first.verdict = first.verdict.worse(check.verdict);
         check.mend.into_iter().for_each(|command| {
             if !first.mend.contains(&command) {
@@ -112,6 +122,16 @@ mod test {
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].verdict, all[0].mend.len()), (Verdict::Warn, 1));
         assert_eq!(all[0].evidence, "the disk was used; quiet; or not");
+        let part = || {
+            vec![
+                check("H17", Verdict::DoesNotApply, "no disk"),
+                check("H17", Verdict::Pass, "quiet"),
+            ]
+        };
+        assert_eq!(
+            (joined(part())[0].verdict, &*joined(part())[0].evidence),
+            (Verdict::Pass, "quiet")
+        );
     }
 
     #[test]
@@ -130,6 +150,9 @@ mod test {
                 .chain([(pass, "x: fine"); 5])
                 .collect();
         assert_eq!(said(&many), "b: zeroes; c: holes (and of 1 more); … and 6 more");
+        let skips = (Verdict::DoesNotApply, "z: memory");
+        assert_eq!(said(&[skips, (pass, "b: x")]), "b: x");
+        assert_eq!(said(&[skips, skips]), "z: memory (and of 1 more)");
         // The same of what is worse is another thing.
         assert_eq!(said(&[(warn, "a: x"), (pass, "b: x")]), "a: x; b: x");
         assert_eq!(said(&[(warn, "no name"), (warn, "no name")]), "no name (and of 1 more)");

@@ -1,6 +1,6 @@
 //! Whether the part of a volume that is used is larger than what caches hold.
 
-use super::together::{LISTED, mib, together};
+use super::together::{Finding, LISTED, mib, together};
 use super::{Check, Verdict};
 
 /// What a volume is kept in, as far as caches go.
@@ -8,7 +8,7 @@ use super::{Check, Verdict};
 pub enum Medium {
     /// Memory of this process, by its name, with the largest cache of the processors in bytes.
     Memory {
-        /// `None` where it is not known, or plays no part.
+        /// `None` where it is not known.
         cache_bytes: Option<u64>,
     },
     /// Memory of a target.
@@ -17,7 +17,7 @@ pub enum Medium {
     Beneath(String),
     /// A file through the page cache of a host with so many bytes of memory.
     PageCache {
-        /// Memory of the host.
+        /// Memory of the host; 0 if not known.
         memory_bytes: u64,
         /// What all volumes use that go through it.
         all_bytes: u64,
@@ -29,6 +29,8 @@ pub enum Medium {
         /// It turns, as far as the system knows.
         rotational: Option<bool>,
     },
+    /// A model, which takes the time that it likes.
+    Emulated,
     /// Only its target, or another program, knows.
     Elsewhere,
 }
@@ -59,9 +61,9 @@ const MEMORIES: u64 = 5;
 const DISK_CACHE_BYTES: [u64; 2] = [64 << 20, 256 << 20];
 
 impl WorkingSet {
-    fn judge(&self) -> Option<(Verdict, String)> {
+    fn judge(&self) -> Finding {
         let WorkingSet { name, used_bytes: used, volume_bytes: volume, .. } = self;
-        let medium = self.medium();
+        let (verdict, words) = self.medium();
         // A volume of one block has no other place.
         let single = *used <= self.longest_bytes && used < volume;
         let hot = self.hot_bytes;
@@ -75,24 +77,28 @@ impl WorkingSet {
         } else {
             None
         };
-        match (small, medium) {
-            (Some(small), Some((verdict, words))) if verdict != Verdict::Pass => {
-                Some((Verdict::Warn, format!("{name}: {small}; {words}")))
+        match small {
+            Some(small) if verdict == Verdict::Warn => {
+                (Verdict::Warn, format!("{name}: {small}; {words}"))
             }
-            (Some(small), _) => {
-                Some((Verdict::Warn, format!("{name}: {small}: fits into a cache")))
-            }
-            (None, Some((verdict, words))) => Some((verdict, format!("{name}: {words}"))),
-            (None, None) => None,
+            Some(small) => (Verdict::Warn, format!("{name}: {small}: fits into a cache")),
+            None => (verdict, format!("{name}: {words}")),
         }
     }
 
-    /// What its medium says; `None` where nothing is known of its caches.
-    fn medium(&self) -> Option<(Verdict, String)> {
+    /// What its medium says.
+    fn medium(&self) -> Finding {
         let used = self.hot_bytes;
-        let warn = |words| Some((Verdict::Warn, words));
-        let pass = |words| Some((Verdict::Pass, words));
+        let warn = |words| (Verdict::Warn, words);
+        let pass = |words| (Verdict::Pass, words);
+        let unknown = |words: &str| (Verdict::Unknown, words.to_owned());
         match &self.medium {
+            Medium::Memory { cache_bytes: None } => {
+                unknown("memory of this process; how large the CPU's caches are is not known")
+            }
+            Medium::PageCache { memory_bytes: 0, .. } => {
+                unknown("through the page cache of a host whose memory is not known")
+            }
             Medium::Memory { cache_bytes: Some(cache) } if used < *cache => warn(format!(
                 "{} of memory fit into the CPU cache of {}, so the cache is measured",
                 size(used),
@@ -113,17 +119,26 @@ impl WorkingSet {
                 if *all_bytes < wanted { warn(words) } else { pass(words) }
             }
             Medium::Disk { name, rotational } => {
-                let wanted = DISK_CACHE_BYTES[usize::from(*rotational == Some(true))];
                 let words = format!("{} are used around the page cache", size(used));
+                let [least, most] = DISK_CACHE_BYTES;
+                let wanted = if *rotational == Some(true) { most } else { least };
                 match used < wanted {
                     true => warn(format!(
                         "{words}: the cache of a disk as {name} may hold them (at least {})",
                         size(wanted)
                     )),
+                    false if rotational.is_none() && used < most => unknown(&format!(
+                        "{words}: if {name} turns, its cache may hold them (at least {})",
+                        size(most)
+                    )),
                     false => pass(words),
                 }
             }
-            Medium::Elsewhere => None,
+            Medium::Emulated => (
+                Verdict::DoesNotApply,
+                "an emulated drive: its model has no other cache".to_owned(),
+            ),
+            Medium::Elsewhere => unknown("what caches are above its data is not known here"),
         }
     }
 }
@@ -135,25 +150,30 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// H08: what is used is larger than the caches above it. `None` where nobody tells of caches.
-pub fn working_set(volumes: &[WorkingSet]) -> Option<Check> {
-    let judged: Vec<(Verdict, String)> = volumes.iter().filter_map(WorkingSet::judge).collect();
-    let check = || together("H08", "working-set", judged.iter().cloned(), "");
+/// H08: what is used is larger than the caches above it. `others` are what is known of volumes that
+/// store nothing.
+pub fn working_set(volumes: &[WorkingSet], others: Vec<Finding>) -> Check {
+    let judged = volumes.iter().map(WorkingSet::judge).chain(others);
+    let check = together("H08", "working-set", judged, "no volume was looked at");
     let is_cached = |it: &&WorkingSet| matches!(it.medium, Medium::PageCache { .. });
     let commands = volumes.iter().filter(is_cached).take(LISTED);
-    let commands = commands.filter(|it| it.judge().is_some_and(|it| it.0 == Verdict::Warn));
+    let commands = commands.filter(|it| it.judge().0 == Verdict::Warn);
     let direct = |it: &WorkingSet| format!("drumfire run '{}'", around(&it.name));
-    (!judged.is_empty()).then(|| commands.map(direct).fold(check(), Check::mend))
+    commands.map(direct).fold(check, Check::mend)
 }
 
 /// H08, as far as volumes are the same by different names: of each the name, and that of the first
-/// that it is. `None` where all are different.
-pub fn distinct(same: &[(String, String)]) -> Option<Check> {
+/// that it is; `untold` are those that nobody can tell from others. `None` where all are different.
+pub fn distinct(same: &[(String, String)], untold: &[String]) -> Option<Check> {
     let one = |(name, first): &(String, String)| {
         let words = format!("{name}: the same as {first}: their use is counted for each of them");
         (Verdict::Warn, words)
     };
-    (!same.is_empty()).then(|| together("H08", "working-set", same.iter().map(one), ""))
+    let alone = |name: &String| {
+        (Verdict::Unknown, format!("{name}: whether another volume is the same is not known"))
+    };
+    let judged: Vec<Finding> = same.iter().map(one).chain(untold.iter().map(alone)).collect();
+    (!judged.is_empty()).then(|| together("H08", "working-set", judged.into_iter(), ""))
 }
 
 /// The name of a volume that goes around the page cache.
@@ -171,17 +191,20 @@ mod test {
 
     const MIB: u64 = 1 << 20;
 
-    fn of(used: u64, medium: Medium) -> Option<Check> {
+    fn of(used: u64, medium: Medium) -> Check {
         let (name, volume_bytes) = ("file:a".to_owned(), 20_000 * MIB);
         let longest_bytes = 4096;
-        working_set(&[WorkingSet {
-            name,
-            used_bytes: used,
-            hot_bytes: used,
-            volume_bytes,
-            longest_bytes,
-            medium,
-        }])
+        working_set(
+            &[WorkingSet {
+                name,
+                used_bytes: used,
+                hot_bytes: used,
+                volume_bytes,
+                longest_bytes,
+                medium,
+            }],
+            Vec::new(),
+        )
     }
 
     fn disk(rotational: Option<bool>) -> Medium {
@@ -192,21 +215,24 @@ mod test {
     /// Twin of H08: 256 MiB of a disk.
     #[test]
     fn a_corner_of_a_volume_is_said() {
-        let one = of(4096, disk(None)).unwrap();
+        let one = of(4096, disk(None));
         assert_eq!(one.verdict, Verdict::Warn);
         assert!(one.evidence.contains("every I/O goes to the same 4.0 KiB"), "{one:?}");
-        let corner = of(199 * MIB, disk(None)).unwrap();
+        let corner = of(199 * MIB, disk(None));
         assert!(corner.evidence.contains("only 199.0 MiB of 20000.0 MiB"), "{corner:?}");
-        assert_eq!(of(256 * MIB, disk(Some(true))).unwrap().verdict, Verdict::Pass);
+        assert_eq!(of(256 * MIB, disk(Some(true))).verdict, Verdict::Pass);
         // Of a target whose caches nobody knows, a corner is a corner all the same.
-        assert_eq!(of(199 * MIB, Medium::Elsewhere).unwrap().verdict, Verdict::Warn);
-        assert_eq!(of(256 * MIB, Medium::Elsewhere), None);
+        assert_eq!(of(199 * MIB, Medium::Elsewhere).verdict, Verdict::Warn);
+        assert_eq!(of(256 * MIB, Medium::Elsewhere).verdict, Verdict::Unknown);
+        assert_eq!(of(256 * MIB, Medium::Emulated).verdict, Verdict::DoesNotApply);
+        assert_eq!(of(199 * MIB, Medium::Emulated).verdict, Verdict::Warn);
     }
 
     #[test]
     fn what_has_two_names_is_said() {
-        assert_eq!(distinct(&[]), None);
-        let check = distinct(&[("file:b".into(), "file:a".into())]).unwrap();
+        assert_eq!(distinct(&[], &[]), None);
+        assert_eq!(distinct(&[], &["file:b".into()]).unwrap().verdict, Verdict::Unknown);
+        let check = distinct(&[("file:b".into(), "file:a".into())], &[]).unwrap();
         assert_eq!(check.verdict, Verdict::Warn);
         assert!(check.evidence.starts_with("file:b: the same as file:a"), "{check:?}");
     }
@@ -225,15 +251,19 @@ mod test {
                 longest_bytes: 4096,
                 medium,
             };
-            working_set(&[set]).unwrap().verdict
+            working_set(&[set], Vec::new()).verdict
         };
+        let unknown = [64, 255, 256].map(|mib| small(mib * MIB, None));
+        assert_eq!(unknown, [Verdict::Unknown, Verdict::Unknown, Verdict::Pass]);
         assert_eq!(small(63 * MIB, Some(false)), Verdict::Warn);
         assert_eq!(small(64 * MIB, Some(false)), Verdict::Pass);
         assert_eq!(small(64 * MIB, Some(true)), Verdict::Warn);
         let cached = |all: u64| {
             let medium = Medium::PageCache { memory_bytes: 1000 * MIB, all_bytes: all };
-            of(5000 * MIB, medium).unwrap()
+            of(5000 * MIB, medium)
         };
+        let untold = Medium::PageCache { memory_bytes: 0, all_bytes: 5000 * MIB };
+        assert_eq!(of(5000 * MIB, untold).verdict, Verdict::Unknown);
         assert_eq!(cached(5000 * MIB).verdict, Verdict::Pass);
         let held = cached(4999 * MIB);
         assert_eq!((held.verdict, held.mend.len()), (Verdict::Warn, 1));
@@ -247,15 +277,10 @@ mod test {
         let of = |hot_bytes: u64| {
             let (name, used_bytes) = ("file:a".to_owned(), 20_000 * MIB);
             let (volume_bytes, longest_bytes, medium) = (used_bytes, 4096, disk(Some(false)));
-            working_set(&[WorkingSet {
-                name,
-                used_bytes,
-                hot_bytes,
-                volume_bytes,
-                longest_bytes,
-                medium,
-            }])
-            .unwrap()
+            working_set(
+                &[WorkingSet { name, used_bytes, hot_bytes, volume_bytes, longest_bytes, medium }],
+                Vec::new(),
+            )
         };
         let hot = of(4 * MIB);
         assert_eq!(hot.verdict, Verdict::Warn, "{hot:?}");
@@ -278,8 +303,10 @@ mod test {
                 longest_bytes,
                 medium,
             };
-            working_set(&[set]).unwrap()
+            working_set(&[set], Vec::new())
         };
+        let untold = Medium::Memory { cache_bytes: None };
+        assert_eq!(volume(64 * MIB, untold).verdict, Verdict::Unknown);
         assert_eq!(volume(16 * MIB, cache.clone()).verdict, Verdict::Warn);
         let large = volume(64 * MIB, cache);
         assert_eq!(large.verdict, Verdict::Pass);

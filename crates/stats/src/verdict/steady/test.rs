@@ -96,14 +96,15 @@ fn a_queue_that_builds_up_is_seen() {
         ..Second::default()
     };
     let all: Vec<Second> = (0..10).map(second).collect();
-    let planned_iops = Some(2150.0);
-    let check = steady_state(&Steadiness { seconds: &all, planned_iops, ..Steadiness::default() });
+    let plan = Plan::Iops(2150.0);
+    let check = steady_state(&Steadiness { seconds: &all, plan, ..Steadiness::default() });
     assert_eq!(check.verdict, Verdict::Warn);
     assert!(check.evidence.contains("2000 of 2150 planned IOPS completed, 93.0 %"), "{check:?}");
     assert!(check.evidence.contains("the mean latency grows"), "{check:?}");
     // What is in flight at the end of a run without a ramp is no backlog: 100 ms of one second.
     let second = Second { t: 1.0, iops: 1800.0, mean_ns: Some(1e8), ..Second::default() };
-    let short = Steadiness { seconds: &[second], planned_iops: Some(2000.0), parts: &[] };
+    let plan = Plan::Iops(2000.0);
+    let short = Steadiness { seconds: &[second], plan, ..Steadiness::default() };
     assert_eq!(steady_state(&short).verdict, Verdict::Unknown);
 }
 
@@ -124,7 +125,7 @@ fn volumes_that_take_turns_are_seen_though_all_is_steady() {
     };
     let run = |parts: &[Course]| {
         let all = seconds(&[20_200.0; 20], 1.0);
-        steady_state(&Steadiness { seconds: &all, parts, planned_iops: None })
+        steady_state(&Steadiness { seconds: &all, parts, ..Steadiness::default() })
     };
     for period in [1, 5, 10] {
         let high = |n: u32| if (n / period).is_multiple_of(2) { 20e3 } else { 200.0 };
@@ -159,7 +160,8 @@ fn honest_noise_raises_no_alarm() {
             Course { name: format!("worker {number}"), rates: (0..length).map(own).collect() }
         };
         let parts: Vec<Course> = (0..8).map(|number| part(number, &mut normal)).collect();
-        let check = steady_state(&Steadiness { seconds: &all, parts: &parts, planned_iops: None });
+        let check =
+            steady_state(&Steadiness { seconds: &all, parts: &parts, ..Steadiness::default() });
         let expected = if length < 5 { Verdict::Unknown } else { Verdict::Pass };
         assert_eq!(check.verdict, expected, "run {run}: {check:?} {all:?}");
         // The same as an open loop that keeps its plan.
@@ -169,9 +171,8 @@ fn honest_noise_raises_no_alarm() {
                 Second { t: f64::from(n + 1), iops, mean_ns: Some(2e6), ..Second::default() }
             })
             .collect();
-        let planned_iops = Some(rate);
-        let check =
-            steady_state(&Steadiness { seconds: &open, planned_iops, ..Steadiness::default() });
+        let plan = Plan::Iops(rate);
+        let check = steady_state(&Steadiness { seconds: &open, plan, ..Steadiness::default() });
         assert_eq!(check.verdict, expected, "run {run}: {check:?}");
     }
 }

@@ -1,0 +1,65 @@
+//! What is known of volumes that a check does not look at: that it asks nothing of them, or that
+//! nobody could look.
+
+use stats::Verdict;
+use stats::verdict::Finding;
+use volume::{Ground, Volume};
+
+use super::Witness;
+use super::seen::Seen;
+
+impl Seen {
+    /// A check asks nothing of it, and why.
+    pub(super) fn unasked_for(&self, why: &str) -> Finding {
+        (Verdict::DoesNotApply, format!("{}: {why}", self.name))
+    }
+
+    /// What a check asks of it is not known, and why.
+    pub(super) fn untold(&self, why: &str) -> Finding {
+        (Verdict::Unknown, format!("{}: {why}", self.name))
+    }
+
+    /// A file in memory.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.file().is_some_and(|file| file.stack.memory().is_some())
+    }
+}
+
+/// Whether any part of a volume is behind a connection.
+pub(super) fn any_is_remote(volume: &dyn Volume) -> bool {
+    let below = volume.below();
+    volume.transport() != "local" || below.into_iter().any(any_is_remote)
+}
+
+fn all_are_remote(volume: &dyn Volume) -> bool {
+    let below = volume.below();
+    match below.is_empty() {
+        true => volume.transport() != "local",
+        false => below.into_iter().all(all_are_remote),
+    }
+}
+
+impl Witness {
+    /// Of each volume that is not looked at: whether a device of this host may be below it.
+    pub(super) fn asides(&self, is_looked_at: impl Fn(&Seen) -> bool) -> Vec<Finding> {
+        let others = self.volumes.iter().filter(|seen| !is_looked_at(seen));
+        others.map(|seen| self.aside(seen)).collect()
+    }
+
+    pub(super) fn aside(&self, seen: &Seen) -> Finding {
+        let is_target = matches!(seen.ground, Ground::Target(_));
+        let is_remote = is_target || all_are_remote(&*seen.volume);
+        match &seen.ground {
+            Ground::Nothing => seen.unasked_for("stores nothing"),
+            Ground::Memory => seen.unasked_for("memory of this process"),
+            Ground::File(_) if seen.is_in_memory() => seen.unasked_for("in memory, without a disk"),
+            Ground::File(_) => seen.untold("the disk below it is not known"),
+            _ if seen.in_target_memory() => seen.unasked_for("memory of its target"),
+            _ if is_remote && self.has_targets => {
+                seen.untold("what is below its target, in this process, is not looked at")
+            }
+            _ if is_remote => seen.unasked_for("remote, without a device of this host"),
+            _ => seen.untold("what is below it is not known"),
+        }
+    }
+}

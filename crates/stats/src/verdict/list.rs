@@ -1,0 +1,92 @@
+//! The list of all honesty checks. Every result has each of them, and its class is computed over
+//! this list and nothing else.
+
+use super::{Check, Verdict, joined};
+
+/// A check that every result has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its number: "H11".
+    pub code: &'static str,
+    /// Its name: "littles-law".
+    pub name: &'static str,
+    /// What it asks.
+    pub asks: &'static str,
+    /// It applies to every run: that it does not apply is no answer.
+    pub always: bool,
+}
+
+const fn some(code: &'static str, name: &'static str, asks: &'static str) -> Listed {
+    Listed { code, name, asks, always: false }
+}
+
+const fn every(code: &'static str, name: &'static str, asks: &'static str) -> Listed {
+    Listed { code, name, asks, always: true }
+}
+
+/// All checks in the order of their numbers. One more makes a new
+/// [layout](crate::SCHEMA_VERSION): results are judged by the list of their layout.
+pub const ALL: [Listed; 24] = [
+    some("H01", "direct-io", "does I/O go around the page cache, where asked?"),
+    every("H02", "data-exist", "was what is read ever written?"),
+    some("H03", "device-counters", "did the device see the I/O?"),
+    some("H04", "content", "can storage make less of the data?"),
+    every("H05", "data", "are the data right?"),
+    every("H06", "steady-state", "has the rate settled?"),
+    some("H07", "preconditioning", "was flash written before it was measured?"),
+    some("H08", "working-set", "is what is used larger than caches?"),
+    some("H09", "schedule-kept", "did I/Os of an open loop begin as planned?"),
+    every("H10", "generator-ceiling", "is the generator the limit?"),
+    every("H11", "littles-law", "is what is outstanding rate × latency?"),
+    every("H12", "percentiles-supported", "enough samples above each, and do they tell of all?"),
+    every("H13", "cpu-was-ours", "was the processor ours?"),
+    some("H14", "frequency", "did processors keep their pace?"),
+    every("H15", "clock", "was time measured cheaply and right?"),
+    some("H16", "placement", "are processors beside the disks?"),
+    every(
+        "H17",
+        "nobody-else",
+        "did others use the host, the processors of the run, or its disks?",
+    ),
+    some("H18", "block-layer", "does the kernel leave I/Os alone?"),
+    some("H19", "wire", "what was between the ends?"),
+    every("H20", "repeats", "was it measured more than once?"),
+    every("H21", "ios-succeeded", "did I/Os end well?"),
+    every("H22", "even", "did every worker have its part?"),
+    some("H23", "connections", "did connections hold?"),
+    some("H24", "one-medium", "is all of one kind?"),
+];
+
+/// The check of this number; `None` for one that this version does not know.
+pub fn listed(code: &str) -> Option<&'static Listed> {
+    ALL.iter().find(|listed| listed.code == code)
+}
+
+/// Every check of the list once, in its order, and behind them those of no list. Of one that nobody
+/// made it is not known what it would have come to.
+pub fn complete(checks: Vec<Check>) -> Vec<Check> {
+    let mut all = joined(checks);
+    let made = |listed: &&Listed, all: &[Check]| all.iter().any(|check| check.code == listed.code);
+    let unmade: Vec<&Listed> = ALL.iter().filter(|listed| !made(listed, &all)).collect();
+    all.extend(unmade.iter().map(|listed| Check::unknown(listed.code, "nobody looked")));
+    all.sort_by(|a, b| a.code.cmp(&b.code));
+    all
+}
+
+/// Whether every check of the list is there.
+pub(super) fn is_whole<'a>(verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone) -> bool {
+    ALL.iter().all(|listed| verdicts.clone().any(|(code, _)| code == listed.code))
+}
+
+/// Whether every check that is there speaks for a number.
+pub(super) fn all_are_clean<'a>(mut verdicts: impl Iterator<Item = (&'a str, Verdict)>) -> bool {
+    let clean = |(code, verdict): (&str, Verdict)| match verdict {
+        Verdict::Pass => true,
+        Verdict::DoesNotApply => listed(code).is_some_and(|listed| !listed.always),
+        Verdict::Warn | Verdict::Fail | Verdict::Unknown => false,
+    };
+    verdicts.all(clean)
+}
+
+#[cfg(test)]
+mod test;
