@@ -52,6 +52,7 @@ pub fn test(simulator: Option<&Path>) -> Result<Tally> {
         &array(plants),
         &array(&["--short"]),
         &["--remote", "--seeds", REMOTE_SEEDS],
+        &["--remote", "--plants", "--seeds", PLANT_SEEDS],
     ];
     for args in jobs {
         let outcome = run(simulator, args, LIMIT)?;

@@ -36,6 +36,13 @@ pub struct CheckOrder {
     pub is_gentle: bool,
 }
 
+impl CheckOrder {
+    /// How many of the windows it uses.
+    fn windows(self, all: usize) -> usize {
+        if self.is_gentle { 1 } else { all }
+    }
+}
+
 /// A range in which legs differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -103,7 +110,9 @@ enum Phase {
 pub(super) struct Checks {
     windows: Vec<Check>,
     order: Option<CheckOrder>,
+    /// What is compared next, and the end.
     next: u64,
+    bytes: u64,
     /// When the next window may begin.
     rest_until: Nanos,
 }
@@ -123,7 +132,7 @@ impl Checks {
             wait: Nanos(0),
         };
         let windows = (0..count).map(window).collect();
-        Checks { windows, order: None, next: 0, rest_until: Nanos(0) }
+        Checks { windows, order: None, next: 0, bytes: 0, rest_until: Nanos(0) }
     }
 
     /// Whether a check is under way.
@@ -132,8 +141,10 @@ impl Checks {
     }
 
     pub(super) fn wake(&self) -> Option<Nanos> {
-        self.order?;
-        let idle = self.windows.iter().any(|one| one.phase == Phase::Idle);
+        let count = self.order?.windows(self.windows.len());
+        // Windows that have nothing more to begin wait for those under way.
+        let more = self.next < self.bytes;
+        let idle = more && self.windows[..count].iter().any(|one| one.phase == Phase::Idle);
         let waits =
             self.windows.iter().filter(|one| matches!(one.phase, Phase::Claim | Phase::Mark));
         waits.map(|one| one.wait).chain(idle.then_some(self.rest_until)).min()
@@ -143,11 +154,11 @@ impl Checks {
         if self.order.is_none() {
             let Some(order) = port.shared.take_check() else { return };
             (self.order, self.next, self.rest_until) = (Some(order), 0, port.now);
+            self.bytes = bytes;
             port.shared.report(|report| *report = CheckReport { bytes, ..CheckReport::default() });
         }
         let Some(order) = self.order else { return };
-        let count = if order.is_gentle { 1 } else { self.windows.len() };
-        for slot in 0..count {
+        for slot in 0..order.windows(self.windows.len()) {
             if self.windows[slot].phase == Phase::Idle && port.now >= self.rest_until {
                 self.begin(slot, port, bytes);
             }

@@ -197,7 +197,9 @@ impl Keeper {
         let pages = self.pages.wake(shared.map.is_asked());
         let copies = self.copies.iter().filter_map(|copy| copy.wake(&self.pace)).min();
         let cool = self.cool.wake(shared.map.behind() > 0);
-        let wanted = (shared.wants_check() && shared.is_ready()).then_some(Nanos(0));
+        // One that is wanted during another begins after that.
+        let wanted = shared.wants_check() && shared.is_ready() && !self.checks.is_busy();
+        let wanted = wanted.then_some(Nanos(0));
         let check = [wanted, self.checks.wake(), self.check_at, self.fence.wake()];
         let check = check.into_iter().flatten().min();
         let revive = self.revive.wake(&self.port);
