@@ -18,6 +18,8 @@ use crate::signal;
 const KEPT: [&str; 4] = ["sweep.json", "result.json", "job.toml", "step-1"];
 /// The result of a folder, and what is made of it.
 const DOCUMENTS: [&str; 3] = ["sweep.json", "result.json", "report.txt"];
+/// Keeps others out of the folder of a sweep.
+pub const LOCK: &str = "lock";
 
 /// The folder of a run, made before the run so that no result is lost for want of one. If nothing
 /// came into it, it goes again, and so do those above that were made for it.

@@ -4,8 +4,8 @@
 const HEEDED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Has the signals that ask for an end do so from now on. A process inherits that they are ignored
-/// or blocked: a shell has SIGINT ignored for what it starts with `&`, and a signal that comes before
-/// it is handled would be lost. SIGHUP stays as it is: `nohup` says that it is not meant.
+/// or blocked: a shell has SIGINT ignored for what it starts with `&`, and a signal that comes
+/// before it is handled would be lost. SIGHUP stays as it is: `nohup` says that it is not meant.
 ///
 /// The first call of a program, before it has threads or handlers.
 pub fn heed_signals() {

@@ -73,7 +73,7 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
         Surface { iops: spread(rates), reaches, draws, solved: solved as u32, off }
     };
     let through = place(fits, 0);
-    if let Some((fit, off)) = fitted(&through, &place(CHECKS, 1000), terms, &solve)? {
+    if let Some((fit, off)) = fitted(&through, &place(CHECKS, 1000), terms, solve)? {
         let all = place(draws, 2000).iter().map(|at| value(&fit, at).exp()).collect();
         return Ok(told(all, fits + CHECKS, off));
     }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use os::FileKind;
 
-use super::{DOCUMENTS, Folder, KEPT, lock, remove_empty};
+use super::{DOCUMENTS, Folder, KEPT, LOCK, lock, remove_empty};
 use crate::{output, signal};
 
 /// What the name of the folder of a successor begins with; a number of chance follows.
@@ -120,7 +120,7 @@ impl Successor {
 impl Drop for Successor {
     fn drop(&mut self) {
         let Some(apart) = &self.apart else { return };
-        if remove_empty(&apart.path).is_err() {
+        if forget(&apart.path).is_err() {
             output::note(format_args!(
                 "drumfire: {} keeps its old result: what there is of the new one is {}",
                 self.place.home.display(),
@@ -128,6 +128,15 @@ impl Drop for Successor {
             ));
         }
     }
+}
+
+/// Removes a folder that nothing came into but the lock of a sweep.
+fn forget(path: &Path) -> io::Result<()> {
+    let folder = os::Folder::open_trusted(path)?;
+    if folder.names()? == [LOCK] {
+        folder.remove(Path::new(LOCK))?;
+    }
+    remove_empty(path)
 }
 
 /// Whether a folder holds a result, whole or not, and not only the job of one.
@@ -269,8 +278,12 @@ mod test {
         scratch.write("job.toml", "old");
         scratch.write("notes", "mine");
         let before = scratch.all();
-        // Nothing came of it.
+        // Nothing came of it, or of a sweep.
         drop(begun(&scratch));
+        assert_eq!(scratch.all(), before);
+        let sweep = begun(&scratch);
+        fs::write(sweep.place.now.join(LOCK), "").unwrap();
+        drop(sweep);
         assert_eq!(scratch.all(), before);
         let mut new = begun(&scratch);
         assert!(new.place.is_apart() && new.place.now.starts_with(&new.place.home));

@@ -32,7 +32,7 @@ pub fn is_one(folder: &Path) -> bool {
 /// Keeps others out of the folder. A run that is a process of its own holds the lock too: one that
 /// outlived its sweep is waited for.
 pub fn lock(folder: &Path) -> Result<File> {
-    let path = folder.join("lock");
+    let path = folder.join(folder::LOCK);
     let file = os::append_to(&path);
     let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {

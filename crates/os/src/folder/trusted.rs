@@ -4,8 +4,8 @@
 //! time. So a file is made under a name that nobody can guess and renamed: that replaces a link and
 //! does not follow it. On the way to a folder only links that can be trusted are followed: those of
 //! this user or of root, and those in a folder that only these may write. Each link is read by its
-//! handle, and what it leads to is looked at in the same way: a link of another user is not followed
-//! either if it is swapped in meanwhile, or if a trusted one leads to it.
+//! handle, and what it leads to is looked at in the same way: a link of another user is not
+//! followed either if it is swapped in meanwhile, or if a trusted one leads to it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
