@@ -116,7 +116,10 @@ fn results_that_were_changed_cut_or_made_by_others_are_refused() {
         ("report class.json --as json", "its class says publishable, its checks come to "),
         ("report seed.json", "its digest does not match its figures"),
         ("report cleared.json --as html", "its digest does not match its figures"),
-        ("report fewer.json --as csv", "its checks have H01 0 times, where every result has it once"),
+        (
+            "report fewer.json --as csv",
+            "its checks have H01 0 times, where every result has it once",
+        ),
         ("compare job.json of-full", "its digest does not match its figures"),
         ("report slow.json --as fio", "totals.latency_ns says p50 1 ns, its histogram "),
         ("compare of-full rate.json", "the file was changed since it was made"),

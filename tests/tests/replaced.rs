@@ -100,7 +100,7 @@ fn a_run_that_comes_to_nothing_costs_no_old_result() {
         assert!(![Some(0), None].contains(&ended.code), "{ended:?}");
         assert_eq!((rig.kept("o"), rig.incomplete("o")), (before.clone(), vec![]), "{ended:?}");
     }
-    rig.run(&format!("report o")).ok();
+    rig.run("report o").ok();
     // It is replaced by the next one that goes well, and not a file of it stays apart.
     rig.run(&format!("run null:1g --size 8k {SHORT} --out o --replace")).ok();
     assert_eq!(rig.json(Path::new("o/result.json"))["job"]["size_bytes"], 8192);
