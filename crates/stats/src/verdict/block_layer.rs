@@ -336,7 +336,10 @@ mod test {
         let disk = |before: Queue| Disk { asked, before, merged, ..Disk::default() };
         let whole = Disk { after, ..disk(silent()) };
         assert_eq!(judge_one(whole.clone()).verdict, Verdict::Pass);
-        assert_eq!(block_layer(&[whole.clone()], None, Vec::new()).verdict, Verdict::Unknown);
+        assert_eq!(
+            block_layer(std::slice::from_ref(&whole), None, Vec::new()).verdict,
+            Verdict::Unknown
+        );
         let uncounted = judge_one(Disk { merged: None, ..whole });
         assert_eq!(uncounted.verdict, Verdict::Unknown);
         assert!(uncounted.evidence.ends_with("; not shown: merges"), "{uncounted:?}");

@@ -285,7 +285,7 @@ mod test {
         let untold = ("nbd://host".to_owned(), None);
         let [one, other] = mixed;
         let verdict = |kinds: &[(String, Option<String>)]| one_medium(kinds).verdict;
-        assert_eq!(verdict(&[one.clone()]), Verdict::DoesNotApply);
+        assert_eq!(verdict(std::slice::from_ref(&one)), Verdict::DoesNotApply);
         assert_eq!(verdict(&[other.clone(), other.clone()]), Verdict::Pass);
         assert_eq!(verdict(&[other.clone(), untold.clone()]), Verdict::Unknown);
         assert_eq!(verdict(&[one, untold, other]), Verdict::Warn);

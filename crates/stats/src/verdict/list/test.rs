@@ -318,7 +318,7 @@ fn no_class_gets_better_without_what_a_run_counted() {
     let paced = PacedTotals { lag_ns: Latency::default(), service_ns: flat, ..Default::default() };
     let totals = |paced| Totals { ios: 30_000, paced, ..Totals::default() };
     let none = Latency { p90: Some(0), p99: Some(0), mean: Some(0.0), ..Latency::default() };
-    let kept = PacedTotals { lag_ns: none, ..paced.clone() };
+    let kept = PacedTotals { lag_ns: none, ..paced };
     judge(
         schedule_kept(&totals(Some(kept)), true),
         &[
