@@ -114,8 +114,9 @@ mod test {
     }
 
     /// Value names of options that take no number.
-    const WORDS: [&str; 32] = [
+    const WORDS: [&str; 33] = [
         "ADDRESS:PORT",
+        "AS",
         "ARRIVALS",
         "BILL.toml",
         "BUS",
