@@ -106,6 +106,10 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     await_data(&front, &files[old], &expected);
     look(&front, &expected, &format!("{told}: afterwards"));
     await_agreement(&front, &files);
+    // Its data are there before it is recorded as in.
+    let mut patience = Patience::new(LIMIT);
+    let joins = |said: &str| said.contains("older image") && !said.contains("is in again");
+    while joins(&front.running.stderr()) && patience.wait() {}
     let said = front.end();
     assert!(!lives || said.contains("is in again"), "{told}: {said}");
     let check = drumfire.run(folder.path(), &format!("volume check {uri}"), LIMIT);

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use drumfire_tests::{Below, Chance, Drumfire, Far, Folder, Server, rounds, run};
+use drumfire_tests::{Below, Chance, Drumfire, Far, Folder, Server, rounds, run, skip};
 
 use super::postgres::{LIMIT, Postgres, is_possible};
 use super::{Attached, folder};
@@ -118,6 +118,10 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
 #[test]
 fn a_database_whose_servers_lose_power_is_whole_or_says_so() {
     let Some(drumfire) = Drumfire::find() else { return };
+    if std::env::var_os("DRUMFIRE_ROUNDS").is_none() {
+        // A flush must end within the limits of databases, beside hundreds of other tests.
+        return skip("some seconds a round of a host of its own: DRUMFIRE_ROUNDS=10");
+    }
     if !is_possible() {
         return;
     }
