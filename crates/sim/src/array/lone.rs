@@ -198,8 +198,8 @@ impl Run {
             Step::Slow(_) => Happened::Slow,
             _ => Happened::Failed,
         });
-        // Each lane loses its connection by itself, and each loss is told by each lane; and a server
-        // tells again whoever may not have heard it.
+        // Each lane loses its connection by itself, and each loss is told by each lane. A server
+        // tells again those who may not have heard it.
         self.untold += self.lanes * self.lanes + self.lanes;
         if power {
             let time = self.world.borrow().time;
