@@ -428,7 +428,8 @@ impl Run {
                     let is_late = world.is_late(leg);
                     let of = &mut world.legs[leg];
                     if of.is_well() {
-                        (of.blamed, of.rolled) = (of.bad.is_some() || is_late, false);
+                        let is_harmed = of.bad.is_some() || of.is_older_image();
+                        (of.blamed, of.rolled) = (is_harmed || is_late, false);
                     }
                 }
                 return Ok(true);
