@@ -80,6 +80,7 @@ impl Default for NvmeServer {
             geometry: geometry(),
             memory: (id == 0).then(|| memory.clone()),
             disk: disk(id),
+            backing: block::Backing::Memory,
             instance: None,
         };
         let subsystem = Subsystem {

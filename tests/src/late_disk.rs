@@ -12,16 +12,16 @@ use std::time::Duration;
 
 const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";
 const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-const REPLY_MAGIC: u32 = 0x6744_6698;
+pub(crate) const REPLY_MAGIC: u32 = 0x6744_6698;
 const GO: u32 = 7;
 const INFO: u32 = 6;
 const ABORT: u32 = 2;
 const UNSUPPORTED: u32 = 0x8000_0001;
 /// Has flags, flush and FUA; no trim, no write zeroes.
 const FLAGS: u16 = 1 | 4 | 8;
-const READ: u16 = 0;
+pub(crate) const READ: u16 = 0;
 const WRITE: u16 = 1;
-const DISCONNECT: u16 = 2;
+pub(crate) const DISCONNECT: u16 = 2;
 const FLUSH: u16 = 3;
 
 /// The server. Its threads end with the test.
@@ -104,7 +104,7 @@ impl Shared {
 
     fn serve(self: Arc<Self>, mut stream: TcpStream) -> Result<()> {
         stream.set_nodelay(true)?;
-        if !self.negotiate(&mut stream)? {
+        if !negotiate(&mut stream, self.file.metadata()?.len())? {
             return Ok(());
         }
         let answers = Arc::new(Mutex::new(stream.try_clone()?));
@@ -130,42 +130,6 @@ impl Shared {
         }
     }
 
-    /// False if the client leaves.
-    fn negotiate(&self, stream: &mut TcpStream) -> Result<bool> {
-        let bytes = self.file.metadata()?.len();
-        stream.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
-        take::<4>(stream)?;
-        loop {
-            let head: [u8; 16] = take(stream)?;
-            assert_eq!(&head[..8], OPTION_MAGIC, "an option");
-            let option = u32::from_be_bytes(part(&head, 8));
-            let mut words = vec![0; u32::from_be_bytes(part(&head, 12)) as usize];
-            stream.read_exact(&mut words)?;
-            let mut reply = |kind: u32, data: &[u8]| {
-                let mut reply = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
-                reply.extend(option.to_be_bytes());
-                reply.extend(kind.to_be_bytes());
-                reply.extend((data.len() as u32).to_be_bytes());
-                reply.extend(data);
-                stream.write_all(&reply)
-            };
-            match option {
-                GO | INFO => {
-                    let mut told = vec![0, 0];
-                    told.extend(bytes.to_be_bytes());
-                    told.extend(FLAGS.to_be_bytes());
-                    reply(3, &told)?;
-                    reply(1, &[])?;
-                    if option == GO {
-                        return Ok(true);
-                    }
-                }
-                ABORT => return reply(1, &[]).map(|()| false),
-                _ => reply(UNSUPPORTED, &[])?,
-            }
-        }
-    }
-
     fn execute(&self, command: u16, offset: u64, len: usize, data: &[u8]) -> Result<Vec<u8>> {
         match command {
             READ => {
@@ -188,12 +152,47 @@ impl Shared {
     }
 }
 
-fn take<const LEN: usize>(stream: &mut TcpStream) -> Result<[u8; LEN]> {
+/// Agrees with a client on a volume of so many bytes. False if the client leaves.
+pub(crate) fn negotiate(stream: &mut TcpStream, bytes: u64) -> Result<bool> {
+    stream.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
+    take::<4>(stream)?;
+    loop {
+        let head: [u8; 16] = take(stream)?;
+        assert_eq!(&head[..8], OPTION_MAGIC, "an option");
+        let option = u32::from_be_bytes(part(&head, 8));
+        let mut words = vec![0; u32::from_be_bytes(part(&head, 12)) as usize];
+        stream.read_exact(&mut words)?;
+        let mut reply = |kind: u32, data: &[u8]| {
+            let mut reply = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
+            reply.extend(option.to_be_bytes());
+            reply.extend(kind.to_be_bytes());
+            reply.extend((data.len() as u32).to_be_bytes());
+            reply.extend(data);
+            stream.write_all(&reply)
+        };
+        match option {
+            GO | INFO => {
+                let mut told = vec![0, 0];
+                told.extend(bytes.to_be_bytes());
+                told.extend(FLAGS.to_be_bytes());
+                reply(3, &told)?;
+                reply(1, &[])?;
+                if option == GO {
+                    return Ok(true);
+                }
+            }
+            ABORT => return reply(1, &[]).map(|()| false),
+            _ => reply(UNSUPPORTED, &[])?,
+        }
+    }
+}
+
+pub(crate) fn take<const LEN: usize>(stream: &mut TcpStream) -> Result<[u8; LEN]> {
     let mut bytes = [0; LEN];
     stream.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-fn part<const LEN: usize>(bytes: &[u8], at: usize) -> [u8; LEN] {
+pub(crate) fn part<const LEN: usize>(bytes: &[u8], at: usize) -> [u8; LEN] {
     bytes[at..at + LEN].try_into().expect("it is so long")
 }

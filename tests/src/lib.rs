@@ -5,7 +5,9 @@
 //! fail. What a machine cannot run is recorded as skipped, with the reason.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod between;
+mod cached_disk;
 mod control_group;
 mod drumfire;
 mod far;
@@ -28,7 +30,9 @@ mod under_way;
 mod verdict;
 mod witness;
 
+pub use apart::Apart;
 pub use between::{Between, Fate, READ_BYTES, Speech};
+pub use cached_disk::{CachedDisk, Shape};
 pub use control_group::ControlGroup;
 pub use drumfire::{Drumfire, Served};
 pub use far::{Below, Far, Server};

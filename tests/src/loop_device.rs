@@ -37,6 +37,11 @@ impl Loop {
         Some(Loop { path: made.stdout.trim().to_owned(), losetup })
     }
 
+    /// Takes over one that `losetup` made elsewhere.
+    pub fn made(path: &str) -> Option<Loop> {
+        Some(Loop { path: path.to_owned(), losetup: require("losetup")? })
+    }
+
     /// Its path, as `/dev/loop0`.
     pub fn path(&self) -> &str {
         &self.path

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -25,14 +26,17 @@ pub struct Terminal {
     user: Arc<Mutex<Option<OwnedFd>>>,
     /// Path of the program's end.
     name: String,
-    seen: Arc<Mutex<String>>,
+    seen: Arc<Mutex<Vec<u8>>>,
+    /// The user reads no more: nothing comes, or nobody reads.
+    has_read: Arc<AtomicBool>,
 }
 
 /// A program on the terminal, stopped by its id on drop.
 #[derive(Debug)]
 pub struct OnTerminal {
     child: Child,
-    seen: Arc<Mutex<String>>,
+    seen: Arc<Mutex<Vec<u8>>>,
+    has_read: Arc<AtomicBool>,
 }
 
 impl Terminal {
@@ -44,25 +48,12 @@ impl Terminal {
     /// A terminal of this size whose user reads everything.
     pub fn sized(rows: u16, columns: u16) -> Terminal {
         let terminal = Terminal::of(rows, columns);
+        terminal.has_read.store(false, Ordering::Release);
         let (user, seen) = (Arc::clone(&terminal.user), Arc::clone(&terminal.seen));
+        let has_read = Arc::clone(&terminal.has_read);
         thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            loop {
-                let user = user.lock().expect("nobody panics with it");
-                let Some(user) = user.as_ref() else { return };
-                let mut news = [PollFd::new(user, PollFlags::IN)];
-                if poll(&mut news, Some(&LOOK)) != Ok(1) {
-                    continue;
-                }
-                match rustix::io::read(user, &mut bytes) {
-                    Ok(len @ 1..) => {
-                        let text = String::from_utf8_lossy(&bytes[..len]);
-                        seen.lock().expect("nobody panics with it").push_str(&text);
-                    }
-                    // The program is gone.
-                    _ => return,
-                }
-            }
+            while read_some(&user, &seen) {}
+            has_read.store(true, Ordering::Release);
         });
         terminal
     }
@@ -84,6 +75,7 @@ impl Terminal {
             user: Arc::new(Mutex::new(Some(user))),
             name: name.into_string().expect("a name of letters"),
             seen: Arc::default(),
+            has_read: Arc::new(AtomicBool::new(true)),
         }
     }
 
@@ -94,7 +86,8 @@ impl Terminal {
         let copy = || end.try_clone().expect("there are numbers left");
         command.stdin(copy()).stdout(copy()).stderr(copy()).env("TERM", "xterm");
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        OnTerminal { child, seen: Arc::clone(&self.seen) }
+        let (seen, has_read) = (Arc::clone(&self.seen), Arc::clone(&self.has_read));
+        OnTerminal { child, seen, has_read }
     }
 
     /// Presses keys.
@@ -110,6 +103,20 @@ impl Terminal {
     }
 }
 
+/// Reads what comes within a moment. False once nothing comes any more: the window is closed, or
+/// the program gone.
+fn read_some(user: &Mutex<Option<OwnedFd>>, seen: &Mutex<Vec<u8>>) -> bool {
+    let user = user.lock().expect("nobody panics with it");
+    let Some(user) = user.as_ref() else { return false };
+    if poll(&mut [PollFd::new(user, PollFlags::IN)], Some(&LOOK)) != Ok(1) {
+        return true;
+    }
+    let mut bytes = [0; 4096];
+    let Ok(len @ 1..) = rustix::io::read(user, &mut bytes) else { return false };
+    seen.lock().expect("nobody panics with it").extend(&bytes[..len]);
+    true
+}
+
 impl OnTerminal {
     /// Its process id.
     pub fn id(&self) -> u32 {
@@ -118,7 +125,8 @@ impl OnTerminal {
 
     /// What the user has seen so far.
     pub fn seen(&self) -> String {
-        self.seen.lock().expect("nobody panics with it").clone()
+        let bytes = self.seen.lock().expect("nobody panics with it");
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Sends it a signal.
@@ -139,16 +147,19 @@ impl OnTerminal {
         }
     }
 
-    /// Waits for its end and returns its exit code; `None` when a signal ended it. Fails the test
-    /// when that takes longer than `limit`.
+    /// Waits for its end, and for what it wrote before, and returns its exit code; `None` when a
+    /// signal ended it. Fails the test when that takes longer than `limit`.
     pub fn finish(&mut self, limit: Duration) -> Option<i32> {
         let mut patience = Patience::new(limit);
-        loop {
+        let status = loop {
             if let Some(status) = self.child.try_wait().expect("it is our child") {
-                return status.code();
+                break status;
             }
             assert!(patience.wait(), "it did not end in {limit:?}: {}", self.seen());
-        }
+        };
+        let mut last_words = Patience::new(LAST_WORDS);
+        while !self.has_read.load(Ordering::Acquire) && last_words.wait() {}
+        status.code()
     }
 }
 

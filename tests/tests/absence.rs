@@ -22,7 +22,7 @@ fn verdicts(result: &Value) -> Vec<(String, String)> {
 
 fn has_every_check(result: &Value, job: &str) {
     let codes: Vec<String> = verdicts(result).into_iter().map(|(code, _)| code).collect();
-    let all: Vec<String> = (1..=24).map(|number| format!("H{number:02}")).collect();
+    let all: Vec<String> = (1..=26).map(|number| format!("H{number:02}")).collect();
     assert_eq!(codes, all, "{job}");
     for check in result["checks"].as_array().unwrap() {
         assert_ne!(check["evidence"], "", "{check}\n{job}");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, IQN, NQN, Running};
+use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// The name under which our own initiator comes.
@@ -127,7 +128,9 @@ fn a_server_says_which_volumes_anybody_may_write() {
         let args = format!("serve {} {args}", config.display());
         let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
         running.await_stdout(LIMIT, |text| text.starts_with("ready ").then_some(()));
-        let lines = running.stderr();
+        // Whole: a line that was written before "ready" may be read after it.
+        running.signal(Signal::TERM);
+        let lines = running.finish(LIMIT).stderr;
         lines.lines().filter(|line| line.contains("anybody")).map(str::to_owned).collect::<Vec<_>>()
     };
     let two = "volume = [\"a=ram:1m\", \"b=ram:1m\"]\n";

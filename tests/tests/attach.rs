@@ -230,6 +230,10 @@ fn what_cannot_be_is_said_with_the_remedy() {
         let full = folder.file("full", b"data");
         assert!(said(&format!("attach ram:1m {}", full.display())).contains("would be hidden"));
         assert!(said(&format!("detach {}", full.display())).contains("no volume is attached"));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&attached.file, &link).unwrap();
+        let told = said(&format!("detach {}", link.display()));
+        assert!(told.contains(&format!("a symbolic link: detach {file}")), "{told}");
         let open = File::open(&attached.file).unwrap();
         assert!(said(&format!("detach {file}")).contains("in use"));
         drop(open);

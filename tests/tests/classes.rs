@@ -60,6 +60,8 @@ fn each_class_is_reached_for_its_own_reasons() {
     let verdict = match share {
         s if s >= 0.95 => "fail",
         s if s > 0.80 => "warn",
+        // One CPU that was always busy cannot be halved.
+        s if s > 0.40 => "unknown",
         _ => "",
     };
     assert!(h10.starts_with(verdict) && h10.is_empty() == verdict.is_empty(), "{share}: {h10}");

@@ -15,6 +15,8 @@ use drumfire_tests::{
 use rustix::process::Signal;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// Limit of the making of an array: 20 s for 8 MiB over tgtd on a host whose cores are busy.
+const MAKING: Duration = Duration::from_secs(120);
 /// How many rounds go side by side.
 const AT_ONCE: usize = 3;
 pub(crate) const MIB: u64 = 1 << 20;
@@ -58,7 +60,7 @@ pub(crate) fn leg_file(folder: &Folder, number: u64) -> PathBuf {
 pub(crate) fn array(drumfire: &Drumfire, folder: &Folder, legs: &[String]) -> String {
     let legs: Vec<String> = legs.iter().map(|leg| format!("--leg {leg}")).collect();
     let args = format!("volume create mirror m --destroy {}", legs.join(" "));
-    drumfire.run(folder.path(), &args, LIMIT).ok().stdout.trim().to_owned()
+    drumfire.run(folder.path(), &args, MAKING).ok().stdout.trim().to_owned()
 }
 
 pub(crate) fn block(content: u8) -> Vec<u8> {
@@ -117,15 +119,21 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
     let below = Below::Nbd(disk.port);
     let far = between.map(|server| Far::start(server, drumfire, folder.path(), below));
     let uri = far.as_ref().map_or(format!("nbd://127.0.0.1:{}/disk", disk.port), Far::uri);
-    let mut uri = format!("{uri}?io_timeout=1&grace={grace}");
+    let brief = "io_timeout=1s";
+    let mut uri = format!("{uri}?{brief}&grace={grace}");
     if legs == 1 {
         uri += "&reconnect=60s";
     } else {
+        // On a busy host the zeroes of a new array may take tgtd longer than a second: it writes
+        // them block by block.
+        let long = "io_timeout=20s";
         let leg = |number: u64| match number == suspect {
-            true => uri.clone(),
+            true => uri.replace(brief, long),
             false => format!("file:{}", files[number as usize].display()),
         };
-        uri = array(drumfire, &folder, &(0..legs).map(leg).collect::<Vec<_>>());
+        let made = array(drumfire, &folder, &(0..legs).map(leg).collect::<Vec<_>>());
+        assert!(made.contains(long), "{made}");
+        uri = made.replace(long, brief);
     }
     let told = format!("late by {late:?}, {between:?}, leg {suspect} of {legs}, grace {grace} s");
     println!("seed {seed}: {told}");

@@ -16,13 +16,39 @@ const EARLIER: [Earlier; 3] = [
     ("last.json", include_str!("../earlier/layout-1-last.json"), "IOPS"),
     ("sweep.json", include_str!("../earlier/layout-1-sweep.json"), "182k"),
 ];
-/// Those of layout 2 have the same figures, and those checks only that applied.
-const SECOND: [Earlier; 2] = [
-    ("second.json", include_str!("../earlier/layout-2.json"), "1.57M IOPS"),
-    ("sweep.json", include_str!("../earlier/layout-2-sweep.json"), "1.10M"),
+/// Layout, a result and what its report shows, a sweep and what its report shows, and the words on
+/// what the result lacks.
+type Before = (u32, &'static str, &'static str, &'static str, &'static str, &'static str);
+/// Results with the same figures: of layout 2, which has only the checks that applied, and of 3,
+/// which counts flushes as I/Os where there are any, and of 4, which lacks H25 and H26.
+const BEFORE: [Before; 3] = [
+    (
+        2,
+        include_str!("../earlier/layout-2.json"),
+        "1.57M IOPS",
+        include_str!("../earlier/layout-2-sweep.json"),
+        "1.10M",
+        "made by an earlier version (layout 2): checks that did",
+    ),
+    (
+        3,
+        include_str!("../earlier/layout-3.json"),
+        "3.77M IOPS",
+        include_str!("../earlier/layout-3-sweep.json"),
+        "1.82M",
+        "",
+    ),
+    (
+        4,
+        include_str!("../earlier/layout-4.json"),
+        "64.0M IOPS",
+        include_str!("../earlier/layout-4-sweep.json"),
+        "12.5M",
+        "",
+    ),
 ];
 /// The layout of today, which has no file here.
-const NOW: u64 = 3;
+const NOW: u64 = 5;
 
 fn refused(finished: &Finished, words: &str) {
     assert_eq!(finished.code, USAGE, "{finished:?}");
@@ -63,7 +89,7 @@ fn results_of_each_earlier_layout_are_read_and_not_compared_with_those_of_now() 
             continue;
         }
         let why = "a result of layout 1 (drumfire 0.1.0) has figures of another meaning than one \
-                   of layout 3: measure it again with this version";
+                   of layout 5: measure it again with this version";
         refused(&run(&format!("compare {file} now")), why);
         refused(&run(&format!("compare now {file} --as html")), why);
         // With its own kind it is.
@@ -73,17 +99,27 @@ fn results_of_each_earlier_layout_are_read_and_not_compared_with_those_of_now() 
         let shown = run(&format!("report {file}")).ok().stdout;
         assert!(shown.contains("made by an earlier version (layout 1)"), "{shown}");
     }
-    refused(&run("sweep swept"), "was started by another version (layout 1, here 3)");
+    refused(&run("sweep swept"), "was started by another version (layout 1, here 5)");
 }
 
 #[test]
-fn results_of_the_layout_before_are_read_as_they_were() {
+fn results_of_layouts_with_the_same_figures_are_read_as_they_were() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
     run("run null:1g --seconds 0.5 --ramp 0 --no-ceiling --out now").ok();
-    let [(name, text, shows), (_, sweep, of_sweep)] = SECOND;
-    folder.file(name, text.as_bytes());
+    for before in BEFORE {
+        are_read_as_they_were(&folder, &run, before);
+    }
+}
+
+fn are_read_as_they_were(
+    folder: &Folder,
+    run: &dyn Fn(&str) -> Finished,
+    (layout, text, shows, sweep, of_sweep, lacks): Before,
+) {
+    let name = format!("layout-{layout}.json");
+    folder.file(&name, text.as_bytes());
     for form in ["text", "markdown", "html", "junit", "csv", "fio"] {
         let shown = run(&format!("report {name} --as {form}")).ok();
         assert!(!shown.stdout.is_empty() && !shown.stdout.contains("NaN"), "{shown:?}");
@@ -93,20 +129,25 @@ fn results_of_the_layout_before_are_read_as_they_were() {
         shown.starts_with(shows) && shown.contains("indicative: nothing is stored (H02)"),
         "{shown}"
     );
-    assert!(shown.contains("made by an earlier version (layout 2): checks that did"), "{shown}");
+    assert!(shown.contains(lacks), "{shown}");
     // Its checks and its class are those that it was written with.
     let document = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
     let printed = document(&run(&format!("report {name} --as json")).ok().stdout);
     let written = document(text);
-    for part in ["class", "checks", "totals", "schema_version"] {
+    for part in ["class", "checks", "schema_version"] {
         assert_eq!(printed[part], written[part], "{part}");
     }
+    for figure in ["ios", "iops", "seconds", "latency_ns"] {
+        assert_eq!(printed["totals"][figure], written["totals"][figure], "{figure}");
+    }
     run(&format!("compare {name} now")).ok();
-    std::fs::create_dir(folder.path().join("swept")).unwrap();
-    folder.file("swept/sweep.json", sweep.as_bytes());
-    let shown = run("report swept").ok().stdout;
+    let swept = format!("swept-{layout}");
+    std::fs::create_dir(folder.path().join(&swept)).unwrap();
+    folder.file(&format!("{swept}/sweep.json"), sweep.as_bytes());
+    let shown = run(&format!("report {swept}")).ok().stdout;
     assert!(shown.contains(of_sweep), "{shown}");
-    refused(&run("sweep swept"), "was started by another version (layout 2, here 3)");
+    let words = format!("was started by another version (layout {layout}, here {NOW})");
+    refused(&run(&format!("sweep {swept}")), &words);
 }
 
 #[test]
@@ -120,7 +161,7 @@ fn a_newer_or_broken_result_is_refused_in_a_line() {
         let is_sweep = name == "sweep.json";
         let spoilt = if is_sweep { "name its folder" } else { "invalid value: integer `-" };
         for (content, why) in [
-            (newer.as_str(), "it has layout 99 of drumfire 0.1.0, and this version reads up to 3"),
+            (newer.as_str(), "it has layout 99 of drumfire 0.1.0, and this version reads up to 5"),
             (&text[..text.len() / 2], "the file was truncated"),
             (&many, spoilt),
             ("", "the file was truncated"),

@@ -427,7 +427,7 @@ fn the_flush_at_the_end_is_done_and_counted() {
             let folder = with("job.fio", &text);
             let run = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();
             let totals = &run["totals"];
-            assert_eq!(totals["other"]["ios"], 1, "{text}{totals}");
+            assert_eq!(totals["flush"]["ios"], 1, "{text}{totals}");
             assert!(totals["seconds"].as_f64().unwrap() > least_s, "{totals}");
             assert_eq!(run["partial"], Value::Null);
             let whole = totals["write"]["bytes"] == 4 << 20;

@@ -124,6 +124,21 @@ fn done(job: &Value) -> [(u64, u64); 3] {
     })
 }
 
+/// In what the rates of a job are no counts over its time. The time is told in whole milliseconds.
+fn rates(job: &Value) -> Option<String> {
+    ["read", "write", "trim"].into_iter().find_map(|way| {
+        let of = |key: &str| job[way][key].as_f64().unwrap_or_default();
+        let runtime_s = of("runtime") / 1e3;
+        let off = |rate: f64, count: f64| {
+            (rate * runtime_s - count).abs() > rate * 1e-3 + count * 1e-2 + 1.0
+        };
+        let means = of("iops_samples") > 1.0 && of("iops_mean") > 2.0 * of("iops_max") + 1.0;
+        let wrong =
+            off(of("iops"), of("total_ios")) || off(of("bw_bytes"), of("io_bytes")) || means;
+        wrong.then(|| format!("{way} adds up to something else: {}", job[way]))
+    })
+}
+
 /// In what two documents differ.
 fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
     let none = Vec::new();
@@ -148,6 +163,11 @@ fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
         let same = if mixed { sum(a) == sum(b) } else { a == b };
         if !same || (a[0].0 as f64 - b[0].0 as f64).abs() > spread.min(ios) {
             found.push(format!("{}: {b:?}, not {a:?}", ours["jobname"]));
+        }
+        found.extend(rates(ours).map(|how| format!("{}: {how}", ours["jobname"])));
+        let syncs = |job: &Value| job["sync"]["lat_ns"]["N"].as_u64().unwrap_or_default() > 0;
+        if syncs(theirs) != syncs(ours) {
+            found.push("latencies of flushes of one only".to_owned());
         }
         let sync = |job: &Value| job["sync"]["total_ios"].clone();
         if sync(theirs) != sync(ours) {

@@ -90,3 +90,35 @@ fn the_same_host_is_no_wire() {
     assert_eq!(verdict, "unknown", "{evidence}");
     assert!(evidence.contains("another process"), "{evidence}");
 }
+
+/// A disk that keeps blocks of 4096 bytes reads, changes and writes one for 512 bytes.
+/// Lie of H18: writes of 512 bytes to a disk that keeps blocks of 4096.
+/// Twin of H18: writes of whole blocks, and reads of parts.
+#[test]
+fn writes_of_a_part_of_a_block_are_said() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = folder.file("written", &vec![0xa5; BYTES]);
+    let file = File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    let number = std::os::unix::fs::MetadataExt::dev(&file.metadata().unwrap());
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let device = format!("/sys/dev/block/{major}:{minor}");
+    let kept = ["queue", "../queue"].map(|queue| format!("{device}/{queue}/physical_block_size"));
+    let kept = kept.iter().find_map(|file| std::fs::read_to_string(file).ok());
+    if kept.as_deref().map(str::trim) != Some("4096") {
+        return skip("the temporary folder is on no disk that keeps blocks of 4096 bytes");
+    }
+    let said = |args: &str| {
+        let args = format!("run file:{} {args} --seconds 1 --ramp 0 --json", path.display());
+        check(&drumfire.run(folder.path(), &args, LIMIT).json(), "H18")
+    };
+    let parts = |evidence: &str| evidence.contains("writes a whole block for each part");
+    let (verdict, evidence) = said("--size 512 --read 0 --destroy");
+    assert_eq!(verdict, "warn", "{evidence}");
+    assert!(parts(&evidence), "{evidence}");
+    for honest in ["--size 4k --read 0 --destroy", "--size 512 --read 100"] {
+        let (_, evidence) = said(honest);
+        assert!(!parts(&evidence), "{honest}: {evidence}");
+    }
+}

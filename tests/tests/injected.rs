@@ -192,15 +192,19 @@ fn strangers_see_lost_connections_and_those_that_connect_again_lose_nothing() {
     let folder = Folder::new();
     let faults = folder.path().join("faults.toml");
     let source = folder.file("source.raw", &vec![0x5a; 4 << 20]);
+    let (qemu_io, qemu_img) = (require("qemu-io"), qemu_img());
+    if qemu_io.is_none() && qemu_img.is_none() {
+        return;
+    }
     for verb in ["disconnect", "reset"] {
         schedule(folder.path(), &format!("verb = '{verb}'\nchance = 0.1\ncount = 3"));
         let args = format!("--nbd 127.0.0.1:0 --volume disk=fault:{}(ram:4m)", faults.display());
         let mut served = drumfire.serve_with(&args);
         let address = nbd_address(&mut served.running);
-        if let Some(qemu_io) = require("qemu-io") {
+        if let Some(qemu_io) = &qemu_io {
             // It does not connect again: the I/O fails.
             let failed = (0..40).any(|_| {
-                let mut command = Command::new(&qemu_io);
+                let mut command = Command::new(qemu_io);
                 let disk = format!("nbd://{address}/disk");
                 let finished = run(command.args(["-f", "raw", "-c", "read 0 4k", &disk]), LIMIT);
                 let said = format!("{}{}", finished.stdout, finished.stderr);
@@ -208,12 +212,12 @@ fn strangers_see_lost_connections_and_those_that_connect_again_lose_nothing() {
             });
             assert!(failed, "{verb}: never seen over NBD");
         }
-        if let Some(qemu_img) = qemu_img() {
+        if let Some(qemu_img) = &qemu_img {
             let uri = served.uri("disk");
             let copy = format!("convert -n -f raw -O raw {} {uri}", source.display());
-            run(Command::new(&qemu_img).args(copy.split(' ')), LIMIT).ok();
+            run(Command::new(qemu_img).args(copy.split(' ')), LIMIT).ok();
             let compare = format!("compare -f raw -F raw {} {uri}", source.display());
-            run(Command::new(&qemu_img).args(compare.split(' ')), LIMIT).ok();
+            run(Command::new(qemu_img).args(compare.split(' ')), LIMIT).ok();
         }
         served.running.signal(rustix::process::Signal::TERM);
         let ended = served.running.finish(LIMIT);

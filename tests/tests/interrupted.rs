@@ -115,7 +115,7 @@ impl Rig {
         folder.file("long.fio", format!("{first}{second}").as_bytes());
         folder.file("make.fio", b"[a]\nrw=read\nfilename=large\nsize=4g\n");
         folder.file("runs.fio", b"[a]\nioengine=null\nsize=1m\nexec_prerun=sleep 1; sleep 1000\n");
-        let page = include_str!("../../docs/database.md");
+        let page = include_str!("../../docs/how-to/predict-a-database.md");
         let example = page.split_once("```toml\n").unwrap().1.split_once("```").unwrap().0;
         folder.file("example.toml", example.as_bytes());
         let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);

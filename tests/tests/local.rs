@@ -206,7 +206,7 @@ fn takes_everything(memory: &InMemory) {
     let args = format!("run job.toml --json --destroy={path}");
     let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
     assert_eq!(result["totals"]["errors"], 0, "{path}");
-    assert!(result["totals"]["other"]["ios"].as_u64().unwrap() > 0, "{path}");
+    assert!(result["totals"]["flush"]["ios"].as_u64().unwrap() > 0, "{path}");
 }
 
 /// It can be told what is free, but not to make zeroes by freeing.

@@ -11,7 +11,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// The result that a run printed, after what every good result has was checked.
 fn good(finished: Finished) -> Value {
     let result = finished.ok().json();
-    assert_eq!(result["schema_version"], 3, "{result}");
+    assert_eq!(result["schema_version"], 5, "{result}");
     assert_eq!(result["origin"], "measured", "{result}");
     assert_eq!(result["totals"]["errors"], 0, "{result}");
     assert!(result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 0), "{result}");

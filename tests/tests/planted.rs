@@ -116,7 +116,7 @@ fn links_on_the_way_to_what_is_kept_are_refused() {
 #[test]
 fn files_that_are_opened_are_no_links() {
     let Some(rig) = Rig::new() else { return };
-    let work = rig.at("theirs/work");
+    let work = rig.at("theirs/job");
     fs::create_dir(&work).unwrap();
     chown(&work, STRANGER, STRANGER).unwrap();
     let job = "[a]\nioengine=null\nsize=1m\nwrite_lat_log=a\nwrite_bw_log=a\nwrite_iops_log=a\n\
@@ -138,7 +138,7 @@ fn files_that_are_opened_are_no_links() {
         "data.part",
     ];
     for name in names {
-        rig.plant("ours/victim", &format!("theirs/work/{name}"));
+        rig.plant("ours/victim", &format!("theirs/job/{name}"));
     }
     for args in ["fio job.fio --output=out", "fio --name=b --rw=read --filename=new --size=1m"] {
         rig.drumfire.run(&work, args, LIMIT).ok();

@@ -63,7 +63,7 @@ fn modelled_figures_keep_the_contract_and_say_what_agreement_proves() {
     // The page of the documents shows what this very command prints.
     let args = "scenario run all --modelled --out kept --markdown";
     let printed = drumfire.run(folder.path(), args, LIMIT).ok().stdout;
-    let page = include_str!("../../docs/founding-systems.md");
+    let page = include_str!("../../docs/explanations/founding-systems.md");
     let same = page.contains(&format!("tidy --write` -->\n\n{printed}\n<!-- end -->"));
     assert!(same, "cargo xtask tidy --write; now it is\n{printed}");
     let run = |bound| {

@@ -131,7 +131,10 @@ fn what_does_not_exist_is_refused_with_what_does() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     for (args, says) in [
-        ("sweep null:1g --axis sise=1,2", "'sise' is no setting: there are size, read, random"),
+        (
+            "sweep null:1g --axis sise=1,2",
+            "'sise' is no setting (did you mean 'size'?): there are size, read",
+        ),
         ("sweep null:1g --axis size", "is not WORD=VALUE"),
         ("sweep null:1g --axis outstanding=0", "outstanding=0"),
         ("sweep null:1g --axis workload.acces=0", "unknown field `acces`"),
@@ -157,10 +160,11 @@ fn finds_a_rate_within_a_bound_and_climbs_a_ladder() {
     // Whether a rate can be kept here is the machine's business; that the search ends is ours.
     assert_eq!(found["found"].as_array().unwrap().len(), 1);
     let one = &found["found"][0];
-    for (rate, held) in [("rate_per_s", "held"), ("missed_rate_per_s", "missed_held")] {
+    for (rate, held) in [("held_rate_per_s", "held"), ("missed_rate_per_s", "missed_held")] {
         assert_eq!(one[rate].is_null(), one[held].is_null(), "{one}");
-        assert!(one[held].is_null() || one[held]["of"] == 5, "{one}");
+        assert!(one[held].is_null() || one[held]["of"].as_u64().unwrap() >= 1, "{one}");
     }
+    assert!(one["runs"].as_u64().unwrap() >= 7, "{one}");
     assert!(one["confidence"].as_f64().unwrap() > 0.93, "{one}");
     for cell in found["cells"].as_array().unwrap() {
         assert_eq!(cell["runs"].as_array().unwrap().len() as u64, cell["repeats"], "{cell}");
@@ -222,6 +226,16 @@ fn results(folder: &Path) -> BTreeMap<String, SystemTime> {
     found
 }
 
+/// The cells without digests: those have the command line, too.
+fn cells_of(sweep: &Value) -> Value {
+    let mut cells = sweep["cells"].clone();
+    for cell in cells.as_array_mut().unwrap() {
+        let runs = cell["runs"].as_array_mut().unwrap();
+        runs.iter_mut().for_each(|run| run["source"]["digest"] = Value::Null);
+    }
+    cells
+}
+
 #[test]
 fn a_model_is_swept_over_what_it_consists_of() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -237,7 +251,7 @@ fn a_model_is_swept_over_what_it_consists_of() {
     assert!(cells.iter().all(|cell| cell["runs"][0]["origin"] == "simulated"));
     assert_eq!(sweep["series"][0]["axis"], "drives");
     let again = drumfire.run(folder.path(), &format!("{args} --out b"), LIMIT).ok().json();
-    assert_eq!(again["cells"], sweep["cells"], "the same seed gives the same bits");
+    assert_eq!(cells_of(&again), cells_of(&sweep), "the same seed gives the same bits");
     let text = drumfire.run(folder.path(), "report a", LIMIT).ok().stdout;
     let said = "simulated (figures: guess); IOPS: median, min–max of 2 runs";
     assert!(text.contains(said), "{text}");

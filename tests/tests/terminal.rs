@@ -317,3 +317,86 @@ fn a_signal_ends_what_lays_files_out() {
     assert_eq!(finished.code, INTERRUPTED, "{finished:?}");
     assert!(names().is_empty(), "half a file stays: {:?}", names());
 }
+
+/// What a command prints on a terminal of 24 × 80, and the last twelve lines of it: no word is cut.
+fn printed_on_80_columns(drumfire: &Drumfire, folder: &Folder, args: &str) -> (String, String) {
+    let terminal = Terminal::sized(24, 80);
+    let mut run = terminal.start(&drumfire.command(folder.path(), args));
+    assert_eq!(run.finish(LIMIT), Some(0), "{}", run.seen());
+    let seen = run.seen();
+    let (_, printed) = seen.rsplit_once("\x1b[?1049l").unwrap_or(("", &seen));
+    let lines: Vec<&str> = printed.lines().map(|line| line.trim_end_matches('\r')).collect();
+    for line in &lines {
+        // A colour ends with a letter.
+        let parts = line.split("\x1b[").enumerate();
+        let shown = parts.map(|(at, part)| match at {
+            0 => part,
+            _ => part.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, rest)| rest),
+        });
+        let wide = shown.map(|part| part.chars().count()).sum::<usize>() > 80;
+        assert!(!wide || !line.trim().contains(' '), "{line}");
+    }
+    (lines.join("\n"), lines[lines.len().saturating_sub(12)..].join("\n"))
+}
+
+/// A hurried reader finds number, latencies, class and folder on the last screen.
+#[test]
+fn the_last_screen_says_what_was_measured() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "run ram:64m --size 4k --read 70 --outstanding 4 --seconds 2 --ramp 0.2 \
+                --no-ceiling --fail-if iops<1 --out kept";
+    let (_, last) = printed_on_80_columns(&drumfire, &folder, args);
+    for words in [" IOPS", " measured", "p50 ", "p99 ", "max ", "fail if iops<1", "kept in "] {
+        assert!(last.contains(words), "no '{words}' in\n{last}");
+    }
+}
+
+/// So does the reader of a sweep with as many cells as it likes, and of two that are compared.
+#[test]
+fn the_last_screen_of_a_sweep_and_of_a_comparison_says_what_they_came_to() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let sweep = |out: &str| {
+        format!(
+            "sweep ram:64m --size 4k --axis outstanding=1,2,4,8 --repeats 2 --seconds 0.5 --ramp 0 \
+             --no-ceiling --fail-if iops<1 --fail-if errors>0 --out {out}"
+        )
+    };
+    let (all, last) = printed_on_80_columns(&drumfire, &folder, &sweep("s"));
+    let sum = [
+        "best: ",
+        " IOPS",
+        " measured in 0.50 s at",
+        "runs     2 of 2; ",
+        "p50 ",
+        "p99 ",
+        "max ",
+        "cells    4: 4 indicative",
+        "bounds   0 of 8 missed",
+        "kept in s",
+    ];
+    for words in sum {
+        assert!(last.contains(words), "no '{words}' in\n{last}\nof\n{all}");
+    }
+    // The table above is cut between its columns.
+    let heads = all.lines().filter(|line| line.contains("outstanding  "));
+    assert!(heads.count() >= 2, "{all}");
+    // Half a second of a busy host may be no measurement, which misses the bounds.
+    let again = drumfire.run(folder.path(), &sweep("t"), LIMIT);
+    assert!([Some(0), Some(4)].contains(&again.code), "{again:?}");
+    let (all, last) = printed_on_80_columns(&drumfire, &folder, "compare s t --fail-if errors>0");
+    for words in
+        ["pairs    4; IOPS ", "class    ", "  outstanding=", "bounds   0 of 4", "kept in s and t"]
+    {
+        assert!(last.contains(words), "no '{words}' in\n{last}\nof\n{all}");
+    }
+    let one = |folder: &str| format!("{folder}/001-outstanding=1/repeat-1");
+    let args = format!("compare {} {}", one("s"), one("t"));
+    let (all, last) = printed_on_80_columns(&drumfire, &folder, &args);
+    for words in
+        ["IOPS     ", "class    indicative: ", "p50      ", "p99 ", "max      ", "kept in "]
+    {
+        assert!(last.contains(words), "no '{words}' in\n{last}\nof\n{all}");
+    }
+}

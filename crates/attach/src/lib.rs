@@ -130,7 +130,8 @@ pub fn attach(
     let geometry = volume.byte_geometry();
     check_blocks(geometry.block_bytes)?;
     let read_only = geometry.read_only || options.read_only;
-    let access = Access { allow_other: options.allow_other, read_only };
+    let backing = volume.backing().word();
+    let access = Access { allow_other: options.allow_other, read_only, backing };
     let (target, channel) = mount::mount(file, access)?;
     let attr = Attr {
         size: geometry.bytes(),

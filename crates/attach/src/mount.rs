@@ -22,9 +22,6 @@ use crate::AttachError;
 use crate::sync::{sync, sync_as};
 use crate::wire::IO_MAX_BYTES;
 
-/// Our source field in `/proc/self/mountinfo`.
-const KIND: &str = "fuse.drumfire";
-const SOURCE: &str = "drumfire";
 const HELPER: &str = "fusermount3";
 /// Permissions of a file that is created to be mounted over, less the umask.
 const FILE_MODE: u32 = 0o666;
@@ -34,6 +31,16 @@ const FILE_MODE: u32 = 0o666;
 pub(crate) struct Access {
     pub(crate) allow_other: bool,
     pub(crate) read_only: bool,
+    /// Backing store of the volume, in a word.
+    pub(crate) backing: &'static str,
+}
+
+impl Access {
+    /// Source field of the mount, which `df` and `findmnt` show, and a `file:` volume that is
+    /// opened on it reads.
+    fn source(self) -> String {
+        format!("drumfire-{}", self.backing)
+    }
 }
 
 /// Where the volume is attached.
@@ -171,7 +178,7 @@ fn by_kernel(path: &Path, channel: &FuseChannel, access: Access) -> Result<(), E
     let options = CString::new(options).map_err(|_| Errno::INVAL)?;
     let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
     flags.set(MountFlags::RDONLY, access.read_only);
-    rustix::mount::mount(SOURCE, path, KIND, flags, Some(options.as_c_str()))
+    rustix::mount::mount(access.source(), path, os::ATTACHED, flags, Some(options.as_c_str()))
 }
 
 /// Mounts through `fusermount3`, which users may call, and receives the channel from it.
@@ -180,8 +187,10 @@ fn by_helper(path: &Path, access: Access) -> Result<FuseChannel, AttachError> {
     let (ours, theirs) =
         socketpair(pair.0, pair.1, SocketFlags::CLOEXEC, None).map_err(io::Error::from)?;
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty()).map_err(io::Error::from)?;
-    let mut options =
-        format!("fsname={SOURCE},subtype=drumfire,default_permissions,max_read={IO_MAX_BYTES}");
+    let mut options = format!(
+        "fsname={},subtype=drumfire,default_permissions,max_read={IO_MAX_BYTES}",
+        access.source()
+    );
     for (wanted, word) in [(access.allow_other, "allow_other"), (access.read_only, "ro")] {
         if wanted {
             options = format!("{options},{word}");
@@ -295,7 +304,7 @@ fn mount_line(path: &Path) -> Option<String> {
     let is_it = |line: &&str| {
         let Some((place, kind)) = line.split_once(" - ") else { return false };
         let place = place.split(' ').nth(4).unwrap_or_default();
-        kind.starts_with(KIND) && unescape(place) == path.to_string_lossy()
+        kind.starts_with(os::ATTACHED) && unescape(place) == path.to_string_lossy()
     };
     text.lines().find(is_it).map(str::to_owned)
 }
@@ -324,7 +333,13 @@ fn unescape(text: &str) -> String {
 pub(crate) fn detach(file: &Path) -> Result<(), AttachError> {
     let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
     if !is_ours(file) {
-        return Err(wrong("no volume is attached there".to_owned()));
+        // A link is not followed: whoever may exchange it would choose what is detached.
+        let behind = file.is_symlink().then(|| std::fs::canonicalize(file).ok()).flatten();
+        let behind = behind.filter(|behind| is_ours(behind));
+        return Err(wrong(match behind {
+            Some(behind) => format!("a symbolic link: detach {}", behind.display()),
+            None => "no volume is attached there".to_owned(),
+        }));
     }
     let synced = match File::open(file).and_then(|file| file.sync_all()) {
         // Root may not open a file that another user attached for himself: he may.

@@ -25,6 +25,12 @@ pub(crate) use self::x86::{
     prefetch, zero,
 };
 
+/// Asks for the first cache line of a value that is read soon, and waits for nothing.
+#[inline]
+pub fn prefetch_value<T>(value: &T) {
+    prefetch(std::ptr::from_ref(value).cast());
+}
+
 /// Cache lines prefetched ahead of a range; more would saturate the fill buffers.
 pub(crate) const EARLY_LINES: usize = 8;
 /// Length of a cache line.

@@ -83,6 +83,13 @@ pub trait Lane {
         self.inner()?.in_doubt_until()
     }
 
+    /// How often changes of the volume have come to be in doubt so far. Whoever compares it with an
+    /// earlier count learns of doubts that were over before a look at
+    /// [`in_doubt_until`](Self::in_doubt_until). A lane around others says the sum of theirs.
+    fn doubts(&self) -> u64 {
+        self.inner().map_or(0, Lane::doubts)
+    }
+
     /// The owner makes good what the volume may have lost until now of acknowledged changes that no
     /// flush has covered, or tells it: flushes of the volume need not fail because of it. Whether
     /// there was anything. If this lane [looks](Self::looks), the owner has seen what the volume

@@ -5,6 +5,7 @@
 
 mod account;
 mod activity;
+mod backing;
 mod budget;
 mod buf;
 mod chain;
@@ -19,6 +20,7 @@ mod landing;
 mod lane;
 mod lap;
 mod memory;
+mod near;
 mod pages;
 mod plant;
 mod pool;
@@ -30,10 +32,12 @@ mod zone;
 
 pub use account::Account;
 pub use activity::{Activity, Doing, Stretch};
+pub use backing::{BACKING_BYTES_MAX, Backing};
 pub use budget::Budget;
 pub use buf::{Arena, ArenaHold, Buf};
 pub use chain::{Chain, Piece};
 pub use connection::Connection;
+pub use copy::prefetch_value;
 pub use count::Count;
 pub use geometry::Geometry;
 pub use immediate::{Ahead, Batch, Change, Immediate};
@@ -43,6 +47,7 @@ pub use landing::Landing;
 pub use lane::{Lane, idle_look};
 pub use lap::Lap;
 pub use memory::{CopyAhead, Memory};
+pub use near::{hint, mistakes, nearest};
 pub use plant::*;
 pub use pool::Pool;
 pub use random::{Rng, splitmix};

@@ -86,6 +86,11 @@ pub enum Plant {
     JoinWithoutFence,
     /// A lost connection forgets that acknowledged writes were not flushed.
     ReviveSilently,
+    /// Each lane tells what was lost, also if another one has.
+    TellOnEachLane,
+    /// What a connection may have lost counts as told, if a flush of another one has failed since
+    /// it was opened.
+    TellForOthers,
     /// A change is sent while an earlier one of its place is in doubt.
     SendOverDoubt,
     /// A leg's refusal fails the I/O though another leg has done it.
@@ -98,8 +103,12 @@ pub enum Plant {
     TrimUnzeroed,
     /// A leg that hangs is waited for without a limit.
     WaitForEver,
+    /// Data are shown before this opening of an array is recorded on its legs.
+    ShowUnrecorded,
     /// The last leg is used again without a look at what it holds.
     ReviveUnseen,
+    /// When the last leg is there again, the array itself stays without a connection to it.
+    ReviveForClients,
     /// A check compares what is being written.
     CheckUnclaimed,
     /// A leg may reconnect by itself if it is deep inside another volume.
@@ -119,7 +128,7 @@ impl Plant {
     ];
 
     /// Mistakes of arrays.
-    pub const KEPT: [Plant; 21] = [
+    pub const KEPT: [Plant; 22] = [
         Plant::MapAfterData,
         Plant::AckEarly,
         Plant::ReadStale,
@@ -140,17 +149,21 @@ impl Plant {
         Plant::ReviveUnseen,
         Plant::ReadUnsettled,
         Plant::WaitForEver,
+        Plant::ShowUnrecorded,
         Plant::CheckUnclaimed,
     ];
 
     /// Mistakes of arrays and remote volumes, seen over a network.
-    pub const PARTED: [Plant; 7] = [
+    pub const PARTED: [Plant; 10] = [
         Plant::JoinWithoutFence,
         Plant::ReviveSilently,
+        Plant::TellOnEachLane,
+        Plant::TellForOthers,
         Plant::SendOverDoubt,
         Plant::AnswerReinstatementEarly,
         Plant::CompleteResetEarly,
         Plant::ReviveUnseen,
+        Plant::ReviveForClients,
         Plant::NestReconnect,
     ];
 

@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use block::mistakes;
 use serde::Serialize;
 
 pub mod line;
@@ -125,48 +126,41 @@ impl Catalogue {
             .ok_or_else(|| UnknownPart { name: name.to_owned(), near: self.near(&lower) })
     }
 
-    /// Ids that resemble a name: those a slip of the keyboard away, then those that hold a word of
-    /// it.
+    /// Ids of parts that resemble a name.
     fn near(&self, lower: &str) -> Vec<String> {
-        resembling(lower, self.parts.keys())
+        resembling(lower, self.parts.values().map(|part| &**part))
     }
 
     /// The drives whose ids resemble a name, for messages.
     pub fn drives_near(&self, name: &str) -> Vec<String> {
         let drives = self.parts.values().filter(|part| part.class == Class::Drive);
-        resembling(&name.trim().to_lowercase(), drives.map(|part| &part.id))
+        resembling(&name.trim().to_lowercase(), drives.map(|part| &**part))
     }
 }
 
-/// At most five ids that resemble a name in lower case.
-fn resembling<'a>(lower: &str, ids: impl Iterator<Item = &'a String>) -> Vec<String> {
+/// At most five ids that resemble a name in lower case: those a typing mistake or two away and
+/// those that begin with the name, then those with most of its words in their id or full name.
+fn resembling<'a>(lower: &str, parts: impl Iterator<Item = &'a Part>) -> Vec<String> {
     let words: Vec<&str> =
         lower.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2).collect();
-    let far = |id: &String| {
-        let slips = slips(lower, id);
-        match slips <= 2 && slips < lower.len().min(id.len()) {
-            true => Some(slips),
-            false => words.iter().any(|word| id.contains(word)).then_some(usize::MAX),
+    let rank = |part: &Part| {
+        if lower.len() > 1 && part.id.starts_with(lower) {
+            return Some(1);
         }
+        let mistakes = mistakes(lower, &part.id);
+        if mistakes <= 2 && mistakes < lower.len().min(part.id.len()) {
+            return Some(mistakes);
+        }
+        let name = part.name.to_lowercase();
+        let missing = |word: &&&str| !part.id.contains(**word) && !name.contains(**word);
+        let missing = words.iter().filter(missing).count();
+        // More than any typing mistakes that count.
+        (missing < words.len()).then_some(10 + missing)
     };
-    let mut near: Vec<(usize, &String)> = ids.filter_map(|id| Some((far(id)?, id))).collect();
+    let ranked = parts.filter_map(|part| Some((rank(part)?, &part.id)));
+    let mut near: Vec<(usize, &String)> = ranked.collect();
     near.sort();
     near.into_iter().take(5).map(|(_, id)| id.clone()).collect()
-}
-
-/// Letters to insert, delete or replace to make one word of the other (Levenshtein).
-fn slips(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, letter) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, against) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *against);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 /// No part has this name.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use block::hint;
 use serde::Serialize;
 use stats::Kind;
 
@@ -127,7 +128,9 @@ pub fn interface_named(word: &str) -> Result<&'static str, String> {
     let meant = called.map_or(lower.as_str(), |(_, meant)| meant);
     INTERFACES.into_iter().find(|known| *known == meant).ok_or_else(|| {
         let others: Vec<&str> = CALLED.iter().map(|(other, _)| *other).collect();
-        format!("'{}' is none of {} ({})", shown(word), INTERFACES.join(", "), others.join(", "))
+        let near = hint(word, INTERFACES.into_iter().chain(others.iter().copied()));
+        let (known, others) = (INTERFACES.join(", "), others.join(", "));
+        format!("'{}' is none of {known} ({others}){near}", shown(word))
     })
 }
 

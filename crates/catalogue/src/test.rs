@@ -36,6 +36,9 @@ fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
     assert_eq!(drive.figures["write_bandwidth"].len(), 2);
     // What nobody published is absent.
     assert_eq!(catalogue.part("ioscale2-none").unwrap_err().near, Vec::<String>::new());
+    // A maker's name is in the full names of its parts, and an id may be typed in part.
+    assert_eq!(catalogue.part("Samsung").unwrap_err().near.len(), 5);
+    assert_eq!(catalogue.part("x25").unwrap_err().near[..2], ["x25-e", "x25-m"]);
     assert_eq!(catalogue.part("iodrive-160-slc").unwrap().value("price"), None);
     assert_eq!(catalogue.part("p5800x").unwrap().value("price"), None);
     // Every source is used, and everything that is used exists.

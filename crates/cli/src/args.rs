@@ -11,8 +11,8 @@ use crate::exit::UsageError;
 
 /// Serve, drive, measure and predict block storage at a million IOPS.
 #[derive(Parser)]
-#[command(name = "drumfire", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 honesty check failed under \
+#[command(name = "drumfire", version, arg_required_else_help = true)]
+#[command(after_long_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 honesty check failed under \
     --strict, 4 missed or impossible, 5 data differ, 6 partial result, 130 interrupted.")]
 pub struct Args {
     /// What to do.
@@ -34,7 +34,7 @@ pub enum Command {
     Attach(crate::attached::Attach),
     /// Flush an attached file or device and remove it.
     Detach(crate::attached::Detach),
-    /// Back up files and volumes into a file or volume, in parallel and compressed; restore them.
+    /// Back up files and volumes, in parallel and compressed, and restore them.
     Backup(crate::backup::Args),
     /// Create, show and change arrays: mirrors whose legs carry superblocks.
     Volume(crate::volumes::Args),
@@ -68,6 +68,10 @@ pub enum Command {
     Audit(Box<crate::audit::Args>),
     /// Look up figures of parts, with their sources.
     Catalogue(crate::catalogue::Args),
+    /// Print the completions of a shell.
+    Completions(crate::completions::Args),
+    /// Show the manual page of a command.
+    Man(crate::man::Args),
 }
 
 /// When to use colour.
@@ -94,7 +98,7 @@ pub enum Protocol {
 #[derive(Flags, Clone, Debug)]
 pub struct Drive {
     /// Length of each I/O.
-    #[arg(long, alias = "bs", value_parser = size32, default_value = "512")]
+    #[arg(long, alias = "bs", value_parser = size32, default_value = "4k")]
     pub size: u32,
     /// Percentage of reads; the rest are writes [default: 100].
     #[arg(long, alias = "rwmixread", value_name = "PERCENT", value_parser = number)]
@@ -161,12 +165,17 @@ pub struct Drive {
     pub trace: Option<crate::traced::Traced>,
     /// Afterwards measure for 2.5 s the most that the generator can do, and compare the result with
     /// it (honesty check H10). By default this takes 1 s, and only if the CPUs of the run were
-    /// always busy.
+    /// always busy. Jobs without --verify, on several busy CPUs, are then done again for 2.5 s, on
+    /// half of them and on all.
     #[arg(long)]
     pub ceiling: bool,
     /// Never measure the generator's limit.
     #[arg(long, conflicts_with = "ceiling")]
     pub no_ceiling: bool,
+    /// Do not read random places of the volumes before and after the run, which tells whether a
+    /// cache served it (honesty check H25), and takes up to 2 s.
+    #[arg(long)]
+    pub no_cold_reads: bool,
 }
 
 /// How planned starts are spread.
@@ -247,8 +256,9 @@ impl Drive {
     }
 }
 
-/// `drumfire race`.
+/// `drumfire race`. Records of IOPS are held with the smallest I/O, so that is what it races with.
 #[derive(Flags, Clone, Debug)]
+#[command(mut_arg("size", |size| size.default_value("512")))]
 pub struct Race {
     /// Protocol to the volumes.
     #[arg(long, value_enum, default_value_t = Protocol::Iscsi)]
@@ -275,8 +285,8 @@ pub struct Race {
 
 /// `drumfire serve`.
 #[derive(Flags, Debug)]
-#[command(after_help = "Example: drumfire serve --iscsi 127.0.0.1:3260 --volume disk=ram:1g\n\
-    makes target iqn.2026-11.io.drumfire:disk with one logical unit, LUN 1.")]
+#[command(after_long_help = "--volume disk=ram:1g makes target iqn.2026-11.io.drumfire:disk with \
+    one logical unit, LUN 1.")]
 pub struct Serve {
     /// TOML file with the same settings and the hosts that are allowed.
     pub config: Option<PathBuf>,
@@ -310,15 +320,16 @@ pub struct Serve {
 
 /// `drumfire run`.
 #[derive(Flags, Clone, Debug)]
-#[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
+#[command(after_long_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
     nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT,\n\
     delay:DRIVE(URI): as slow as a drive of the catalogue, delay:cd6(ram:1g), or a profile.\n\
     Behind a remote one, each if wanted:\n\
-    ?reconnect=30s&grace=30s&io_timeout=30s&header-digest=1&data-digest=1&initiator=NAME\n\
-    Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
+    ?reconnect=30s&grace=30s&io_timeout=30s and\n\
+    &header-digest=1&data-digest=1&initiator=NAME")]
 pub struct Run {
-    /// Volumes to drive. Or a job: the job.toml of an earlier run, a fio job file (.fio) or an
-    /// Iometer configuration (.icf), followed by volumes for the targets that it names.
+    /// Volumes to drive, or a job file and its volumes. Jobs are the job.toml of an earlier run, a
+    /// fio job file (.fio) or an Iometer configuration (.icf), followed by volumes for the targets
+    /// that it names.
     #[arg(required = true, value_name = "URI")]
     pub volumes: Vec<String>,
     /// A built-in job: oltp-4k, oltp-8k, file-server, web-server, backup, steady-state.
@@ -434,9 +445,20 @@ mod test {
         assert_eq!(mix("--rw randwrite"), Ok((0.0, 100.0)));
         assert_eq!(mix("--rw readwrite"), Ok((50.0, 0.0)));
         assert_eq!(mix("--rw randrw --rwmixread 70"), Ok((70.0, 100.0)));
-        assert_eq!(access("--bs 4k").unwrap().size_bytes(), Some(4096));
+        assert_eq!(access("--bs 8k").unwrap().size_bytes(), Some(8192));
         assert!(mix("--rw read --read 70").unwrap_err().contains("--rw randrw"));
         assert!(mix("--rw read --random 70").is_err());
+    }
+
+    #[test]
+    fn sizes_are_4_kib_unless_named_but_in_races() {
+        assert_eq!(access("").unwrap().size_bytes(), Some(4096));
+        let race = Args::parse_from(["drumfire", "race"]);
+        let Command::Race(race) = race.command else { panic!("another command") };
+        assert_eq!(race.drive.size, 512);
+        let sized = Args::parse_from(["drumfire", "race", "--size", "8k"]);
+        let Command::Race(race) = sized.command else { panic!("another command") };
+        assert_eq!(race.drive.size, 8192);
     }
 
     #[test]

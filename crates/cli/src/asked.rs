@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use block::nearest;
 use job::formats::{Note, Treatment};
 use job::presets;
 use job::spec::{Group, JobSpec, MAKER, open_trace};
@@ -42,7 +43,13 @@ pub fn of(run: &Run) -> Result<Asked> {
     if run.verify {
         compare_all(&mut asked.job);
     }
-    asked.job.check().map_err(|error| UsageError(error.to_string()))?;
+    let is_file = run.preset.is_none() && Format::of(first).is_some();
+    asked.job.check().map_err(|error| {
+        let words = error.to_string();
+        // Flags have neither steps nor groups.
+        let plain = words.strip_prefix("step 1, group 1: ").or(words.strip_prefix("step 1: "));
+        UsageError(plain.filter(|_| !is_file).unwrap_or(&words).to_owned())
+    })?;
     Ok(asked)
 }
 
@@ -145,6 +152,10 @@ const AMOUNTS: [&str; 6] = ["outstanding", "rate", "arrivals", "ramp", "seed", "
 fn of_preset(run: &Run) -> Result<JobSpec> {
     let name = run.preset.as_deref().unwrap_or_default();
     let Some(preset) = presets::preset(name) else {
+        if let Some(near) = nearest(name, presets::PRESETS.iter().map(|preset| preset.name)) {
+            let why = format!("unknown preset '{name}': did you mean '{near}'?");
+            return Err(UsageError(why).into());
+        }
         let says = |preset: &presets::Preset| format!("{}: {}", preset.name, preset.says);
         output::notes(&presets::PRESETS.iter().map(says).collect());
         return Err(UsageError(format!("unknown preset '{name}': use one of these")).into());

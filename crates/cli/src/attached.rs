@@ -14,9 +14,8 @@ use crate::{opened, placement, signal};
 
 /// `drumfire attach`.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Example: drumfire attach delay:x25-m(file:/data/disk.img?size=8g) \
-    /tmp/disk &\n    mkfs.ext4 /tmp/disk && mount -o loop /tmp/disk /mnt\n\n\
-    drumfire attach --ublk ram:4g /dev/ublkb0 &\n\
+#[command(after_long_help = "A file system on an attached file, or on a block device:\n\
+    mkfs.ext4 /tmp/disk && mount -o loop /tmp/disk /mnt\n\
     mkfs.ext4 /dev/ublkb0 && mount /dev/ublkb0 /mnt")]
 pub struct Attach {
     /// The volume: ram:4g, file:PATH, iscsi://HOST/IQN/LUN?reconnect=60s, delay:PROFILE(URI), …

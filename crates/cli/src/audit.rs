@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use block::Text;
+use block::{Text, hint};
 use clap::Args as Flags;
 use job::formats::read_text;
 use plan::audit::{Finding, Verdict, audit, audit_all};
@@ -17,8 +17,7 @@ use crate::{catalogue, output};
 #[derive(Flags, Debug)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Amounts may be hedged: 'about 900', 'over 2.2M', 'nearly 8 GB/s'.\n\
-    Example: drumfire audit --iops 1M --size 4k --latency 0.88ms --drives 28 --drive x25-m\n\
+    after_long_help = "Amounts may be hedged: 'about 900', 'over 2.2M', 'nearly 8 GB/s'.\n\
     Exit codes: 0 possible or unclear, 2 usage, 4 impossible."
 )]
 pub struct Args {
@@ -224,7 +223,8 @@ fn documents(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
                        10gbe, or --equation '4 * 550 MB/s = 2.2 GB/s'";
             return Err(UsageError(format!("{name}: {why}")).into());
         }
-        let text = read_text(file).map_err(|error| of_file(&name, error))?;
+        let near = hint(&name, ["founding", "verify"]);
+        let text = read_text(file).map_err(|error| of_file(format_args!("{name}{near}"), error))?;
         texts.push((name, text));
     }
     let usage = |error: plan::claim::ClaimError| UsageError(error.to_string());

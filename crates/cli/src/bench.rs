@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use job::spec::{JobSpec, MAKER, Step};
-use load::{Engine, Prepared, Recording, RunError, Runner, Stop};
+use load::{Asked, Engine, Prepared, Recording, RunError, Runner, Stop};
 use stats::RunResult;
 use stats::live::Live;
 use volume::{Uri, Volume};
@@ -24,7 +24,7 @@ use crate::simulate::Systems;
 use crate::traced::Traced;
 use crate::watch::Watch;
 use crate::{
-    ceiling, folder, gate, logs, output, placement, race, recheck, show, signal, simulate,
+    ceiling, fewer, folder, gate, logs, output, placement, race, recheck, show, signal, simulate,
     thresholds,
 };
 
@@ -97,6 +97,8 @@ pub struct Bench {
     pub watch: Watch,
     /// What the cores do is written down.
     pub traced: Option<Traced>,
+    /// Random places of the volumes are read before and after each run (H25).
+    pub cold_reads: bool,
     volumes: Volumes,
     systems: Systems,
 }
@@ -129,6 +131,7 @@ impl Bench {
             lost: show::Lost::default(),
             watch: Watch::default(),
             traced: None,
+            cold_reads: false,
             volumes,
             systems: Systems::default(),
         }
@@ -177,6 +180,19 @@ impl Bench {
         }
     }
 
+    /// Compares what a step has just written and nobody read, and judges its result by that:
+    /// whether all is right.
+    pub fn read_back(
+        &mut self,
+        job: &JobSpec,
+        step: usize,
+        (folder, asked): (&Path, Asked),
+        result: &mut RunResult,
+    ) -> Result<bool> {
+        let ready = self.prepare(job, &job.steps[step])?;
+        recheck::after(&ready.run, folder, asked, result)
+    }
+
     /// Volumes that the engine drives.
     fn driven(&self, step: &Step, run: Prepared, server: Option<serve::Server>) -> Ready {
         let recording = self.traced.as_ref().map(Traced::recording);
@@ -185,6 +201,7 @@ impl Bench {
             scribe: self.logged.then(|| logs::scribe(step, &run.spec)).flatten(),
             recording: recording.clone(),
             gate: Some(gate::wait),
+            cold_reads: self.cold_reads,
         };
         Ready { recording, server, ..self.ready(run, Box::new(runner)) }
     }
@@ -230,6 +247,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     bench.check(job)?;
     drive.trace.iter().try_for_each(|traced| traced.check(job))?;
     bench.traced = drive.trace.clone();
+    bench.cold_reads = !drive.no_cold_reads;
     bench.logged = Maker::of(job)? != Maker::Simulate;
     if bench.logged {
         logs::check(job)?;
@@ -264,13 +282,12 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
             false => successor.place.clone(),
         };
         let unread = ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
-        results.push(one(ready, &place, drive, color, !many || !drive.json)?);
-        if unread && bench.stop.asked() == 0 {
-            // Nothing was compared yet.
-            let prepared = bench.prepare(job, &job.steps[index]);
-            let found = prepared.and_then(|ready| recheck::after(&ready.run, &place.home));
-            right = right.and_then(|right| Ok(found? && right));
-        }
+        let mut read_back = |result: &mut RunResult| {
+            let found = bench.read_back(job, index, (&*place.home, Asked::Unread), result);
+            right = std::mem::replace(&mut right, Ok(true)).and_then(|right| Ok(found? && right));
+        };
+        let read_back: Option<ReadBack<'_>> = if unread { Some(&mut read_back) } else { None };
+        results.push(one(ready, &place, drive, color, !many || !drive.json, read_back)?);
         if right.is_err() {
             break;
         }
@@ -302,6 +319,9 @@ fn volumes_of(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
     found
 }
 
+/// Reads what a run wrote and did not read, over new connections, and judges its result by that.
+pub type ReadBack<'a> = &'a mut dyn FnMut(&mut RunResult);
+
 /// Runs a step and keeps its result in its place.
 pub fn one(
     mut ready: Ready,
@@ -309,6 +329,7 @@ pub fn one(
     drive: &Drive,
     color: Color,
     print: bool,
+    read_back: Option<ReadBack<'_>>,
 ) -> Result<RunResult> {
     let spec = &mut ready.run.spec;
     let name = spec.job.name.clone();
@@ -330,6 +351,7 @@ pub fn one(
         .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
     let bounded_as = ready.bounded_as.take();
     let recording = ready.recording.clone();
+    let stop = ready.stop.clone();
     let news = News::of(volumes_of(&ready.run))?;
     let mut result = ready.run(&mut live)?;
     drop(news);
@@ -342,6 +364,12 @@ pub fn one(
         if drive.ceiling || ceiling::is_needed(&result, &run) {
             ceiling::judge(&mut result, &run, &engine, length);
         }
+        if fewer::is_needed(&result, &run) {
+            fewer::judge(&mut result, &run, &engine);
+        }
+    }
+    if let Some(read_back) = read_back.filter(|_| stop.asked() == 0) {
+        read_back(&mut result);
     }
     if let Some(name) = bounded_as {
         result.bounds = drive.asked.of_result(&name, &result);

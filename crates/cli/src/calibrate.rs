@@ -17,9 +17,8 @@ use crate::{folder, report as results, sweep};
 /// `drumfire calibrate`.
 #[derive(Flags, Debug)]
 #[command(
-    after_help = "Examples: drumfire sweep 'delay:x25-m(ram:64m)' --axis outstanding=1,4,16,64 \
-    --axis size=4k,64k --axis read=0,100 --seconds 2 --out runs\n\
-    drumfire calibrate runs --out drive.toml\n\
+    after_long_help = "Sweeps over queue depth, I/O size and share of reads tell most: --axis \
+    outstanding=1,4,16,64 --axis size=4k,64k --axis read=0,100\n\
     `simulate`, `plan` and delay:drive.toml(URI) read the profile."
 )]
 pub struct Args {

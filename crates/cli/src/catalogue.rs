@@ -8,7 +8,7 @@ use ::catalogue::{
     Catalogue, Class, Figure, Part, QUANTITIES, interface_named, pretty, quantity_named,
 };
 use anyhow::Result;
-use block::Text;
+use block::{Text, hint};
 use clap::{Args as Flags, Subcommand};
 use job::formats::read_text;
 use serde_json::json;
@@ -78,8 +78,9 @@ impl Filter {
     fn check(&self) -> Result<Option<f64>, UsageError> {
         let known = |word: &str| CLASSES.iter().any(|class| class.word() == word);
         if let Some(class) = self.class.as_deref().filter(|class| !known(class)) {
-            let all = CLASSES.map(Class::word).join(", ");
-            return Err(UsageError(format!("--class: '{class}' is none of {all}")));
+            let all = CLASSES.map(Class::word);
+            let (near, all) = (hint(class, all), all.join(", "));
+            return Err(UsageError(format!("--class: '{class}' is none of {all}{near}")));
         }
         if let Some(bus) = &self.interface {
             interface_named(bus).map_err(|reason| UsageError(format!("--interface: {reason}")))?;

@@ -1,12 +1,16 @@
 //! `drumfire compare`: what changed between two runs or two sweeps, and what cannot be told.
 
+mod turns;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args as Flags, ValueEnum};
 use job::sweep::words_of;
-use report::compare::{Change, Comparison, ENOUGH, compare, refuse};
+use report::compare::{Both, Comparison, ENOUGH, Judged, compare, mark, refuse};
 use report::threshold::Threshold;
+use stats::sweep::Doubt;
+use stats::sweep::journal::Counts;
 use stats::{Bound, RunResult};
 
 use crate::args::Color;
@@ -14,15 +18,17 @@ use crate::exit::{Exit, UsageError};
 use crate::{output, report as results, show, sweep, thresholds};
 
 /// `drumfire compare`.
-#[derive(Flags, Debug)]
+#[derive(Flags, Clone, Debug)]
 #[command(
-    after_help = "A figure is higher or lower where the 95 % interval of its ratio, of at least \
-    three runs on each side, does not hold 1; unchanged where the interval is within 5 %; else \
-    \"cannot tell\". Ends in exit code 3 if a side is invalid, in 4 if --fail-if 'iops<-3%' is \
-    missed, or cannot be told."
+    after_long_help = "A figure is higher or lower where the 95 % interval of its ratio, of at \
+    least \
+    three runs on each side, does not hold 1, and where that is too rare for one of so many \
+    figures; unchanged where the interval is within 5 %; else \"cannot tell\". Sides that were \
+    not measured in turns have wider intervals, as hosts change between runs. Ends in exit code 3 \
+    if a side is invalid, in 4 if --fail-if 'iops<-3%' is missed, or cannot be told."
 )]
 pub struct Args {
-    /// Folder of a run or a sweep, or a result.json: before.
+    /// Folder of a run or a sweep, or a result.json: before. With --run what is to be run.
     pub a: PathBuf,
     /// The same: after.
     pub b: PathBuf,
@@ -41,6 +47,9 @@ pub struct Args {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub told: thresholds::Told,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub turns: turns::Turns,
 }
 
 /// Forms of a comparison.
@@ -60,6 +69,26 @@ struct Side {
     runs: Vec<RunResult>,
     /// The command that repeats it.
     again: String,
+    /// Figures that such runs did not keep beside equal ones.
+    unkept: Vec<String>,
+    /// Doubts about the runs as repeats.
+    doubts: Vec<Doubt>,
+}
+
+/// All that is held against its like, and how often its runs were made.
+struct Sides {
+    all: Vec<Side>,
+    journal: Option<Counts>,
+}
+
+/// What stands beside the pairs.
+struct Around {
+    judged: Judged,
+    /// Cells that one side has.
+    alone: Vec<String>,
+    /// Counts of the journals of both sides.
+    journals: [Option<Counts>; 2],
+    bounds: Vec<Bound>,
 }
 
 /// Two sides that are held against each other.
@@ -72,7 +101,9 @@ struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     fn of(name: &str, a: &'a Side, b: &'a Side) -> Pair<'a> {
-        let comparison = compare(name, &a.runs, &b.runs);
+        let unkept = [&a.unkept[..], &b.unkept].concat();
+        let comparison = compare(name, &a.runs, &b.runs).beside_control(&unkept);
+        let comparison = comparison.doubted([&a.doubts, &b.doubts]);
         let again = [&a.again[..], &b.again];
         Pair { comparison, before: &a.runs, after: &b.runs, again }
     }
@@ -87,9 +118,24 @@ fn repeats(folder: &Path, run: &RunResult) -> String {
     format!("drumfire sweep {name}/job.toml --repeats {ENOUGH} --out {name}-repeats{destroy}")
 }
 
-/// Prints what changed.
+/// Prints what changed, of what is measured first if that is asked for.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
+    if !args.turns.run {
+        return print_changes(args, color);
+    }
+    let sides = [&args.a, &args.b].map(|side| side.to_str().unwrap_or_default());
+    let measured = turns::measure(&args.turns, sides, color)?;
+    if measured.exit == Exit::Interrupted {
+        return Ok(Exit::Interrupted);
+    }
+    let both = Args { a: measured.a, b: measured.b, ..args.clone() };
+    Ok(print_changes(&both, color)?.worse(measured.exit))
+}
+
+fn print_changes(args: &Args, color: Color) -> Result<Exit> {
     let (a, b) = (sides(&args.a)?, sides(&args.b)?);
+    let journals = [a.journal, b.journal];
+    let (a, b) = (a.all, b.all);
     let all = |sides: &[Side]| -> Vec<RunResult> {
         sides.iter().flat_map(|side| side.runs.first().cloned()).collect()
     };
@@ -97,40 +143,40 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         let (a, b) = (args.a.display(), args.b.display());
         return Err(UsageError(format!("{a} and {b}: {why}")).into());
     }
-    let mut pairs: Vec<Pair> = Vec::new();
-    let mut alone: Vec<String> = Vec::new();
-    if let ([a], [b]) = (&a[..], &b[..]) {
-        // Two runs are held against each other whatever they are called.
-        pairs.push(Pair::of(&a.name, a, b));
-    } else {
-        for side in &a {
-            match b.iter().find(|other| other.name == side.name) {
-                Some(other) => pairs.push(Pair::of(&side.name, side, other)),
-                None => alone.push(format!("{}: {}", args.a.display(), side.name)),
-            }
-        }
-        let unmatched = b.iter().filter(|side| !a.iter().any(|other| other.name == side.name));
-        alone.extend(unmatched.map(|side| format!("{}: {}", args.b.display(), side.name)));
-    }
+    let (mut pairs, alone) = pairs(args, &a, &b);
     if pairs.is_empty() {
         let why = "no cells in common: compare two runs, or sweeps with equal cells";
         return Err(UsageError(why.to_owned()).into());
     }
-    let bounds = bounds(args, &pairs);
+    let judged = mark(pairs.iter_mut().map(|pair| &mut pair.comparison));
+    let around = Around { judged, alone, journals, bounds: bounds(args, &pairs) };
+    // Bounds are printed above the last screen.
+    let exit = thresholds::say(&around.bounds);
     match args.form {
-        Form::Text => print_plain(args, &pairs, (&alone, &bounds), color)?,
-        form => {
-            let pairs = pairs.iter();
-            let found: Vec<_> =
-                pairs.map(|pair| (&pair.comparison, &pair.before[0], &pair.after[0])).collect();
-            let names = [args.a.display().to_string(), args.b.display().to_string()];
-            let page = report::pages::comparison(&found, [&names[0], &names[1]], &alone, &bounds);
-            results::print_page(&page, form == Form::Markdown)?;
-        }
+        Form::Text if args.json => print_document(&pairs, &around)?,
+        Form::Text => print(args, &pairs, &around, color)?,
+        form => print_page(args, &pairs, &around, form == Form::Markdown)?,
     }
-    let exit = thresholds::say(&bounds);
     let invalid = pairs.iter().any(|pair| !pair.comparison.invalid.is_empty());
     Ok(if invalid { exit.worse(Exit::Dishonest) } else { exit })
+}
+
+/// Sides of one name beside each other, and what has none.
+fn pairs<'a>(args: &Args, a: &'a [Side], b: &'a [Side]) -> (Vec<Pair<'a>>, Vec<String>) {
+    if let ([a], [b]) = (a, b) {
+        // Two runs are held against each other whatever they are called.
+        return (vec![Pair::of(&a.name, a, b)], Vec::new());
+    }
+    let (mut pairs, mut alone) = (Vec::new(), Vec::new());
+    for side in a {
+        match b.iter().find(|other| other.name == side.name) {
+            Some(other) => pairs.push(Pair::of(&side.name, side, other)),
+            None => alone.push(format!("{}: {}", args.a.display(), side.name)),
+        }
+    }
+    let unmatched = b.iter().filter(|side| !a.iter().any(|other| other.name == side.name));
+    alone.extend(unmatched.map(|side| format!("{}: {}", args.b.display(), side.name)));
+    (pairs, alone)
 }
 
 /// What bounds come to, of each pair.
@@ -143,48 +189,68 @@ fn bounds(args: &Args, pairs: &[Pair]) -> Vec<Bound> {
     pairs.iter().flat_map(of).collect()
 }
 
-fn print_plain(
-    args: &Args,
-    pairs: &[Pair],
-    (alone, bounds): (&[String], &[Bound]),
-    color: Color,
-) -> Result<()> {
-    if args.json {
-        let all: Vec<&Comparison> = pairs.iter().map(|pair| &pair.comparison).collect();
-        return output::document(&serde_json::json!({
-            "comparisons": all,
-            "on_one_side_only": alone,
-            "bounds": bounds,
-        }));
-    }
-    print(pairs, alone, color)
+fn print_document(pairs: &[Pair], around: &Around) -> Result<()> {
+    let all: Vec<&Comparison> = pairs.iter().map(|pair| &pair.comparison).collect();
+    output::document(&serde_json::json!({
+        "comparisons": all,
+        "figures_judged": around.judged.figures,
+        "figures_changed": around.judged.changed,
+        "on_one_side_only": around.alone,
+        "journals": around.journals,
+        "bounds": around.bounds,
+    }))
 }
 
-fn print(pairs: &[Pair], alone: &[String], color: Color) -> Result<()> {
+fn print_page(args: &Args, pairs: &[Pair], around: &Around, as_markdown: bool) -> Result<()> {
+    let found: Vec<_> =
+        pairs.iter().map(|pair| (&pair.comparison, &pair.before[0], &pair.after[0])).collect();
+    let names = [args.a.display().to_string(), args.b.display().to_string()];
+    let page = report::pages::comparison(
+        &found,
+        &report::pages::Around {
+            names: [&names[0], &names[1]],
+            figures: around.judged,
+            alone: &around.alone,
+            journals: &journals(args, around),
+            bounds: &around.bounds,
+        },
+    );
+    results::print_page(&page, as_markdown)
+}
+
+/// A line for each side that has a journal.
+fn journals(args: &Args, around: &Around) -> Vec<String> {
+    let sides = [&args.a, &args.b].into_iter().zip(&around.journals);
+    let line = |(path, counts): (&PathBuf, &Option<Counts>)| {
+        let counts = report::sweep::counted(counts.as_ref()?);
+        Some(format!("journal of {}: {counts}", path.display()))
+    };
+    sides.filter_map(line).collect()
+}
+
+fn print(args: &Args, pairs: &[Pair], around: &Around, color: Color) -> Result<()> {
+    let paint = show::paint(color);
     for Pair { comparison, before, again, .. } in pairs {
-        let paint = show::paint(color);
         output::painted(&report::compare::painted(comparison, &before[0], *again, paint))?;
     }
-    let alone = alone.iter().map(|name| format!("on one side only: {name}"));
-    output::print(&by_chance(pairs).into_iter().chain(alone).collect())
-}
-
-/// Of many figures some are called changed by chance: a reader who counts must know how many.
-fn by_chance(pairs: &[Pair]) -> Option<String> {
-    const MANY: usize = 20;
-    let figures = || pairs.iter().flat_map(|pair| &pair.comparison.figures);
-    let judged = figures().filter(|figure| figure.ratio_range.is_some()).count();
-    let is_changed = |change: Change| matches!(change, Change::Higher | Change::Lower);
-    let changed = figures().filter(|figure| is_changed(figure.verdict)).count();
-    let words = || {
-        let chance = judged as f64 * 0.05;
-        format!("{changed} of {judged} figures changed; up to {chance:.0} would by chance alone")
-    };
-    (judged >= MANY).then(words)
+    let alone = around.alone.iter().map(|name| format!("on one side only: {name}"));
+    let lines = around.judged.words().into_iter().chain(alone).chain(journals(args, around));
+    output::print(&lines.collect())?;
+    let both =
+        pairs.iter().map(|Pair { comparison, before: a, after: b, .. }| Both { comparison, a, b });
+    let both: Vec<Both<'_>> = both.collect();
+    let sum = report::compare::closing(&both, around.judged, &around.bounds, paint);
+    let (a, b) = (args.a.display(), args.b.display());
+    let last = format!("kept in {a} and {b}");
+    // Elsewhere than on a terminal whoever typed both knows that.
+    match output::is_terminal() {
+        true => output::end(&sum, &["".to_owned(), last].iter().collect()),
+        false => Ok(()),
+    }
 }
 
 /// The cells of a sweep, or the steps of a run.
-fn sides(path: &Path) -> Result<Vec<Side>> {
+fn sides(path: &Path) -> Result<Sides> {
     if !sweep::is_one(path) {
         let runs = results::read(path)?;
         let only = runs.len() == 1;
@@ -199,12 +265,14 @@ fn sides(path: &Path) -> Result<Vec<Side>> {
                 false => folder.join(format!("step-{}", step.0)),
             };
             let again = repeats(&folder, &step.1);
-            Side { name: name(&step), runs: vec![step.1], again }
+            let (unkept, doubts) = (Vec::new(), Vec::new());
+            Side { name: name(&step), runs: vec![step.1], again, unkept, doubts }
         };
-        return Ok((1..).zip(runs).map(side).collect());
+        return Ok(Sides { all: (1..).zip(runs).map(side).collect(), journal: None });
     }
-    let mut sides = Vec::new();
-    for cell in sweep::read(path)?.cells {
+    let mut all = Vec::new();
+    let sweep = sweep::read(path)?;
+    for cell in sweep.cells {
         let runs: Vec<RunResult> = cell
             .whole_runs()
             .map(|run| results::read_document(&path.join(&run.folder).join("result.json")))
@@ -212,10 +280,11 @@ fn sides(path: &Path) -> Result<Vec<Side>> {
             .with_context(|| format!("{}, a cell of {}", cell.folder, path.display()))?;
         if !runs.is_empty() {
             let again = format!("the sweep of {} with --repeats {ENOUGH}", path.display());
-            sides.push(Side { name: words_of(&cell.settings), runs, again });
+            let (name, unkept) = (words_of(&cell.settings), sweep.unkept.clone());
+            all.push(Side { name, runs, again, unkept, doubts: cell.doubts });
         }
     }
-    Ok(sides)
+    Ok(Sides { all, journal: sweep.journal })
 }
 
 #[cfg(test)]

@@ -17,8 +17,10 @@ use crate::simulate::{self, System};
 
 /// `drumfire database`.
 #[derive(Flags, Clone, Debug)]
-#[command(after_help = "Example: drumfire database pgbench.toml x25-m disk-15k\n\
-    docs/database.md shows what the file holds, and how to get it from a database that runs.")]
+#[command(
+    after_long_help = "docs/how-to/predict-a-database.md shows what the file holds, and how to get \
+    it from a database that runs."
+)]
 pub struct Args {
     /// What a transaction of the database takes from host and drive.
     #[arg(value_name = "DATABASE.toml")]

@@ -1,7 +1,7 @@
 //! `drumfire discover`: which targets a portal has.
 
 use anyhow::Result;
-use block::Text;
+use block::{Text, hint};
 
 use crate::args::Discover;
 use crate::exit::{Exit, UsageError};
@@ -33,7 +33,9 @@ pub fn main(discover: &Discover) -> Result<Exit> {
         // The port of discovery services, by the standard.
         "nvme+tcp" => volume::discover_nvme(&with_port(8009))?,
         _ => {
-            let message = format!("'{scheme}://' cannot be asked: write iscsi:// or nvme+tcp://");
+            let near = hint(scheme, ["iscsi", "nvme+tcp"]);
+            let message =
+                format!("'{scheme}://' cannot be asked: write iscsi:// or nvme+tcp://{near}");
             return Err(UsageError(message).into());
         }
     };

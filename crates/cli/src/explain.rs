@@ -12,8 +12,7 @@ use crate::{asked, layout, output};
 
 /// `drumfire explain`.
 #[derive(Flags, Debug)]
-#[command(after_help = "Exit code 2 when the file would not be run.\n\
-    Example: drumfire explain jobs.fio; drumfire explain --as icf jobs.fio > jobs.icf")]
+#[command(after_long_help = "Exit code 2 when the file would not be run.")]
 pub struct Args {
     /// A job file: .toml, .fio or .icf.
     pub file: String,

@@ -13,19 +13,23 @@ mod catalogue;
 mod ceiling;
 mod companion;
 mod compare;
+mod completions;
 mod database;
 mod discover;
 mod doctor;
 mod exit;
 mod explain;
+mod fewer;
 mod fio;
 mod folder;
 mod foreign;
 mod gate;
+mod help;
 mod identity;
 
 mod layout;
 mod logs;
+mod man;
 mod news;
 mod opened;
 mod output;
@@ -49,6 +53,7 @@ mod volumes;
 mod watch;
 
 use crate::args::{Args, Command};
+use crate::typed::Typed;
 
 fn main() -> std::process::ExitCode {
     os::heed_signals();
@@ -56,7 +61,12 @@ fn main() -> std::process::ExitCode {
     if !companion::follow() {
         return exit::Exit::Interrupted.code();
     }
-    match typed::parse().map_err(anyhow::Error::from).and_then(run) {
+    let done = match typed::parse() {
+        Ok(Typed::Args(args)) => run(*args),
+        Ok(Typed::Ended(exit)) => Ok(exit),
+        Err(error) => Err(error.into()),
+    };
+    match done {
         Ok(exit) => exit.code(),
         Err(error) => {
             output::note(format_args!("drumfire: {}", exit::words(&error)));
@@ -98,5 +108,7 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
         Command::Simulate(of) => simulate::main(&of, args.color),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Plan(args) => plan::main(&args),
+        Command::Completions(args) => completions::main(&args),
+        Command::Man(args) => man::main(&args),
     }
 }

@@ -11,17 +11,19 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use block::{Text, printable, steers};
 use report::Painted;
 use rustix::io::Errno;
 use serde::Serialize;
+use textwrap::core::display_width;
+use textwrap::{Options, WordSplitter};
 
 /// Prints lines to standard output.
 pub fn print(text: &Text) -> Result<()> {
-    write(text.as_str().as_bytes())
+    show(text.as_str())
 }
 
 /// Prints one line to standard output.
@@ -31,8 +33,115 @@ pub fn print_line(line: impl Display) -> Result<()> {
 
 /// Prints a rendering of a result to standard output.
 pub fn painted(painted: &Painted) -> Result<()> {
-    write(painted.as_str().as_bytes())
+    show(painted.as_str())
 }
+
+/// Prints lines; on a terminal those that are wider are wrapped between words.
+fn show(text: &str) -> Result<()> {
+    match terminal_columns() {
+        Some(columns) => write(wrapped(text, columns).as_bytes()),
+        None => write(text.as_bytes()),
+    }
+}
+
+/// Prints what a command ends with: on a terminal, whose reader sees the last lines, a sum and
+/// these last lines in [`ROWS`] rows at most; elsewhere the last lines alone.
+pub fn end(sum: &Painted, last: &Text) -> Result<()> {
+    match (is_terminal(), terminal_columns()) {
+        (false, _) => print(last),
+        (true, Some(columns)) => write(fitting(sum.as_str(), last.as_str(), columns).as_bytes()),
+        (true, None) => write(format!("{}{}", sum.as_str(), last.as_str()).as_bytes()),
+    }
+}
+
+/// Rows that are seen at once, above the next prompt and with what scrolled up a little.
+const ROWS: usize = 12;
+
+/// The last lines below as many lines of a sum as there is room for: the first ones count most.
+fn fitting(sum: &str, last: &str, columns: usize) -> String {
+    let last = wrapped(last, columns);
+    let mut room = ROWS.saturating_sub(last.lines().count());
+    let mut all = String::new();
+    for line in sum.split_inclusive('\n') {
+        let line = wrapped(line, columns);
+        let rows = line.lines().count();
+        if rows > room {
+            break;
+        }
+        (room, all) = (room - rows, all + &line);
+    }
+    all + &last
+}
+
+/// Prints the help of a command, which the parser has wrapped but for its usage.
+pub fn help(text: &str) -> Result<()> {
+    show(&format!("{}\n", text.trim_end()))
+}
+
+/// Prints what the parser says of a wrong command line to standard error.
+pub fn refusal(text: &str) {
+    let text = match columns_of(&io::stderr()) {
+        Some(columns) => wrapped(text, columns),
+        None => text.to_owned(),
+    };
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Columns of the reader's terminal: that of standard output, or with a pager between that of
+/// standard error.
+pub fn reader_columns() -> Option<usize> {
+    terminal_columns().or_else(|| columns_of(&io::stderr()))
+}
+
+/// Columns of the terminal that standard output is; `None` elsewhere, and on one that is too narrow
+/// to be wrapped for.
+pub fn terminal_columns() -> Option<usize> {
+    columns_of(&io::stdout())
+}
+
+fn columns_of(out: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(out).ok())??;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns >= COLUMNS_LEAST)
+}
+
+/// Whether standard output is a terminal.
+pub fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Narrower terminals wrap by themselves.
+const COLUMNS_LEAST: usize = 40;
+
+/// Lines of at most so many columns. What is longer goes on below the text that follows its label.
+/// A word that is longer than a line stays whole.
+fn wrapped(text: &str, columns: usize) -> String {
+    let mut all = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        if display_width(line) <= columns {
+            all += line;
+        } else {
+            let indent = " ".repeat(label_columns(line).min(columns / 2));
+            let options = Options::new(columns).subsequent_indent(&indent).break_words(false);
+            let options = options.word_splitter(WordSplitter::NoHyphenation);
+            all += &textwrap::wrap(line, options).join("\n");
+        }
+        all += end;
+    }
+    all
+}
+
+/// Columns of a line's label: up to the text that follows its last gap of two columns within the
+/// first twenty; else as many as the line is indented, and two more.
+fn label_columns(line: &str) -> usize {
+    let first: String = line.chars().take(LABEL_COLUMNS_MAX).collect();
+    let indented = first.len() - first.trim_start().len();
+    let gap = first.trim_end().rfind("  ").filter(|at| *at > indented);
+    gap.map_or(indented + 2, |at| display_width(&first[..at + 2]))
+}
+
+/// No label is longer.
+const LABEL_COLUMNS_MAX: usize = 20;
 
 /// Prints a JSON document to standard output, indented.
 pub fn document(document: &impl Serialize) -> Result<()> {
@@ -97,14 +206,50 @@ pub fn note(line: impl Display) {
 /// Prints lines of diagnostics to standard error.
 pub fn notes(text: &Text) {
     // They take the place of what is said meanwhile.
-    let clears = if WAITING.swap(false, Ordering::Relaxed) { CLEARED } else { "" };
-    let _ = io::stderr().write_all(format!("{clears}{}", text.as_str()).as_bytes());
+    let clears = cleared();
+    let text = match columns_of(&io::stderr()) {
+        Some(columns) => wrapped(text.as_str(), columns),
+        None => text.as_str().to_owned(),
+    };
+    let _ = io::stderr().write_all(format!("{clears}{text}").as_bytes());
 }
 
-/// Something is said on a line that is not ended.
-static WAITING: AtomicBool = AtomicBool::new(false);
-/// Back to the first column, and the line is empty again.
-const CLEARED: &str = "\r\x1b[K";
+/// Columns of the line on standard error that is not ended: 0 if there is none.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Writes over the line that is not ended, without any escape: not every terminal knows them.
+fn cleared() -> String {
+    match WAITING.swap(0, Ordering::Relaxed) {
+        0 => String::new(),
+        columns => format!("\r{:columns$}\r", ""),
+    }
+}
+
+/// Puts a line on standard error that the next one takes the place of.
+fn put(line: &str) {
+    let columns = columns_of(&io::stderr()).unwrap_or(COLUMNS_LEAST);
+    // A line that reaches the last column would end it.
+    let line = fitted(line, columns - 1);
+    let _ = write!(io::stderr(), "{}{line}", cleared());
+    WAITING.store(display_width(&line), Ordering::Relaxed);
+}
+
+/// Shortens a line to whole words that fit in this many columns.
+fn fitted(line: &str, columns: usize) -> String {
+    let line = printable(line);
+    if display_width(&line) <= columns {
+        return line.into_owned();
+    }
+    let options = Options::new(columns - 2).word_splitter(WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(&line, options);
+    lines.first().map_or_else(String::new, |line| format!("{line} …"))
+}
+
+/// Whether standard error is a terminal on which a line can be written over.
+fn writes_over() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    io::stderr().is_terminal() && !is_dumb
+}
 
 /// Says on a terminal that something takes a moment, until it is dropped. Elsewhere nothing.
 pub struct Wait(bool);
@@ -112,10 +257,9 @@ pub struct Wait(bool);
 impl Wait {
     /// From now on.
     pub fn says(what: &str) -> Wait {
-        let is_seen = io::stderr().is_terminal();
+        let is_seen = writes_over();
         if is_seen {
-            let _ = write!(io::stderr(), "{} …", printable(what));
-            WAITING.store(true, Ordering::Relaxed);
+            put(&format!("{what} …"));
         }
         Wait(is_seen)
     }
@@ -123,8 +267,8 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        if self.0 && WAITING.swap(false, Ordering::Relaxed) {
-            let _ = write!(io::stderr(), "{CLEARED}");
+        if self.0 {
+            let _ = write!(io::stderr(), "{}", cleared());
         }
     }
 }
@@ -136,7 +280,7 @@ pub struct Progress(bool);
 impl Progress {
     /// Nothing is shown yet.
     pub fn new() -> Progress {
-        Progress(io::stderr().is_terminal())
+        Progress(writes_over())
     }
 
     /// Whether it is on a terminal.
@@ -146,18 +290,62 @@ impl Progress {
 
     /// Shows it.
     pub fn show(&mut self, line: &str) {
-        if !self.0 {
-            return note(line);
+        match self.0 {
+            true => put(line),
+            false => note(line),
         }
-        let _ = write!(io::stderr(), "{CLEARED}{}", printable(line));
-        WAITING.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.0 && WAITING.swap(false, Ordering::Relaxed) {
-            let _ = write!(io::stderr(), "{CLEARED}");
+        if self.0 {
+            let _ = write!(io::stderr(), "{}", cleared());
         }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn wide_lines_go_on_below_their_text() {
+        let text = "short\n  warn     H02 data-exist: a b c d e f g h i j k l m n o p\n\nend";
+        let lines =
+            "short\n  warn     H02 data-exist: a b c d e f g\n           h i j k l m n o p\n\nend";
+        assert_eq!(wrapped(text, 40), lines);
+        let plain = "one two three four five six seven eight nine ten\n";
+        assert_eq!(wrapped(plain, 40), "one two three four five six seven eight\n  nine ten\n");
+        // A colour has no width, and a path is not cut.
+        let red = "\x1b[31mone two three four five six seven eight\x1b[0m\n";
+        assert_eq!(wrapped(red, 40), red);
+        let path = format!("kept in {}\n", "/a".repeat(30));
+        assert_eq!(wrapped(&path, 40), format!("kept in\n  {}\n", "/a".repeat(30)));
+    }
+
+    #[test]
+    fn a_line_that_is_written_over_keeps_whole_words() {
+        assert_eq!(fitted("checked 3 of 40", 40), "checked 3 of 40");
+        assert_eq!(fitted("checked 3 of 40 GiB at 200 MB/s", 20), "checked 3 of 40 …");
+        WAITING.store(3, Ordering::Relaxed);
+        assert_eq!((cleared().as_str(), cleared().as_str()), ("\r   \r", ""));
+    }
+
+    #[test]
+    fn a_sum_gives_way_to_the_last_lines() {
+        let sum: String = (1..=14).map(|line| format!("line {line}\n")).collect();
+        let last = "\nkept in a\n";
+        let shown = fitting(&sum, last, 80);
+        assert_eq!(shown.lines().count(), ROWS);
+        assert!(
+            shown.starts_with("line 1\n") && shown.ends_with("line 10\n\nkept in a\n"),
+            "{shown}"
+        );
+        // A line counts with all its rows, and none of them is left out.
+        let wide = format!("{}\n{}\nend\n", "a ".repeat(150), "b ".repeat(300));
+        let shown = fitting(&wide, last, 40);
+        assert_eq!((shown.matches('a').count(), shown.matches('b').count()), (151, 0), "{shown}");
+        assert_eq!(fitting("one\n", last, 80), "one\n\nkept in a\n");
     }
 }

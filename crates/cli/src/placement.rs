@@ -1,7 +1,10 @@
 //! Which processors do what.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use job::spec::WorkerSpec;
+use os::sample::HostCpu;
 use volume::Volume;
 
 use crate::exit::UsageError;
@@ -69,11 +72,40 @@ pub fn of_workers(asked: &[usize], workers: &mut [WorkerSpec]) -> Result<Vec<usi
         return chosen(asked, workers.len());
     }
     let free = workers.iter().filter(|worker| worker.shift.cores.is_empty()).count();
-    let mut cores = if free > 0 { chosen(&[], free)? } else { Vec::new() };
+    let mut cores = if free > 0 { idle(os::cpu::allowed(), free) } else { Vec::new() };
     cores.extend(workers.iter().flat_map(|worker| &worker.shift.cores));
     cores.sort_unstable();
     cores.dedup();
     chosen(&cores, workers.len())
+}
+
+/// How long processors are looked at: ten ticks of the kernel's count.
+const LOOK: Duration = Duration::from_millis(100);
+/// Processors whose busy shares differ by less than this are alike.
+const ALIKE: f64 = 0.2;
+
+/// So many of these processors, those that other programs leave idle: a worker that is pinned
+/// beside another program gets half of a processor, while the next one has nothing to do.
+fn idle(allowed: Vec<usize>, count: usize) -> Vec<usize> {
+    if count >= allowed.len() {
+        return allowed;
+    }
+    let before = HostCpu::by_number();
+    std::thread::sleep(LOOK);
+    let after = HostCpu::by_number();
+    let busy = |cpu: usize| {
+        let since = after.get(&cpu).zip(before.get(&cpu)).map(|(now, then)| now.since(then));
+        since.map_or(0.0, |since| since.busy() / since.total().max(1e-9))
+    };
+    idlest(allowed.into_iter().map(|cpu| (cpu, busy(cpu))).collect(), count)
+}
+
+/// The processors that are least busy, in ascending order; of those that are alike the first.
+fn idlest(mut cpus: Vec<(usize, f64)>, count: usize) -> Vec<usize> {
+    cpus.sort_by_key(|(cpu, busy)| ((busy / ALIKE) as u32, *cpu));
+    let mut chosen: Vec<usize> = cpus.into_iter().take(count.max(1)).map(|(cpu, _)| cpu).collect();
+    chosen.sort_unstable();
+    chosen
 }
 
 /// Processors in the words of taskset, `0-3` or `0-1,4`, parentheses around them or not; all that
@@ -115,6 +147,15 @@ mod test {
         for wrong in ["x", "1-", "-", "2-1", ",", "65536", &format!("{}", last + 1)] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn busy_processors_are_left_to_others() {
+        let cpus = |busy: [f64; 4]| (0..).zip(busy).collect::<Vec<_>>();
+        assert_eq!(idlest(cpus([0.0; 4]), 2), [0, 1]);
+        assert_eq!(idlest(cpus([0.1, 0.0, 0.0, 0.0]), 1), [0], "a tick is no program");
+        assert_eq!(idlest(cpus([1.0, 0.9, 0.0, 0.3]), 2), [2, 3]);
+        assert_eq!(idlest(cpus([1.0; 4]), 1), [0]);
     }
 
     #[test]

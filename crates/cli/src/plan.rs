@@ -35,16 +35,8 @@ mod verified;
 #[command(
     arg_required_else_help = true,
     args_conflicts_with_subcommands = true,
-    after_help = "Examples: drumfire plan --drive x25-m --drives 28 --adapter lsi-9210-8i \
-    --adapters 5 --server sr2625urlx --software windows-lsi-iometer\n\
-    drumfire plan --goal 1M --size 4k --adapter lsi-9210-8i --year 2010\n\
-    drumfire plan --goal 5M --hosts 8 --replicas 2 --down-hosts 1 --capacity 200TB\n\
-    drumfire plan --drive pm9a3-1920 --drives 4 --link ethernet-25 --target nvmet \
-    --target-cores 16\n\
-    drumfire plan --drive x25-m --drives 4 --rate 50K\n\
-    drumfire plan intel-ssd --html prediction.html\n\
-    drumfire plan --compare iodrive-duo sas-16 --money 20K --html comparison.html\n\
-    Exit codes: 0 done, 2 the bill cannot be built, 4 the goal is missed or an error grew."
+    after_long_help = "Exit codes: 0 done, 2 the bill cannot be built, 4 the goal is missed or an \
+    error grew."
 )]
 pub struct Args {
     #[command(subcommand)]

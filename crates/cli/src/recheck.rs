@@ -7,6 +7,7 @@ use anyhow::Result;
 use block::Text;
 use load::{Asked, Prepared, Recheck};
 use serde_json::{Value, json};
+use stats::RunResult;
 
 use crate::args::Run;
 use crate::exit::{Exit, UsageError};
@@ -36,15 +37,17 @@ pub fn main(run: &Run, runs: &[Prepared]) -> Result<Exit> {
     Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
 }
 
-/// Compares what a run that has just ended wrote and did not read. Whether all is right; if not,
-/// stderr says why.
-pub fn after(run: &Prepared, folder: &Path) -> Result<bool> {
-    Ok(compared(run, folder)?.iter().all(Recheck::is_right))
+/// Compares what a run that has just ended wrote and did not read, and judges its `result` by that.
+/// Whether all is right; if not, stderr says why.
+pub fn after(run: &Prepared, folder: &Path, asked: Asked, result: &mut RunResult) -> Result<bool> {
+    let found = compared(run, folder, asked)?;
+    load::judge_read_back(run, &found, result);
+    Ok(found.iter().all(Recheck::is_right))
 }
 
 /// The same, with what was found on each volume.
-pub fn compared(run: &Prepared, folder: &Path) -> Result<Vec<Recheck>> {
-    let found = load::recheck(run, folder, Asked::Unread)?;
+pub fn compared(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Recheck>> {
+    let found = load::recheck(run, folder, asked)?;
     for one in &found {
         let mut text = Text::new();
         write(one, &mut text)?;

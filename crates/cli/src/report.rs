@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use block::Text;
 use clap::{Args as Flags, ValueEnum};
 use report::fio::Include;
 use report::json::Seal;
@@ -20,12 +21,9 @@ use crate::{output, show, sweep};
 
 /// `drumfire report`.
 #[derive(Flags, Debug)]
-#[command(after_help = "Bounds of a run or sweep, and whether they were kept, are in its report. \
-    With --fail-if those take their place.\n\
-    Examples: drumfire report drumfire-runs/* --as csv > runs.csv\n\
-    drumfire report my-sweep --as html > sweep.html\n\
-    drumfire report my-run --as markdown >> \"$GITHUB_STEP_SUMMARY\"\n\
-    drumfire scenario run all --json > all.json; drumfire report all.json --as html > all.html")]
+#[command(after_long_help = "Bounds of a run or sweep, and whether they were kept, are in its \
+    report. With --fail-if those take their place.\n\
+    In a workflow: drumfire report my-run --as markdown >> \"$GITHUB_STEP_SUMMARY\"")]
 pub struct Args {
     /// Folders of runs or sweeps, their result.json, or what scenario --json printed.
     #[arg(required = true, value_name = "RUN")]
@@ -158,7 +156,9 @@ fn plain(args: &Args, color: Color) -> Result<()> {
         (Found::Run(steps), form) => print(steps, form, color),
         (Found::Sweep(sweep), Form::Json) => output::document(sweep),
         (Found::Sweep(sweep), _) => {
-            output::painted(&report::sweep::painted(sweep, show::paint(color)))
+            let (paint, columns) = (show::paint(color), output::terminal_columns());
+            output::painted(&report::sweep::painted(sweep, paint, columns))?;
+            output::end(&report::sweep::closing(sweep, paint), &Text::new())
         }
     })
 }
@@ -245,7 +245,9 @@ fn print(steps: &[RunResult], form: Form, color: Color) -> Result<()> {
     };
     match form {
         Form::Text => {
-            return output::painted(&report::text::painted(result, show::paint(color)));
+            let paint = show::paint(color);
+            output::painted(&report::text::painted(result, paint))?;
+            return output::end(&report::text::closing(result, paint), &Text::new());
         }
         Form::Json => return show::print_json(result),
         Form::Html | Form::Markdown | Form::Junit => unreachable!("made of all results at once"),
@@ -325,6 +327,12 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
         ));
     }
     Ok(result)
+}
+
+/// The digest that stands in a `result.json`; empty where there is none.
+pub fn digest_of(path: &Path) -> String {
+    let text = read_text(path).unwrap_or_default();
+    report::json::digest_at_end(&text).unwrap_or_default().to_owned()
 }
 
 /// Reads one `result.json` that this program has just made.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
-use block::{Nanos, printable, steers};
+use block::{Nanos, Text, printable, steers};
 use os::Clock;
 use report::{JsonLines, Paint};
 use stats::live::{About, Action, Live, Snapshot};
@@ -313,13 +313,19 @@ pub fn finish(
         true => print_json(result),
         false => output::painted(&report::text::painted(result, paint(color))),
     };
-    if kept.is_ok() && !drive.json {
+    if !drive.json {
         // Of several steps each is kept as all are: a line at the end says if they are not.
         let is_home = are_successful(std::iter::once(&*result));
         let folder = if is_home { &place.home } else { &place.now };
-        output::print(&["".to_owned(), format!("kept in {}", folder.display())].iter().collect())?;
+        let last = if kept.is_ok() { kept_in(folder) } else { Text::new() };
+        output::end(&report::text::closing(result, paint(color)), &last)?;
     }
     printed.and(kept)
+}
+
+/// The last lines of a command: where its result is kept.
+pub fn kept_in(folder: &Path) -> Text {
+    ["".to_owned(), format!("kept in {}", folder.display())].iter().collect()
 }
 
 /// Prints a result as its document.
@@ -358,12 +364,21 @@ fn keep_elsewhere(result: &RunResult, folder: &Path, printed: bool) {
 
 /// Colour for stdout.
 pub fn paint(color: Color) -> Paint {
+    paint_of(color, io::stdout().is_terminal())
+}
+
+/// Colour for stderr.
+pub fn paint_of_errors(color: Color) -> Paint {
+    paint_of(color, io::stderr().is_terminal())
+}
+
+fn paint_of(color: Color, is_terminal: bool) -> Paint {
     let choice = match color {
         Color::Auto => report::Color::Auto,
         Color::Always => report::Color::Always,
         Color::Never => report::Color::Never,
     };
-    choice.paint(io::stdout().is_terminal(), |name| std::env::var(name).ok())
+    choice.paint(is_terminal, |name| std::env::var(name).ok())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ::catalogue::Catalogue;
 use anyhow::{Context, Result};
-use block::{Rate, Text};
+use block::{Rate, Text, hint};
 use clap::Args as Flags;
 use job::formats::read_text;
 use job::spec::{Access, JobSpec, MADE, MAKER, Step};
@@ -32,11 +32,9 @@ const PARTS: &str = "parts";
 
 /// `drumfire simulate`.
 #[derive(Flags, Clone, Debug)]
-#[command(after_help = "Examples: drumfire simulate intel-ssd --read 70 --outstanding 8\n\
-    drumfire simulate x25-m --drives 4 --rate 20k --arrivals poisson\n\
-    drumfire simulate intel-ssd --preset web-server\n\
-    drumfire simulate cd6 --rw randwrite --outstanding 16\n\
-    Percentiles are printed only for a profile that was calibrated with runs.")]
+#[command(
+    after_long_help = "Percentiles are printed only for a profile that was calibrated with runs."
+)]
 pub struct Args {
     /// A file with a bill of material or a profile, one that comes along (intel-ssd, x25-m), or a
     /// drive of the catalogue (cd6).
@@ -276,11 +274,12 @@ fn unknown(name: &str, catalogue: &Catalogue) -> UsageError {
         near if near.is_empty() => String::new(),
         near => format!(" (similar: {})", near.join(", ")),
     };
-    let profiles = model::device::shipped_names().collect::<Vec<_>>().join(", ");
+    let (profiles, bills) = (model::device::shipped_names().collect::<Vec<_>>(), shipped_names());
+    let meant = hint(name, profiles.iter().copied().chain(bills.split(", ")));
+    let profiles = profiles.join(", ");
     UsageError(format!(
-        "{name}: no such file; name a file, a drive of the catalogue{near}, one of the profiles \
-         {profiles}, or one of the bills {}",
-        shipped_names()
+        "{name}: no such file{meant}; name a file, a drive of the catalogue{near}, one of the \
+         profiles {profiles}, or one of the bills {bills}"
     ))
 }
 

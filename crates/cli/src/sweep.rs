@@ -1,7 +1,9 @@
 //! `drumfire sweep`: the same job with settings that vary, resumable.
 
+mod journal;
 mod kept;
 mod process;
+mod turn;
 
 use std::fs::File;
 use std::io::Write;
@@ -12,15 +14,15 @@ use block::Nanos;
 use clap::{Args as Flags, Subcommand, ValueEnum};
 use job::spec::JobSpec;
 use job::sweep::{Sweep, Ticket, parse_axis};
-use load::RunError;
+use load::{Asked, RunError};
 use stats::RunResult;
-use stats::sweep::{Cell, CellRun, RepeatAs, Search, SweepPlan, SweepResult};
-use stats::verdict;
+use stats::sweep::{Cell, CellRun, RepeatAs, Search, Source, SweepPlan, SweepResult};
 
 use self::kept::{DOCUMENT, Index, lock, resume};
 pub use self::kept::{is_one, read};
+pub use self::turn::{Side, Turn};
 use crate::args::{Color, Drive, Race, Run, Spread};
-use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker};
+use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker, ReadBack};
 use crate::exit::{self, Exit, UsageError};
 use crate::folder::{Folder, Place, Successor};
 use crate::{asked, folder, logs, output, race, run, show, signal, simulate, thresholds};
@@ -31,11 +33,10 @@ use crate::{asked, folder, logs, output, race, run, show, signal, simulate, thre
     drumfire sweep race [OPTIONS]\n       drumfire sweep simulate [OPTIONS] <BILL.toml|PROFILE>")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(mut_arg("verify_only", |flag| flag.hide(true)))]
-#[command(after_help = "Examples: drumfire sweep null:1t --axis size=512,4k --axis \
-    outstanding=1,2,4,8,16 --repeats 6\n\
-    drumfire sweep race --axis targets=1,2,4,8,16 --axis protocol=iscsi,nvme-tcp\n\
-    drumfire sweep simulate x25-m --axis drives=1,2,4,8,16\n\
-    It goes on after a cut by the same command with --out, or by drumfire sweep FOLDER.")]
+#[command(
+    after_long_help = "A sweep goes on after a cut by the same command with --out, or by drumfire \
+    sweep FOLDER."
+)]
 pub struct Args {
     /// Drive a race or a simulation in place of existing volumes.
     #[command(subcommand)]
@@ -83,8 +84,8 @@ pub struct Plan {
     /// Also find the highest rate of a closed loop, then measure at 10, 20 … 100 % of that rate.
     #[arg(long, conflicts_with = "p99")]
     pub ladder: bool,
-    /// Also find the highest rate that keeps this p99: 800us, 2ms. Five runs or more at both ends
-    /// of the last step decide, and give an interval.
+    /// Also find the highest rate that keeps this p99: 800us, 2ms. Six runs or more at both ends of
+    /// the last step give an interval, and more where they disagree.
     #[arg(long, value_parser = span_ns, value_name = "TIME")]
     pub p99: Option<u64>,
 }
@@ -167,6 +168,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let place = successor.place.clone();
     let folder = &place.now;
     bench.watch = drive.watch.open()?;
+    bench.cold_reads = !drive.no_cold_reads;
     signal::stop_on_signal(&bench.stop)?;
     sweep.set_tool(show::tool());
     let asked = drive.asked.or_kept(&sweep.document().bounds)?;
@@ -175,7 +177,11 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let index = Index::new(folder);
     let cells = &sweep.document().cells;
     let has_measured = cells.iter().any(|cell| cell.whole_runs().any(|run| run.iops > 0.0));
-    let mut runs = Runs { bench, drive, color, place: &place, lock, index, has_measured };
+    let mut journal = journal::Kept::open(folder, &place.home, &sweep)?;
+    kept::close_open(folder, &mut sweep, &mut journal)?;
+    sweep.hold_against(Some(journal.journal()), |_| None);
+    let (place, program) = (&place, None);
+    let mut runs = Runs { bench, drive, color, place, lock, index, journal, has_measured, program };
     runs.index.write(&mut sweep)?;
     let made = runs.go(&mut sweep);
     if made.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
@@ -193,16 +199,17 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     if runs.has_measured {
         successor.take_place()?;
     }
+    // Its lines stand above what the last screen shows.
+    let exit = exit.worse(thresholds::say(&sweep.document().bounds));
     print(sweep.document(), drive, color, runs.home())?;
     runs.bench.lost.check(drive)?;
-    let exit = exit.worse(thresholds::say(&sweep.document().bounds));
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }
 
 /// How long the rest takes if it goes on as it did: ", some 5 min left". Nothing before the first
 /// run is done.
-fn left(took: Nanos, done: usize, rest: usize) -> String {
+pub fn left(took: Nanos, done: usize, rest: usize) -> String {
     if done == 0 {
         return String::new();
     }
@@ -339,8 +346,11 @@ struct Runs<'a> {
     place: &'a Place,
     lock: File,
     index: Index<'a>,
+    journal: journal::Kept,
     /// A run went through: it is worth an old sweep, as half a sweep can go on.
     has_measured: bool,
+    /// Program of runs that are processes of their own, if not this one.
+    program: Option<&'a Path>,
 }
 
 impl Runs<'_> {
@@ -364,29 +374,54 @@ impl Runs<'_> {
             let left = left(clock.now().since(begun), done - before.min(done), planned - done);
             output::note(format_args!("[{}/{planned}] {}{left}", done + 1, ticket.folder));
             self.bench.watch.progress(done, planned, &ticket.folder);
-            match self.one(&ticket, sweep.plan().repeat_as) {
-                Ok(result) => {
-                    if self.bench.stop.asked() > 0 {
-                        let again = self.home().display();
-                        output::note(format_args!("drumfire: to go on: drumfire sweep {again}"));
-                        return Ok(Exit::Interrupted);
-                    }
-                    self.has_measured |= result.partial.is_none() && result.totals.ios > 0;
-                    exit = exit.worse(Exit::of_result(&result, false, self.drive.strict));
-                    sweep.record(&ticket, &result);
-                }
-                // A cell that cannot be run says nothing of the others.
-                Err(error) if error.is::<RunError>() || error.is::<Failed>() => {
-                    output::note(format_args!("drumfire: {}: {error:#}", ticket.folder));
-                    sweep.record_failure(&ticket, format!("{error:#}"));
-                    exit = exit.worse(Exit::Failed);
-                }
-                Err(error) => return Err(error),
+            exit = exit.worse(self.make(sweep, &ticket)?);
+            if exit == Exit::Interrupted {
+                let again = self.home().display();
+                output::note(format_args!("drumfire: to go on: drumfire sweep {again}"));
+                return Ok(exit);
             }
-            self.keep_median(sweep.cell(&ticket))?;
-            self.index.keep(sweep)?;
         }
         Ok(exit)
+    }
+
+    /// Makes one run and keeps it.
+    fn make(&mut self, sweep: &mut Sweep, ticket: &Ticket) -> Result<Exit> {
+        self.journal.begun(&ticket.folder)?;
+        let exit = match self.one(ticket, sweep.plan().repeat_as) {
+            Ok(_) if self.bench.stop.asked() > 0 => {
+                self.journal.failed(&ticket.folder, "stopped by the user")?;
+                return Ok(Exit::Interrupted);
+            }
+            Ok(result) => {
+                self.has_measured |= result.partial.is_none() && result.totals.ios > 0;
+                sweep.record(ticket, &result);
+                self.end(sweep, ticket, &result)?;
+                Exit::of_result(&result, false, self.drive.strict)
+            }
+            // A cell that cannot be run says nothing of the others.
+            Err(error) if error.is::<RunError>() || error.is::<Failed>() => {
+                output::note(format_args!("drumfire: {}: {error:#}", ticket.folder));
+                self.journal.failed(&ticket.folder, &format!("{error:#}"))?;
+                sweep.record_failure(ticket, format!("{error:#}"));
+                sweep.hold_against(Some(self.journal.journal()), |_| None);
+                Exit::Failed
+            }
+            Err(error) => return Err(error),
+        };
+        self.keep_median(sweep.cell(ticket))?;
+        self.index.keep(sweep)?;
+        Ok(exit)
+    }
+
+    /// Takes the end of a run into the journal, and holds the runs of its cell against that.
+    fn end(&mut self, sweep: &mut Sweep, ticket: &Ticket, result: &RunResult) -> Result<()> {
+        let path = self.place.now.join(&ticket.folder).join("result.json");
+        let digest = crate::report::digest_of(&path);
+        self.journal.ended(&ticket.folder, result, &digest)?;
+        let source = Source { digest, ..Source::of(result) };
+        let of_this = |run: &CellRun| (run.folder == ticket.folder).then(|| source.clone());
+        sweep.hold_against(Some(self.journal.journal()), of_this);
+        Ok(())
     }
 
     fn one(&mut self, ticket: &Ticket, fresh: RepeatAs) -> Result<RunResult> {
@@ -400,11 +435,23 @@ impl Runs<'_> {
                 if Maker::of(&job)? != Maker::Simulate {
                     logs::begin(&job).map_err(|error| Failed(error.to_string()))?;
                 }
-                bench::one(ready, &place, self.drive, self.color, false)
+                let unread =
+                    ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
+                let mut read_back = |result: &mut RunResult| {
+                    let asked = (&*place.home, Asked::UnreadSample);
+                    // H05 names the fault; if the volume does not answer, H05 stays unknown.
+                    if let Err(error) = self.bench.read_back(&job, 0, asked, result) {
+                        output::note(format_args!("drumfire: {}: {error:#}", ticket.folder));
+                    }
+                };
+                let read_back: Option<ReadBack<'_>> =
+                    if unread { Some(&mut read_back) } else { None };
+                bench::one(ready, &place, self.drive, self.color, false, read_back)
             }
             RepeatAs::Process => {
                 let Bench { allowed, stop, .. } = &self.bench;
-                let run = process::run(&job, &place.now, allowed, self.drive, &self.lock, stop);
+                let by = (self.program, allowed);
+                let run = process::run(&job, &place.now, by, self.drive, &self.lock, stop);
                 let mut result = run?;
                 if logs::place(&mut result.spec, &place) {
                     folder::write(&place.now, &result)?;
@@ -433,8 +480,7 @@ impl Runs<'_> {
             for other in runs.iter().filter(|run| run.repeat != median.repeat) {
                 result.take_worse(&read(other)?.checks);
             }
-            let rates: Vec<(f64, f64)> = runs.iter().map(|run| (run.iops, run.seconds)).collect();
-            result.set_check(verdict::repeats(&rates));
+            result.set_check(cell.repeats());
         }
         folder::write(&self.place.now.join(&cell.folder), &result)
     }
@@ -442,7 +488,7 @@ impl Runs<'_> {
 
 fn write_text(document: &SweepResult, folder: &Path) -> Result<()> {
     folder::write_file(&folder.join("report.txt"), |out| {
-        let text = report::sweep::painted(document, report::Paint::PLAIN);
+        let text = report::sweep::painted(document, report::Paint::PLAIN, None);
         Ok(out.write_all(text.as_str().as_bytes())?)
     })
 }
@@ -451,8 +497,9 @@ fn print(document: &SweepResult, drive: &Drive, color: Color, folder: &Path) -> 
     if drive.json {
         return output::document(document);
     }
-    output::painted(&report::sweep::painted(document, show::paint(color)))?;
-    output::print(&["".to_owned(), format!("kept in {}", folder.display())].iter().collect())
+    let (paint, columns) = (show::paint(color), output::terminal_columns());
+    output::painted(&report::sweep::painted(document, paint, columns))?;
+    output::end(&report::sweep::closing(document, paint), &show::kept_in(folder))
 }
 
 /// Reads `800us`, `2ms` or `1s`.

@@ -4,34 +4,100 @@
 //! it as something else. Here it is the value of the option, and refused with the option's own
 //! words: none of those that take numbers takes one below zero.
 
+mod mistakes;
+
+use std::cell::RefCell;
 use std::ffi::OsString;
 
+use anyhow::Result;
 use block::printable;
 use clap::builder::Str;
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, Command as Parsed, CommandFactory, Parser};
+use clap::{Arg, Command as Parsed, CommandFactory, FromArgMatches};
 
 use crate::args::Args;
-use crate::exit::UsageError;
+use crate::exit::{Exit, UsageError};
+use crate::{help, output, show};
 
-/// What was typed, or what is wrong with it. For mistakes that the parser finds, and for help, it
-/// ends the program.
-pub fn parse() -> Result<Args, UsageError> {
-    refuse_negative(&Args::command(), std::env::args_os().skip(1))?;
-    Args::try_parse().map_err(|_| {
-        // The parser prints words as they are, and a shell puts names of files among them.
-        let words = std::env::args_os().map(|word| printable(&word.to_string_lossy()).into_owned());
-        match Args::try_parse_from(words) {
-            Err(error) => error.exit(),
-            Ok(_) => UsageError("an argument is not text, or steers a terminal".to_owned()),
+/// Result of parsing a command line.
+pub enum Typed {
+    /// Something to do.
+    Args(Box<Args>),
+    /// Nothing: help or the version were asked for, or it is wrong; that is printed.
+    Ended(Exit),
+}
+
+/// Parses the command line. Prints help, and the errors that clap finds.
+pub fn parse() -> Result<Typed, UsageError> {
+    let program = help::program();
+    refuse_negative(&program, std::env::args_os().skip(1))?;
+    if let Ok(args) = args_of(program.clone(), std::env::args_os()) {
+        return Ok(Typed::Args(Box::new(args)));
+    }
+    // The parser prints words as they are, and a shell puts names of files among them.
+    let words = std::env::args_os().map(|word| printable(&word.to_string_lossy()).into_owned());
+    let words: Vec<String> = words.collect();
+    match args_of(program.clone(), &words) {
+        Err(mut error) => {
+            mistakes::add_tip(&mut error, &program, &words);
+            Ok(Typed::Ended(printed(&error, &words)))
         }
-    })
+        Ok(_) => Err(UsageError("an argument is not text, or steers a terminal".to_owned())),
+    }
+}
+
+fn args_of<W: Into<OsString> + Clone>(
+    program: Parsed,
+    words: impl IntoIterator<Item = W>,
+) -> Result<Args, clap::Error> {
+    Args::from_arg_matches(&program.try_get_matches_from(words)?)
+}
+
+/// Prints what the parser ends with. Help goes to standard output, also where a command was named
+/// without what it needs, so that `drumfire | less` shows it.
+fn printed(error: &clap::Error, words: &[String]) -> Exit {
+    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    let color = mistakes::color(words);
+    let text = error.render();
+    let text = |paints: bool| if paints { text.ansi().to_string() } else { text.to_string() };
+    if is_help || !error.use_stderr() {
+        // Nobody reads it any more: there is nothing else to do.
+        let _ = output::help(&text(show::paint(color).is_on()));
+        return Exit::Good;
+    }
+    output::refusal(&text(show::paint_of_errors(color).is_on()));
+    Exit::Usage
+}
+
+thread_local! {
+    /// A command line that stands in for that of this process.
+    static INSTEAD: RefCell<Option<Vec<OsString>>> = const { RefCell::new(None) };
+}
+
+/// Reads a command line that is one argument of another, without the program's name. Whatever
+/// `then` asks for what was typed is answered by it.
+pub fn within<T>(line: &str, then: impl FnOnce(Args) -> Result<T>) -> Result<T> {
+    let words = std::iter::once("drumfire").chain(line.split_whitespace()).map(OsString::from);
+    let words: Vec<OsString> = words.collect();
+    refuse_negative(&Args::command(), words[1..].iter().cloned())?;
+    let args = args_of(help::program(), &words).map_err(|error| {
+        let error = error.to_string();
+        let why = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        UsageError(format!("'{line}': {why}"))
+    })?;
+    let before = INSTEAD.replace(Some(words));
+    let done = then(args);
+    INSTEAD.set(before);
+    done
 }
 
 /// What was typed on this process's command line, by names as `size` and `json_lines`: a flag that
 /// repeats its default is among them.
 pub fn typed() -> Vec<String> {
-    let Ok(matches) = Args::command().try_get_matches() else { return Vec::new() };
+    let words = INSTEAD.with_borrow(Clone::clone);
+    let words = words.unwrap_or_else(|| std::env::args_os().collect());
+    let Ok(matches) = Args::command().try_get_matches_from(words) else { return Vec::new() };
     let (mut given, mut all) = (&matches, Vec::new());
     while let Some((_, flags)) = given.subcommand() {
         given = flags;
@@ -86,6 +152,7 @@ fn must(command: &Parsed, long: &str) -> Option<String> {
     let arg = command.get_arguments().find(is_it)?;
     let kind = arg.get_value_names().and_then(<[Str]>::first)?;
     let must = match (kind.as_str(), arg.get_id().as_str()) {
+        ("N", "control") => "a whole number, 0 or more",
         ("N", _) => "a whole number above 0",
         ("SEED", _) => "a whole number, 0 or more",
         ("PERCENT", _) => "0 to 100",

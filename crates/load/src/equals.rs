@@ -27,6 +27,7 @@ pub(crate) fn names(spec: &RunSpec) -> Vec<WorkerName> {
             group,
             load,
             has_turn: has_turn(worker),
+            asked_us: asked_us(worker, spec),
         });
     }
     names
@@ -62,15 +63,46 @@ fn has_turn(worker: &WorkerSpec) -> bool {
     worker.shift.when != Default::default() || !worker.shift.after.is_empty()
 }
 
+/// When workers begin or end by the plan of the job, in seconds since the window began.
+pub(crate) fn changes_s(spec: &RunSpec) -> Vec<f64> {
+    let of = |worker: &WorkerSpec| {
+        let when = &worker.shift.when;
+        let begins_s = when.delay_seconds + when.ramp_seconds;
+        [Some(begins_s), when.seconds.map(|seconds| begins_s + seconds)]
+    };
+    let mut all: Vec<f64> = spec.workers.iter().flat_map(of).flatten().collect();
+    all.retain(|at_s| *at_s > 0.0 && *at_s < spec.seconds);
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all
+}
+
+/// Time that a worker is to be measured, in microseconds, unless something else may end it.
+fn asked_us(worker: &WorkerSpec, spec: &RunSpec) -> Option<u64> {
+    let when = &worker.shift.when;
+    let searches = worker.workload.depth_search.is_some() || spec.search_window().is_some();
+    let ends = ends(&worker.workload, spec) || spec.steady.is_some() || searches;
+    if ends || !worker.shift.after.is_empty() || worker.workload.access.trace.is_some() {
+        return None;
+    }
+    let left_s = spec.seconds - when.delay_seconds - when.ramp_seconds;
+    let asked_s = when.seconds.map_or(left_s, |seconds| seconds.min(left_s));
+    Some((asked_s.max(0.0) * 1e6) as u64)
+}
+
+/// Whether a worker's work may end before its time.
+fn ends(work: &Workload, spec: &RunSpec) -> bool {
+    let ends = work.limit_bytes.is_some() || work.limit_ios.is_some() || work.until_full;
+    ends || spec.ends_with_first || work.demands.is_some()
+}
+
 /// Whether a worker's load is constant for as long as it works: no limit, no pauses.
 fn same_while_it_works(worker: &WorkerSpec, spec: &RunSpec) -> bool {
     let work = &*worker.workload;
-    let ends = work.limit_bytes.is_some() || work.limit_ios.is_some() || work.until_full;
-    let ends = ends || spec.ends_with_first || work.demands.is_some();
     let steered = work.think.is_some() || work.depth_search.is_some() || work.flow.is_some();
     let pauses = work.access.lines.iter().any(|line| line.delay_us >= LONG_PAUSE_US);
     let seldom = per_second(work).is_some_and(|rate| rate < SELDOM_PER_S);
-    !ends && !steered && !pauses && !seldom && work.access.trace.is_none()
+    !ends(work, spec) && !steered && !pauses && !seldom && work.access.trace.is_none()
 }
 
 /// Planned IOPS of a workload, if it is paced.
@@ -102,12 +134,11 @@ fn planned_iops(spec: &RunSpec) -> Option<f64> {
         let all = per_second(&worker.workload)?;
         let whole = !has_turn(worker);
         let work = &*worker.workload;
-        let ends = work.limit_bytes.is_some() || work.limit_ios.is_some() || work.until_full;
-        let steered = work.think.is_some() || work.flow.is_some() || work.demands.is_some();
+        let steered = work.think.is_some() || work.flow.is_some();
         let sized = matches!(work.pacing, Pacing::Ios { .. }) || work.access.lines.len() == 1;
-        // Flushes and trims in between are I/Os beyond the plan.
+        // Flushes in between take places of what is planned.
         let plain = work.access.flush_every == 0 && work.access.trace.is_none();
-        (whole && !ends && !steered && sized && plain && !spec.ends_with_first).then_some(all)
+        (whole && !ends(work, spec) && !steered && sized && plain).then_some(all)
     };
     let each: Option<Vec<f64>> = spec.workers.iter().map(planned).collect();
     each.map(|rates| rates.iter().sum()).filter(|sum| *sum > 0.0)
@@ -176,6 +207,22 @@ mod test {
         assert!(turns[8]);
         spec.ends_with_first = true;
         assert!(names(&spec).iter().all(|name| name.group.is_none()));
+    }
+
+    #[test]
+    fn a_time_is_asked_of_those_that_nothing_else_ends() {
+        let mut limited = reads(8);
+        limited.limit_bytes = Some(1 << 20);
+        let mut spec = spec(&[reads(8), limited, reads(8), reads(8)]);
+        spec.seconds = 10.0;
+        spec.workers[2].shift.when.delay_seconds = 4.0;
+        spec.workers[3].shift.when.seconds = Some(3.0);
+        let asked = |spec: &RunSpec| -> Vec<_> {
+            names(spec).into_iter().map(|name| name.asked_us.map(|us| us / 1_000_000)).collect()
+        };
+        assert_eq!(asked(&spec), [Some(10), None, Some(6), Some(3)]);
+        spec.ends_with_first = true;
+        assert_eq!(asked(&spec), [None; 4]);
     }
 
     #[test]

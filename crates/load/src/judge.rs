@@ -3,7 +3,8 @@
 use stats::verdict::{self, ALL, HostUse, Shown, Steadiness, Wire};
 use stats::{Check, Collector, Cpu, Totals, Verdict};
 
-use crate::equals::{plan, plans};
+use crate::equals::{changes_s, plan, plans};
+use crate::recheck::Recheck;
 use crate::witness::Testimony;
 use job::spec::{RunSpec, WorkerSpec};
 
@@ -23,7 +24,7 @@ pub(crate) struct Facts<'a> {
 pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector, mismatch: bool) -> Vec<Check> {
     let mut checks = of_numbers(spec, collected, &[]);
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
-        checks.push(data(spec, &collected.totals(), mismatch));
+        checks.push(data(spec, &collected.totals(), (mismatch, None)));
     }
     let made = |code: &str, checks: &[Check]| checks.iter().any(|check| check.code == code);
     let others: Vec<Check> = ALL
@@ -47,7 +48,7 @@ pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -
     let totals = collected.totals();
     let mut checks = of_numbers(spec, collected, facts.hidden);
     checks.extend([
-        data(spec, &totals, facts.mismatch),
+        data(spec, &totals, (facts.mismatch, testimony.kept)),
         verdict::generator_ceiling(totals.iops, None),
         verdict::cpu_was_ours(facts.cpu.steal_percent, testimony.throttled),
         others(spec, facts),
@@ -57,6 +58,8 @@ pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -
         true => verdict::connections(&totals, &collected.workers()),
         false => Check::does_not_apply("H23", "local storage, no connection"),
     });
+    let driven_s = job.ramp_seconds + totals.seconds;
+    checks.push(verdict::burst_credits(&collected.seconds(), driven_s, &testimony.lenders));
     checks.extend(testimony.checks.iter().cloned());
     verdict::complete(checks)
 }
@@ -69,7 +72,13 @@ fn of_numbers(spec: &RunSpec, collected: &Collector, hidden: &[String]) -> Vec<C
     let (latencies, few) = (collected.latencies(), collected.few());
     let shown = Shown { latencies: &latencies, few: &few, closed: totals.paced.is_none() };
     vec![
-        verdict::steady_state(&Steadiness { seconds: &seconds, parts: &parts, others, plan }),
+        verdict::steady_state(&Steadiness {
+            seconds: &seconds,
+            parts: &parts,
+            others,
+            plan,
+            changes_s: &changes_s(spec),
+        }),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(&shown),
         verdict::ios_succeeded(&totals, hidden),
@@ -94,8 +103,53 @@ fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {
     })
 }
 
-/// H05: the data is right, as far as it was verified.
-fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
+/// H05 of a job that writes nothing, on data that nobody here knows: what places hold does not
+/// change.
+fn unwritten([places, changed]: [u32; 2]) -> Check {
+    let check = |verdict, words| Check::new("H05", "data", verdict, words);
+    match changed {
+        0 => {
+            let words = "random places hold the same before and after the run; the job's reads \
+                         were not compared";
+            check(Verdict::Pass, format!("{places} {words}"))
+        }
+        _ => {
+            let words = "random places did not hold the same when they were read again: another \
+                         program writes them, or reads are wrong";
+            check(Verdict::Warn, format!("{changed} of {places} {words}"))
+                .mend("drumfire run JOB --verify --destroy (on a volume that nobody else uses)")
+        }
+    }
+}
+
+/// H05 of a run whose volumes were read when it was over, where that tells more than `before`:
+/// something is wrong, or all that was written and not read is right.
+pub(crate) fn read_back(spec: &RunSpec, before: &Check, found: &[Recheck]) -> Option<Check> {
+    let check = |verdict, words: String| Check::new("H05", "data", verdict, words);
+    let compared: u64 = found.iter().map(|one| one.compared).sum();
+    let wrong: u64 = found.iter().map(Recheck::wrong).sum();
+    if wrong > 0 {
+        let words = format!(
+            "{wrong} blocks that the run wrote do not hold that when they are read after it \
+             ({compared} were compared)"
+        );
+        let mend = "drumfire run JOB --verify-only (which blocks of the volume differ)";
+        return Some(check(Verdict::Fail, words).mend(mend));
+    }
+    // Whoever reads or writes without comparing leaves some of it open.
+    let compares = |worker: &WorkerSpec| {
+        worker.workload.verify.is_some_and(|verify| verify.sample_percent > 0.0)
+    };
+    let is_open = before.verdict == Verdict::Unknown && spec.workers.iter().all(compares);
+    (is_open && compared > 0).then(|| {
+        let words = "blocks that the run wrote were read after it, and each holds what was written";
+        check(Verdict::Pass, format!("{compared} {words}"))
+    })
+}
+
+/// H05: the data is right, as far as it was verified. `kept`: places that were read before and
+/// after the run, and how many of them held something else.
+fn data(spec: &RunSpec, totals: &Totals, (mismatch, kept): (bool, Option<[u32; 2]>)) -> Check {
     let check = |verdict, words: &str| Check::new("H05", "data", verdict, words);
     if mismatch {
         return check(Verdict::Fail, "a read returned data that differ from what was written")
@@ -115,6 +169,10 @@ fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
             "no reads during the run: the data are checked afterwards, and the exit code tells the \
              outcome",
         );
+    }
+    let writes = spec.workers.iter().any(|worker| worker.workload.writes());
+    if let (0, false, Some(kept)) = (compared, writes, kept) {
+        return unwritten(kept);
     }
     if compared == 0 {
         return check(Verdict::Unknown, "data not checked: add --verify")
@@ -142,5 +200,7 @@ fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
     check(Verdict::Pass, &words)
 }
 
+#[cfg(test)]
+mod quiet_test;
 #[cfg(test)]
 mod test;

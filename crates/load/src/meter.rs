@@ -44,6 +44,8 @@ pub(crate) struct Reading {
     poll: Nanos,
     io_workers: Nanos,
     used: ThreadUse,
+    /// Threads of the workers.
+    threads: usize,
     target: Option<Nanos>,
     /// CPU time of the thread that collects and shows results.
     collector: Nanos,
@@ -83,6 +85,7 @@ impl Meter {
             poll,
             io_workers,
             used,
+            threads: initiators.len() + pollers.len(),
             target: targets.as_ref().map(own),
             collector: sum(&[sample::thread_id()]),
             shared: sum(both),
@@ -130,11 +133,13 @@ fn sum<'a>(threads: impl IntoIterator<Item = &'a i32>) -> Nanos {
 /// The kernel's counters of all these threads.
 fn used<'a>(threads: impl Iterator<Item = &'a i32>) -> ThreadUse {
     let each = threads.filter_map(|thread| ThreadUse::of(*thread));
-    each.fold(ThreadUse::default(), |sum, used| ThreadUse {
+    let none = ThreadUse { waited_s: Some(0.0), ..ThreadUse::default() };
+    each.fold(none, |sum, used| ThreadUse {
         system_s: sum.system_s + used.system_s,
         switches: sum.switches + used.switches,
         minor_faults: sum.minor_faults + used.minor_faults,
         major_faults: sum.major_faults + used.major_faults,
+        waited_s: sum.waited_s.zip(used.waited_s).map(|(sum, more)| sum + more),
     })
 }
 
@@ -169,6 +174,7 @@ impl Reading {
             initiator_io_worker_cores: Some(cores(self.io_workers, earlier.io_workers)),
             initiator_switches: Some(used.switches.saturating_sub(before.switches)),
             initiator_faults: Some([minor, major]),
+            initiator_waited_percent: self.waited_since(earlier, seconds),
             target_cores: target
                 .map(|(now, then)| cores(now, then) + cores(whole.since(initiator), Nanos(0))),
             ..Cpu::default()
@@ -186,6 +192,13 @@ impl Reading {
         let [targets, both] = [0, 1].map(|part| self.split[part].since(earlier.split[part]));
         let stretched = both.0 as f64 / used.0.max(1) as f64;
         Nanos((targets.0 as f64 / stretched.max(1.0)) as u64)
+    }
+
+    /// Share of the time in which the workers' threads waited for a processor, in percent.
+    fn waited_since(&self, earlier: &Reading, seconds: f64) -> Option<f64> {
+        let waited_s = self.used.waited_s? - earlier.used.waited_s?;
+        let threads = self.threads.max(1) as f64;
+        Some((waited_s / seconds / threads * 100.0).clamp(0.0, 100.0))
     }
 
     /// Cores used by the collecting thread since `earlier`.
@@ -248,7 +261,12 @@ mod test {
             initiator: Nanos::from_millis(ms),
             poll: Nanos(0),
             io_workers: Nanos(0),
-            used: ThreadUse { system_s: ms as f64 / 2e3, ..ThreadUse::default() },
+            used: ThreadUse {
+                system_s: ms as f64 / 2e3,
+                waited_s: Some(ms as f64 / 4e3),
+                ..ThreadUse::default()
+            },
+            threads: 2,
             target: Some(Nanos::from_millis(ms / 10)),
             collector: Nanos(0),
             shared: Nanos::from_millis(ms),
@@ -262,6 +280,8 @@ mod test {
         near(cpu.initiator_cores, 0.04);
         near(cpu.target_cores, 0.07);
         near(cpu.initiator_system_cores, 0.02);
+        // Two threads together waited for 0.25 s of 10.
+        near(cpu.initiator_waited_percent, 1.25);
         // The clock goes on while a thread is preempted, at both ends.
         let cpu = reading(1000, [6000, 10_000]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.04);

@@ -1,12 +1,15 @@
 //! Rechecks volumes without I/O, such as after a crash: does each hold the data of a verified run?
+//! Runs that only wrote are checked so when they are over, and H05 is judged by that.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Arena, Buf, Cause, Fault, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{Arena, Buf, Cause, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use os::Core;
+use stats::RunResult;
 
+use crate::judge;
 use crate::ledger::{Finding, Ledger};
 use crate::run::Prepared;
 use crate::runner::{RunError, ledger_path};
@@ -18,6 +21,8 @@ const OUTSTANDING: usize = 32;
 const READ_BYTES: u64 = 256 << 10;
 /// Findings listed in full.
 const EXAMPLES: usize = 20;
+/// Reads of a sample, of each volume.
+const SAMPLE_READS: u64 = 1024;
 /// Time-out without any completion.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
@@ -28,6 +33,8 @@ pub enum Asked {
     All,
     /// Those written for verification and not read by the run.
     Unread,
+    /// Those, by at most 1024 reads at random places.
+    UnreadSample,
 }
 
 /// The result of one volume.
@@ -56,6 +63,20 @@ impl Recheck {
     pub fn is_right(&self) -> bool {
         self.found.is_empty() && self.unreadable == 0
     }
+
+    /// Blocks that do not hold what was acknowledged, or cannot be read.
+    pub(crate) fn wrong(&self) -> u64 {
+        self.found.values().sum::<u64>() + self.unreadable
+    }
+}
+
+/// Judges H05 of a run anew by what was read of its volumes when it was over.
+pub fn judge_read_back(run: &Prepared, found: &[Recheck], result: &mut RunResult) {
+    let before = result.checks.iter().find(|check| check.code == "H05").cloned();
+    let check = before.and_then(|before| judge::read_back(&run.spec, &before, found));
+    if let Some(check) = check {
+        result.set_check(check);
+    }
 }
 
 /// Reads every block of the `asked` verified volumes of `run`, and compares it with the ledgers
@@ -72,7 +93,7 @@ pub fn recheck(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Rechec
             workers.iter().map(|index| &*spec.workers[*index].workload).collect();
         let wanted = |workload: &&Workload| match asked {
             Asked::All => workload.has_ledger(),
-            Asked::Unread => workload.is_unread(),
+            Asked::Unread | Asked::UnreadSample => workload.is_unread(),
         };
         if !workloads.iter().any(wanted) {
             continue;
@@ -87,6 +108,9 @@ pub fn recheck(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Rechec
             run.volume(worker).lane(&core).map_err(|error| RunError::Open(error.to_string()))?;
         let mut pass = Pass::new(lane, Arc::new(ledger), worker.uri.clone())
             .map_err(|error| RunError::Open(format!("no memory for buffers: {error}")))?;
+        if asked == Asked::UnreadSample {
+            pass.sample(SAMPLE_READS, Rng::new(os::random(), 0));
+        }
         pass.run(&core)?;
         all.push(pass.result);
     }
@@ -104,6 +128,8 @@ struct Pass {
     next: u64,
     end: u64,
     read_bytes: u64,
+    /// Bytes of a part, in each of which one read is drawn; without, all are read.
+    sampled: Option<(u64, Rng)>,
     result: Recheck,
 }
 
@@ -122,8 +148,16 @@ impl Pass {
             next,
             end,
             read_bytes,
+            sampled: None,
             result: Recheck { uri, block_bytes: unit, ..Recheck::default() },
         })
+    }
+
+    /// Reads so many random places of the range, one in each of equal parts, if it has more.
+    fn sample(&mut self, reads: u64, rng: Rng) {
+        let all = (self.end - self.next).div_ceil(self.read_bytes);
+        let part = all.div_ceil(reads.max(1)).max(1) * self.read_bytes;
+        self.sampled = (part > self.read_bytes).then_some((part, rng));
     }
 
     fn run(&mut self, core: &Core) -> Result<(), RunError> {
@@ -164,8 +198,14 @@ impl Pass {
     fn start(&mut self, batch: &mut VecDeque<Io>) {
         while self.next < self.end {
             let Some(index) = self.free.pop() else { return };
-            let (offset, len) = (self.next, self.read_bytes.min(self.end - self.next) as u32);
-            self.next += u64::from(len);
+            let (mut offset, mut next) = (self.next, self.next + self.read_bytes);
+            if let Some((part, rng)) = &mut self.sampled {
+                next = self.next + *part;
+                let places = (next.min(self.end) - offset).div_ceil(self.read_bytes);
+                offset += rng.below(places) * self.read_bytes;
+            }
+            let len = self.read_bytes.min(self.end - offset) as u32;
+            self.next = next.min(self.end);
             self.reads[index] = (offset, len);
             let (tag, buf) = (Tag(index as u64), self.bufs[index].take());
             batch.push_back(Io { tag, op: Op::Read, offset, len, fua: false, buf });

@@ -56,6 +56,9 @@ pub struct Engine {
     /// Called once all lanes are open, before the first I/O of the job: lets several processes
     /// start together.
     pub gate: Option<fn()>,
+    /// Reads random places of the volumes before and after the run, to tell whether a cache served
+    /// it (H25).
+    pub cold_reads: bool,
 }
 
 /// Why there is no result.
@@ -101,12 +104,14 @@ impl Engine {
         let desk = Desk::start(&prepared.spec, self.scribe.as_ref())?;
         let mut crew = Crew::start(&prepared, desk.as_ref(), self.recording.as_ref())?;
         let mut run = Run::new(&prepared, &crew, self.stop.clone());
+        run.cold_reads = self.cold_reads;
         let measured = run.go(&crew, desk.as_ref(), self.gate, live);
         let patience = patience(&prepared);
         // Whoever asked for an end does not wait for a volume that hangs.
         let waits = (if run.asked > 0 { patience.min(STOPPING) } else { patience }, run.asked);
         let (rests, hurried) = crew.join(&self.stop, waits, &mut || run.poll(live));
         run.take(rests, hurried);
+        run.look_again(&measured);
         let mut result = run.end(&measured, live);
         result.warnings.extend(cached);
         result.warnings.extend(desk.map(Desk::finish).unwrap_or_default());

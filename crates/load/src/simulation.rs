@@ -226,6 +226,7 @@ impl Run<'_> {
                 phase,
                 seconds_left: Some(end.since(self.now).as_secs_f64()),
                 iops: second.iops,
+                flush_iops: second.flush_iops,
                 bytes_per_second: second.bytes_per_second,
                 latency_ns,
                 targets: self.collected.target_rates(),

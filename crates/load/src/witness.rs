@@ -3,29 +3,41 @@
 //! [`stats::verdict`] judges it.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use os::{Clock, counters};
-use stats::verdict::{self, Finding, Opened, Readable, Throttle, Window};
+use os::{Clock, counters, namespaces};
+use stats::verdict::{self, Finding, Lender, Opened, Readable, Throttle, Window};
 use stats::{Check, Collector, Cpu, DeviceUse, KernelThread};
 use volume::Volume;
 
+use self::cold::Colds;
 use self::moment::{Glanced, busy_threads, retransmitted};
 use self::seen::{Seen, beneath};
 use crate::run::Prepared;
+use job::spec::Workload;
 
 mod aside;
 mod bounds;
+mod cold;
 mod devices;
+mod flushed;
+mod lenders;
 mod media;
 mod moment;
+mod rest;
+mod sectors;
 mod seen;
+mod wear;
 
 pub(crate) use self::moment::Moment;
 
 /// Evidence from before a run.
 pub(crate) struct Witness {
     volumes: Vec<Seen>,
+    /// What each worker does.
+    workloads: Vec<Arc<Workload>>,
     /// Length of the measurement; 0 without one.
     asked_s: f64,
     /// CPUs of the run.
@@ -38,44 +50,55 @@ pub(crate) struct Witness {
     memory_bytes: u64,
     /// Evidence from within the window.
     glanced: RefCell<Glanced>,
+    /// Reads of random places before and after it.
+    colds: RefCell<Colds>,
 }
 
 /// The result.
 pub(crate) struct Testimony {
     /// Checks that need nothing else.
     pub(crate) checks: Vec<Check>,
+    /// Places that were read before and after the run, and how many of them held something else.
+    pub(crate) kept: Option<[u32; 2]>,
     /// Some of it is behind a connection.
     pub(crate) is_remote: bool,
     /// How often a CPU quota throttled us.
     pub(crate) throttled: Option<u64>,
-    /// Retransmitted TCP segments of the host, in percent.
+    /// TCP segments of the run's connections that were sent again, in percent.
     pub(crate) retransmitted_percent: Option<f64>,
     /// Busy kernel threads, the busiest first.
     pub(crate) threads: Vec<KernelThread>,
     /// Use of the devices, by name.
     pub(crate) devices: Vec<DeviceUse>,
+    /// Who may lend each volume a rate that does not last.
+    pub(crate) lenders: Vec<Lender>,
 }
 
 impl Witness {
-    /// Looks at every volume of a run: data must exist before the first read.
-    pub(crate) fn look(run: &Prepared) -> Witness {
+    /// Looks at every volume of a run: data must exist before the first read. `cold_reads`: also
+    /// probes random places before and after the run (H25).
+    pub(crate) fn look(run: &Prepared, cold_reads: bool) -> Witness {
         let spec = &run.spec;
         let all = spec.volumes();
         let count = all.len();
         let seen = all.into_iter().enumerate();
         let seen = seen.flat_map(|(whole, workers)| Seen::all(run, whole, workers, count));
+        let volumes: Vec<Seen> = seen.collect();
+        let colds = RefCell::new(Colds::look(run, &volumes, cold_reads));
         let targets = run.targets.iter().flat_map(|targets| &targets.cores);
         let mut cores: Vec<usize> = spec.cores.iter().chain(targets).copied().collect();
         cores.sort_unstable();
         cores.dedup();
         Witness {
-            volumes: seen.collect(),
+            volumes,
+            workloads: spec.workers.iter().map(|worker| worker.workload.clone()).collect(),
             asked_s: spec.seconds,
             cores,
             has_targets: run.targets.is_some(),
             cache_bytes: os::cpu::cache_bytes(),
             memory_bytes: memory_bytes(),
             glanced: RefCell::default(),
+            colds,
         }
     }
 
@@ -87,7 +110,9 @@ impl Witness {
     /// Looks once more within the window that began at `before`: a setting changed and restored
     /// shows at neither end.
     pub(crate) fn glance(&self, before: &Moment) {
-        self.glanced.borrow_mut().glance(before, &self.volumes, &self.cores);
+        let mut glanced = self.glanced.borrow_mut();
+        glanced.glance(before, &self.volumes, &self.cores);
+        glanced.look_at_media(before, &self.volumes, self.asked_s);
     }
 
     /// The evidence of the window between two moments. `collected` is our own count.
@@ -101,34 +126,53 @@ impl Witness {
         let moved = self.moved(collected);
         let measured_s = collected.totals().seconds;
         let stopped_s = collected.stopped_s();
-        let window = Window { asked_s: self.asked_s, measured_s, stopped_s };
+        let clocks_s = before.clocks_s(after);
+        let window = Window { asked_s: self.asked_s, measured_s, stopped_s, clocks_s };
         let limits = self.throttles((before, Some(after)), Some(collected));
         let mut checks = vec![
             verdict::data_exists(&self.readable()),
             clock(cpu.core_us_per_io, Some(window)),
             verdict::repeats(&[(collected.totals().iops, measured_s)]),
             verdict::direct_io(&self.opened(before, after, &moved), self.no_files()),
-            self.counters(before, after, &moved),
+            self.counters(
+                before,
+                after,
+                &moved,
+                before.apart(after, collected.whole().start, measured_s),
+            ),
             self.block_layer((before, Some(after)), limits.as_deref()),
             self.content(),
-            self.preconditioning(before),
-            self.working_set(),
+            self.preconditioning(before, after),
+            self.working_set(Some(collected)),
+            self.cache(collected),
             self.frequency(before, after),
+            self.rested(before, after, collected, cpu),
             self.placement(),
             self.shared(before, after, &moved, measured_s),
             self.one_medium(),
+            self.scheduling(before, after),
         ];
+        checks.extend(self.sectors());
+        checks.extend(self.flushed(before, collected));
+        checks.extend(self.naps(collected));
+        checks.extend(self.replaced());
+        checks.extend(self.unseen_groups());
         checks.extend(self.distinct());
         checks.extend(self.quota(before, Some(cpu)));
         let pair = before.throttled.zip(after.throttled);
         let is_remote = self.volumes.iter().any(|seen| aside::any_is_remote(&*seen.volume));
         Testimony {
             checks,
+            kept: self.kept(),
             is_remote,
             throttled: pair.map(|(before, after)| after.saturating_sub(before)),
-            retransmitted_percent: retransmitted(before.segments, after.segments),
+            retransmitted_percent: retransmitted(
+                &before.segments,
+                &self.glanced.borrow().segments_until(after),
+            ),
             threads: busy_threads(before, after, measured_s),
             devices: self.devices(before, after, measured_s),
+            lenders: self.lenders(),
         }
     }
 
@@ -140,6 +184,28 @@ impl Witness {
     ) -> Check {
         let has_disk = |seen: &Seen| seen.file().is_some_and(|file| file.device.is_some());
         verdict::block_layer(&self.disks(before, after), limits, self.asides(has_disk))
+    }
+
+    /// Checks that rest on files which are not the kernel's.
+    fn replaced(&self) -> Vec<Check> {
+        let devices = self.volumes.iter().filter_map(|seen| seen.file());
+        let devices = devices.flat_map(|file| &file.stack.devices);
+        let counters: BTreeSet<PathBuf> =
+            devices.filter_map(os::Device::foreign_counters).collect();
+        let names = counters.iter().map(|path| path.display().to_string());
+        let names = os::kernel_files::replaced().into_iter().map(str::to_owned).chain(names);
+        verdict::replaced(&names.collect::<Vec<_>>())
+    }
+
+    /// Checks that rest on control groups, where some of these do not show.
+    fn unseen_groups(&self) -> Vec<Check> {
+        match namespaces::own().contains(&namespaces::Kind::Cgroup) {
+            true => {
+                let may_limit = |seen: &Seen| seen.file().is_some() || self.has_targets;
+                verdict::unseen_groups(self.volumes.iter().any(may_limit))
+            }
+            false => Vec::new(),
+        }
     }
 
     fn readable(&self) -> Vec<Readable> {
@@ -198,12 +264,14 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
             .zip(opened)
             .flat_map(|(whole, (name, volume))| Seen::unasked(whole, name, volume))
             .collect(),
+        workloads: Vec::new(),
         asked_s: 0.0,
         cores: Vec::new(),
         has_targets: false,
         cache_bytes: os::cpu::cache_bytes(),
         memory_bytes: memory_bytes(),
         glanced: RefCell::default(),
+        colds: RefCell::default(),
     };
     let files = witness.volumes.iter().filter_map(|seen| Some((seen, seen.file()?)));
     let files: Vec<Opened> = files
@@ -225,7 +293,7 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
             verdict::direct_io(&files, witness.no_files()),
             witness.block_layer((&now, None), limits.as_deref()),
             witness.content(),
-            witness.working_set(),
+            witness.working_set(None),
         ]);
     }
     checks.extend(witness.quota(&now, None));

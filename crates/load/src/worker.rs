@@ -288,6 +288,7 @@ impl Worker {
     pub(crate) fn finish(&mut self, now: Nanos) {
         self.lane.poll(now, &mut self.done);
         self.count_outstanding(now);
+        self.interval.turn(now);
         if let Some(sampler) = &mut self.sampler {
             sampler.take_some(now, &self.done, &self.slots);
         }

@@ -230,7 +230,10 @@ proptest! {
         let mut network = network;
         network.classes.truncate(1);
         let station = at.index(network.stations.len()) as u32;
+        // Approximations need not be monotone where a station changes nothing: 8e-6 was seen.
+        let allowed = |method| if method == Method::Exact { 1e-6 } else { 1e-4 };
         for method in [Method::Exact, Method::Linearizer, Method::Schweitzer] {
+            let least = 1.0 - allowed(method);
             let slow = solve(&network, method).unwrap().throughput_per_s();
             let mut faster = network.clone();
             for step in &mut faster.classes[0].route {
@@ -240,12 +243,12 @@ proptest! {
                 }
             }
             let fast = solve(&faster, method).unwrap().throughput_per_s();
-            prop_assert!(fast >= slow * (1.0 - 1e-6), "{method:?}: {fast} after {slow}");
+            prop_assert!(fast >= slow * least, "{method:?}: {fast} after {slow}");
             if let Servers::Count(count) = &mut faster.stations[station as usize].servers {
                 *count += 1;
             }
             let more = solve(&faster, method).unwrap().throughput_per_s();
-            prop_assert!(more >= fast * (1.0 - 1e-6), "{method:?}: {more} after {fast}");
+            prop_assert!(more >= fast * least, "{method:?}: {more} after {fast}");
         }
     }
 

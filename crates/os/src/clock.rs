@@ -1,17 +1,19 @@
 //! The clock of the data path: the TSC where it can be trusted.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::Nanos;
+use rustix::time::{ClockId, clock_gettime};
 
 /// A monotonic clock whose zero is the same for all threads of the process.
 ///
 /// Reading the TSC takes about 8 ns, the system clock 20 ns or more. The TSC is used if it is the
-/// kernel's clock source, as it then runs at one rate on all CPUs.
+/// kernel's clock source, as it then runs at one rate on all CPUs. Both are read without the C
+/// library, which a preloaded library may replace by another time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    start: Instant,
+    start: Nanos,
     counter: Option<Counter>,
 }
 
@@ -40,7 +42,7 @@ impl Clock {
                 let ticks = ticks().wrapping_sub(counter.start);
                 Nanos(((u128::from(ticks) * u128::from(counter.ns_per_tick_q32)) >> 32) as u64)
             }
-            None => Nanos(self.start.elapsed().as_nanos() as u64),
+            None => system().since(self.start),
         }
     }
 
@@ -66,18 +68,24 @@ impl Clock {
         }
         std::thread::sleep(CALIBRATION);
         let (end, last) = reading();
-        let ns = end.duration_since(start).as_nanos();
+        let ns = u128::from(end.since(start).0);
         let ticks = u128::from(last.wrapping_sub(first).max(1));
         let ns_per_tick_q32 = ((ns << 32) / ticks) as u64;
         Clock { start, counter: Some(Counter { start: first, ns_per_tick_q32 }) }
     }
 }
 
+/// The kernel's monotonic clock.
+fn system() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
 /// Both clocks at the same moment: the least interrupted of several readings.
-fn reading() -> (Instant, u64) {
+fn reading() -> (Nanos, u64) {
     let one = || {
         let before = ticks();
-        let at = Instant::now();
+        let at = system();
         let after = ticks();
         (after.wrapping_sub(before), at, before.wrapping_add(after.wrapping_sub(before) / 2))
     };
@@ -103,6 +111,8 @@ fn ticks() -> u64 {
 
 #[cfg(test)]
 mod test {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]

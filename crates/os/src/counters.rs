@@ -1,5 +1,4 @@
-//! Counters beyond CPU time: bytes that this process moved, TCP retransmissions, and the CPU time
-//! of kernel threads.
+//! Counters beyond CPU time: bytes that this process moved, and the CPU time of kernel threads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,21 +8,6 @@ use std::fs;
 pub fn process_io() -> Option<[u64; 2]> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     Some([keyed(&text, "read_bytes:")?, keyed(&text, "write_bytes:")?])
-}
-
-/// TCP segments of the whole host since boot: sent, and retransmitted (RFC 4022 `tcpOutSegs` and
-/// `tcpRetransSegs`; Linux does not count the latter in the former).
-pub fn tcp_segments() -> Option<[u64; 2]> {
-    tcp_of(&fs::read_to_string("/proc/net/snmp").ok()?)
-}
-
-fn tcp_of(text: &str) -> Option<[u64; 2]> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let all: BTreeMap<&str, &str> =
-        names.split_whitespace().zip(values.split_whitespace()).collect();
-    let number = |name: &str| all.get(name)?.parse::<u64>().ok();
-    Some([number("OutSegs")?, number("RetransSegs")?])
 }
 
 /// The kernel's clock source, such as `tsc`.
@@ -67,10 +51,7 @@ mod test {
     use super::*;
 
     #[test]
-    fn reads_segments_and_threads() {
-        let text = "Ip: A\nIp: 1\nTcp: InSegs OutSegs RetransSegs\nTcp: 5 70 2\nUdp: x\n";
-        assert_eq!(tcp_of(text), Some([70, 2]));
-        assert_eq!(tcp_of("Tcp: OutSegs\n"), None);
+    fn reads_threads() {
         let stat = "15 (ksoftirqd/0) S 2 0 0 0 -1 69238848 0 0 0 0 150 50 0 0 20";
         assert_eq!(kernel_thread(stat), Some(("ksoftirqd/0".to_owned(), 2.0)));
         assert_eq!(kernel_thread(&stat.replace("69238848", "4194304")), None);

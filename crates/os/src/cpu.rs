@@ -79,7 +79,7 @@ pub fn cache_bytes() -> Option<u64> {
 }
 
 /// Parses a CPU list of the kernel: `0-3,8`.
-fn parse_list(text: &str) -> Option<Vec<usize>> {
+pub(crate) fn parse_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -93,6 +93,12 @@ pub fn is_guest() -> bool {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
     flags.split_whitespace().any(|flag| flag == "hypervisor")
+}
+
+/// Maker of the machine, as its firmware has it: `Amazon EC2`, `QEMU`; `None` where it tells none.
+pub fn maker() -> Option<String> {
+    let text = std::fs::read_to_string("/sys/class/dmi/id/sys_vendor").ok()?;
+    Some(text.trim().to_owned()).filter(|maker| !maker.is_empty())
 }
 
 /// Pins the calling thread to one CPU.

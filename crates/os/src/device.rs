@@ -13,6 +13,9 @@ use crate::stack::Stack;
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
 const LOOP_STATUS_BYTES: usize = 232;
 
+/// How long waking an NVMe drive may take at most.
+const NAP_FILE: &str = "pm_qos_latency_tolerance_us";
+
 /// A block device or a partition of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
@@ -73,6 +76,10 @@ pub struct DeviceSettings {
     pub polls: Option<bool>,
     /// Whether it has a volatile write cache.
     pub volatile_cache: Option<bool>,
+    /// Smallest I/O in bytes.
+    pub logical_bytes: Option<u64>,
+    /// Blocks that the disk keeps, in bytes: it reads, changes and writes one for a part of it.
+    pub physical_bytes: Option<u64>,
 }
 
 impl Device {
@@ -118,10 +125,48 @@ impl Device {
             || self.of_whole("device/model").is_some_and(|model| model == "scsi_debug")
     }
 
+    /// Whether a program of this host or another host answers its I/Os, so that nothing below it
+    /// shows: NBD, ublk, RBD, DRBD, a volume of ZFS, NVMe over fabrics, iSCSI of the kernel.
+    pub fn is_served(&self) -> bool {
+        if self.has_thread() || self.is_memory() || !self.made_of().is_empty() {
+            return false;
+        }
+        let links = self.transports();
+        let path = self.whole().to_string_lossy();
+        match links.is_empty() {
+            true => is_behind_software(&path),
+            false => links.iter().any(|link| link != "pcie" && link != "apple-nvme"),
+        }
+    }
+
+    /// Transports of the NVMe controllers of its disk; none of other disks.
+    fn transports(&self) -> Vec<String> {
+        let device = self.whole().join("device");
+        let paths = entries(&device).into_iter().filter(|name| name.starts_with("nvme"));
+        let folders = paths.map(|name| device.join(name)).chain([device.clone()]);
+        let texts = folders.filter_map(|it| fs::read_to_string(it.join("transport")).ok());
+        texts.map(|text| text.trim().to_owned()).collect()
+    }
+
+    /// Vendor and product of its disk, or the model of its controller.
+    pub fn product(&self) -> Option<String> {
+        let model = self.of_whole("device/model")?;
+        Some(match self.of_whole("device/vendor") {
+            // PCI devices have a number there.
+            Some(vendor) if !vendor.starts_with("0x") => format!("{vendor} {model}"),
+            _ => model,
+        })
+    }
+
     /// The devices below a device mapper or MD device.
     pub(crate) fn made_of(&self) -> Vec<Device> {
         let folder = self.whole().join("slaves");
         entries(&folder).iter().filter_map(|name| Device::of_link(&folder.join(name))).collect()
+    }
+
+    /// Whether it is a device mapper or MD device, made of others.
+    pub fn is_made(&self) -> bool {
+        !self.made_of().is_empty()
     }
 
     /// Whether it is paravirtual: what is below it is unknown.
@@ -168,6 +213,12 @@ impl Device {
         if self.name == self.disk { &self.folder } else { parent }
     }
 
+    /// The file of its I/O statistics, if something else than the kernel answers it.
+    pub fn foreign_counters(&self) -> Option<PathBuf> {
+        let file = self.folder.join("stat");
+        (crate::kernel_files::is_kernels(&file) == Some(false)).then_some(file)
+    }
+
     /// Its I/O statistics.
     pub fn counters(&self) -> Option<DeviceCounters> {
         DeviceCounters::parse(&fs::read_to_string(self.folder.join("stat")).ok()?)
@@ -181,6 +232,36 @@ impl Device {
     /// Queue settings of its disk.
     pub fn settings(&self) -> DeviceSettings {
         DeviceSettings::read(|file| fs::read_to_string(self.whole().join("queue").join(file)).ok())
+    }
+
+    /// Bytes from its beginning to the first physical block; `None` where it has none at a place
+    /// that is known.
+    pub fn offset_bytes(&self) -> Option<u64> {
+        match fs::read_to_string(self.folder.join("alignment_offset")) {
+            // -1 for devices whose parts do not fit together.
+            Ok(text) => text.trim().parse().ok(),
+            Err(_) => Some(0),
+        }
+    }
+
+    /// How long an I/O may wait until its NVMe drive is awake (APST), in microseconds, as Linux
+    /// allows: 0 where it does not nap. `None` where the system does not tell.
+    pub fn nap_us(&self) -> Option<u64> {
+        let device = self.whole().join("device");
+        let paths = entries(&device).into_iter().filter(|name| name.starts_with("nvme"));
+        let folders = paths.map(|name| device.join(name)).chain([device.clone()]);
+        let folders = folders.map(|folder| folder.join("power")).filter(|folder| folder.is_dir());
+        // Linux shows the file of drives that can nap, if it lets them. "any" is no limit at all.
+        let one = |folder: PathBuf| match fs::read_to_string(folder.join(NAP_FILE)) {
+            Ok(text) => text.trim().parse().unwrap_or(u64::MAX),
+            Err(_) => 0,
+        };
+        folders.map(one).max()
+    }
+
+    /// Whether its disk is an NVMe drive.
+    pub fn is_nvme(&self) -> bool {
+        !self.transports().is_empty()
     }
 
     /// The serial number of its disk.
@@ -257,6 +338,15 @@ impl Device {
         let parts = inner.filter(|folder| folder.join("partition").exists());
         std::iter::once(self.folder.clone()).chain(parts).collect()
     }
+}
+
+/// Whether a path in `/sys` is that of a device without a bus, or of a session of iSCSI.
+fn is_behind_software(path: &str) -> bool {
+    let is_session = |part: &str| {
+        let number = part.strip_prefix("session").unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    path.starts_with("/sys/devices/virtual/") || path.split('/').any(is_session)
 }
 
 /// Names in a directory, sorted; none if it does not exist.
@@ -351,6 +441,8 @@ impl DeviceSettings {
             rotational: number("rotational").map(|turns| turns != 0),
             polls: number("io_poll").map(|polls| polls != 0),
             volatile_cache: file("write_cache").map(|text| text.trim() == "write back"),
+            logical_bytes: number("logical_block_size"),
+            physical_bytes: number("physical_block_size"),
         }
     }
 }
@@ -391,6 +483,24 @@ mod test {
     }
 
     #[test]
+    fn devices_of_programs_and_hosts_are_served() {
+        let served = [
+            "/sys/devices/virtual/block/nbd0",
+            "/sys/devices/virtual/block/ublkb0",
+            "/sys/devices/virtual/block/zd16",
+            "/sys/devices/virtual/nvme-fabrics/ctl/nvme0/nvme0n1",
+            "/sys/devices/platform/host3/session1/target3:0:0/3:0:0:1/block/sdb",
+        ];
+        assert_eq!(served.map(is_behind_software), [true; 5]);
+        let others = [
+            "/sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda",
+            "/sys/devices/pci0000:00/0000:00:05.0/virtio2/block/vda",
+            "/sys/devices/vbd-51712/block/xvda",
+        ];
+        assert_eq!(others.map(is_behind_software), [false; 3]);
+    }
+
+    #[test]
     fn disks_and_partitions_have_names_that_last() {
         let root = std::env::temp_dir().join(format!("drumfire-device-{}", std::process::id()));
         let file = |path: &str, text: &str| {
@@ -404,6 +514,12 @@ mod test {
         file("vdb/serial", "\n");
         file("dm-3/dm/uuid", "LVM-abc\n");
         file("loop0/loop/backing_file", "/a file\n");
+        file("nvme0n1/device/transport", "pcie\n");
+        file("nvme0n1/device/power/pm_qos_latency_tolerance_us", "100000\n");
+        file("nvme2n1/device/power/control", "auto\n");
+        file("nvme1n1/device/nvme1/power/pm_qos_latency_tolerance_us", "any\n");
+        file("sda/sda2/alignment_offset", "3584\n");
+        file("dm-3/alignment_offset", "-1\n");
         let device = |path: &str| Device::of_folder(root.join(path)).unwrap();
         let name = |path: &str| device(path).lasting_name();
         assert_eq!(name("sda").as_deref(), Some("naa.5000c500a1b2c3d4"));
@@ -414,6 +530,11 @@ mod test {
         assert_eq!(name("loop0").as_deref(), Some("/a file"));
         assert_eq!(device("loop0").backing_file(), Some(PathBuf::from("/a file")));
         assert_eq!(device("sda").backing_file(), None);
+        let naps = ["nvme0n1", "nvme1n1", "nvme2n1", "sda"].map(|path| device(path).nap_us());
+        assert_eq!(naps, [Some(100_000), Some(u64::MAX), Some(0), None]);
+        assert_eq!(["nvme0n1", "sda"].map(|path| device(path).is_nvme()), [true, false]);
+        let offsets = ["sda", "sda/sda2", "dm-3"].map(|path| device(path).offset_bytes());
+        assert_eq!(offsets, [Some(0), Some(3584), None]);
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -427,6 +548,8 @@ mod test {
                 "read_ahead_kb" => "128\n",
                 "io_poll" => "1\n",
                 "write_cache" => "write through\n",
+                "logical_block_size" => "512\n",
+                "physical_block_size" => "4096\n",
                 _ => return None,
             };
             Some(text.to_owned())
@@ -435,6 +558,7 @@ mod test {
         assert_eq!((settings.wbt_us, settings.read_ahead_bytes), (Some(75_000), Some(131_072)));
         assert_eq!((settings.volatile_cache, settings.rotational), (Some(false), None));
         assert_eq!(settings.polls, Some(true));
+        assert_eq!((settings.logical_bytes, settings.physical_bytes), (Some(512), Some(4096)));
         let none = DeviceSettings::read(|_| Some("none\n".to_owned()));
         assert_eq!(none.scheduler.as_deref(), Some("none"));
     }

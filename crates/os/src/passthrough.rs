@@ -227,14 +227,26 @@ pub(crate) struct Range([u64; 2]);
 
 /// Reads an Identify data structure.
 fn identify(file: &File, id: u32, what: u32) -> io::Result<Vec<u8>> {
-    let mut data = vec![0_u8; IDENTIFY_BYTES];
+    admin(file, (0x06, id, what), IDENTIFY_BYTES)
+}
+
+/// Reads the beginning of a log page of the controller, of whole 32-bit words.
+pub(crate) fn log_page(file: &File, page: u8, bytes: usize) -> io::Result<Vec<u8>> {
+    //= NVMe base §Get Log Page: LID, and the number of words less one in the upper half.
+    let words = (bytes / 4).clamp(1, 1 << 16) as u32 - 1;
+    admin(file, (0x02, u32::MAX, u32::from(page) | words << 16), bytes)
+}
+
+/// An admin command that reads so many bytes: its opcode, namespace and first word.
+fn admin(file: &File, (opcode, id, what): (u32, u32, u32), bytes: usize) -> io::Result<Vec<u8>> {
+    let mut data = vec![0_u8; bytes];
     // A `struct nvme_passthru_cmd` as 32-bit words.
     let mut command = [0_u32; 18];
-    command[0] = 0x06;
+    command[0] = opcode;
     command[1] = id;
     let at = data.as_mut_ptr() as u64;
     (command[6], command[7]) = (at as u32, (at >> 32) as u32);
-    command[9] = IDENTIFY_BYTES as u32;
+    command[9] = bytes as u32;
     command[10] = what;
     command[16] = IDENTIFY_LIMIT_MS;
     // SAFETY: the kernel reads and writes the structure of 72 bytes, and fills as many bytes of

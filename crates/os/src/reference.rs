@@ -24,6 +24,10 @@ const LAP_BYTES: usize = 4 << 20;
 const CORE_BYTES: usize = 8 << 20;
 const LEAST_BYTES: usize = 512 << 10;
 
+/// Before so many long chains nothing is known of the peer's CPU: both ends may still be moved to
+/// theirs, and a ring for zero-copy stays.
+const SETTLED_CHAINS: u32 = 16;
+
 /// Whether to send a chain zero-copy.
 pub(crate) fn is_worth(chain: &Chain) -> bool {
     chain.len_bytes() >= WORTH_BYTES && chain.may_refer()
@@ -42,13 +46,16 @@ impl Socket {
         let socket = state.socket(self.index);
         // The check costs a system call, and the peer may move: check less and less often.
         socket.long_chains = socket.long_chains.saturating_add(1);
-        let asks = able && socket.long_chains.is_power_of_two();
-        if !asks {
+        let asks = socket.long_chains >= SETTLED_CHAINS && socket.long_chains.is_power_of_two();
+        if !asks || !able {
             return None;
         }
         let there = incoming_cpu(socket.fd.as_raw_fd());
         let here = state.guest.as_ref().map_or_else(cpu::here, |guest| Some(guest.home));
-        (there.is_some() && there != here).then_some(bytes)
+        // Once may be chance: another thread of this process, or an interrupt.
+        let is_apart = there.is_some() && there != here;
+        let was_apart = std::mem::replace(&mut state.socket(self.index).was_apart, is_apart);
+        (is_apart && was_apart).then_some(bytes)
     }
 }
 

@@ -1,5 +1,6 @@
 //! System counters: CPU time and memory.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
@@ -79,13 +80,18 @@ pub struct ThreadUse {
     pub minor_faults: u64,
     /// Major page faults.
     pub major_faults: u64,
+    /// Time in which it could have run, and waited for a processor, in seconds; `None` where the
+    /// kernel does not count it.
+    pub waited_s: Option<f64>,
 }
 
 impl ThreadUse {
     /// Of a thread; `None` if it has ended.
     pub fn of(thread: i32) -> Option<ThreadUse> {
         let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
-        ThreadUse::parse(&read("stat")?, &read("status")?)
+        let used = ThreadUse::parse(&read("stat")?, &read("status")?)?;
+        let waited_s = read("schedstat").and_then(|text| run_delay_s(&text));
+        Some(ThreadUse { waited_s, ..used })
     }
 
     fn parse(stat: &str, status: &str) -> Option<ThreadUse> {
@@ -104,8 +110,16 @@ impl ThreadUse {
             switches: switches.sum(),
             minor_faults: field(10)?,
             major_faults: field(12)?,
+            waited_s: None,
         })
     }
+}
+
+/// The second of the numbers of `schedstat`, in nanoseconds there (sched-stats of the kernel): for
+/// how long a thread was ready and did not run.
+fn run_delay_s(schedstat: &str) -> Option<f64> {
+    let ns: u64 = schedstat.split_whitespace().nth(1)?.parse().ok()?;
+    Some(ns as f64 / 1e9)
 }
 
 /// CPU time of the whole host since boot, in seconds.
@@ -136,6 +150,19 @@ impl HostCpu {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let lines = stat.lines().skip(1).take_while(|line| line.starts_with("cpu"));
         lines.map(HostCpu::parse).collect()
+    }
+
+    /// The counters of CPUs by their numbers.
+    pub fn by_number() -> BTreeMap<usize, HostCpu> {
+        HostCpu::numbered(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    fn numbered(stat: &str) -> BTreeMap<usize, HostCpu> {
+        let lines = stat.lines().filter_map(|line| {
+            let number = line.split_whitespace().next()?.strip_prefix("cpu")?.parse().ok()?;
+            Some((number, HostCpu::parse(line)))
+        });
+        lines.collect()
     }
 
     fn parse(stat: &str) -> HostCpu {
@@ -170,6 +197,13 @@ impl HostCpu {
     pub fn total(&self) -> f64 {
         self.busy() + self.steal + self.idle
     }
+}
+
+/// Time since boot by the kernel's own account, in hundredths of a second.
+pub fn uptime() -> Option<Nanos> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    let seconds: f64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(Nanos((seconds * 1e9) as u64))
 }
 
 /// Memory available without swapping, in bytes; `None` where unknown.
@@ -245,6 +279,14 @@ mod test {
         while is_runnable(id) {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn cpus_have_numbers() {
+        let stat = "cpu  9 0 0 9\ncpu0 100 0 0 300\ncpu3 0 0 50 50\nintr 5\n";
+        let found = HostCpu::numbered(stat);
+        let busy: Vec<(usize, f64)> = found.iter().map(|(cpu, it)| (*cpu, it.busy())).collect();
+        assert_eq!(busy, [(0, 1.0), (3, 0.5)]);
     }
 
     #[test]

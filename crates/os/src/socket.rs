@@ -247,6 +247,8 @@ pub(crate) struct SocketState {
     pub(crate) receive_max: usize,
     /// Long chains sent while it is unknown whether the peer is local.
     pub(crate) long_chains: u32,
+    /// The peer was on another CPU when that was last asked.
+    pub(crate) was_apart: bool,
     /// The message header and its iovecs, which the kernel reads while a send is in flight.
     message: Box<libc::msghdr>,
     pub(crate) parts: Vec<libc::iovec>,
@@ -277,6 +279,7 @@ impl SocketState {
             wants_send: false,
             receive_max: usize::MAX,
             long_chains: 0,
+            was_apart: false,
             message,
             parts: Vec::with_capacity(16),
             ended: None,

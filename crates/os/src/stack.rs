@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use block::Backing;
+
 use crate::Device;
 use crate::device::pair;
 use crate::mount::Mount;
@@ -14,6 +16,8 @@ use crate::mount::Mount;
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 /// File systems served by another program or host: their I/O is not charged to this process.
 const ELSEWHERE: [&str; 8] = ["fuse", "virtiofs", "9p", "nfs", "cifs", "smb3", "ceph", "vboxsf"];
+/// Type of the file system that `attach` mounts.
+pub const ATTACHED: &str = "fuse.drumfire";
 /// Maximum depth, so that a cycle of loop devices ends.
 const MOST_LAYERS: usize = 16;
 
@@ -28,8 +32,14 @@ pub struct Stack {
     hidden: Option<String>,
     /// A loop device that uses the page cache of its file.
     cached: Option<String>,
+    /// The backing store that a server of this project tells.
+    backing: Option<Backing>,
     /// All block devices, from the top down.
     pub devices: Vec<Device>,
+    /// Block devices by level: a device is above those that it is made of, or whose file it shows.
+    pub levels: Vec<Vec<Device>>,
+    /// The level of the devices that come next.
+    level: usize,
     /// The uppermost one, if all I/O of the file passes it.
     pub top: Option<Device>,
     /// Every layer is known.
@@ -60,6 +70,12 @@ impl Stack {
     /// The loop device that uses the page cache of its file, if any.
     pub fn cached_disk(&self) -> Option<&str> {
         self.cached.as_deref()
+    }
+
+    /// The backing store that a layer says it has: a file that `attach` serves, or a disk of a
+    /// target of this project.
+    pub fn backing(&self) -> Option<&Backing> {
+        self.backing.as_ref()
     }
 
     /// Whether the disk at the bottom is rotational; `None` where unknown, or behind a hypervisor.
@@ -99,6 +115,7 @@ impl Stack {
         }
         if ELSEWHERE.iter().any(|known| name.starts_with(known)) && name != "fuseblk" {
             self.is_charged = false;
+            self.told(attached(mount));
             return self.end_of_sight();
         }
         self.is_charged &= name != "fuseblk";
@@ -138,10 +155,20 @@ impl Stack {
             None => self.end_of_sight(),
         }
         self.devices.push(device.clone());
+        if self.levels.len() <= self.level {
+            self.levels.push(Vec::new());
+        }
+        self.levels[self.level].push(device.clone());
+        if device.is_served() {
+            self.told(device.product().and_then(|product| Backing::of_product(&product)));
+            self.end_of_sight();
+        }
+        self.level += 1;
         match backing {
             Some(path) => self.loop_file(&device, &path),
             None => self.each(below, alone),
         }
+        self.level -= 1;
     }
 
     /// The file of a loop device. One that was deleted, or hidden by another mount, is identified
@@ -194,9 +221,23 @@ impl Stack {
         });
     }
 
+    /// A layer says what its backing store is; of several layers the worst counts.
+    fn told(&mut self, backing: Option<Backing>) {
+        let Some(backing) = backing else { return };
+        self.backing = Some(match self.backing.take() {
+            Some(known) => known.with(backing),
+            None => backing,
+        });
+    }
+
     fn found_memory(&mut self) {
         self.memory.get_or_insert_with(|| self.layers.join(" on "));
     }
+}
+
+/// The backing store of a file that `attach` serves, by the source of its mount.
+fn attached(mount: &Mount) -> Option<Backing> {
+    Backing::of_product(mount.source.to_str().filter(|_| mount.system == ATTACHED)?)
 }
 
 /// The file that an overlay shows: of the upper file system, else of the first lower one that has

@@ -159,7 +159,7 @@ fn a_ring_pays_where_the_peer_is_on_another_core() {
         .unwrap();
         turn_until(&core, || received(&socket, &mut Vec::new()) == 9);
         let (chain, _) = lent(&mut lap, 50_000);
-        asked.push(socket.lap_bytes(&chain).is_some());
+        asked.push((0..64).any(|_| socket.lap_bytes(&chain).is_some()));
     }
     assert_eq!(asked, [false, core.features().send_by_reference]);
 }

@@ -79,15 +79,15 @@ fn search(ns: u64, seconds: f64, repeats: u32, seed: u64) -> Found {
 fn finds_the_law(bound_ns: u64, seed: u64) {
     let right = MU - 100_f64.ln() / (bound_ns as f64 * 1e-9);
     let found = search(bound_ns, 40.0, 1, seed);
-    let (rate, missed) = (found.rate_per_s.unwrap(), found.missed_rate_per_s.unwrap());
+    let rate = found.rate_per_s.unwrap();
     // A step of the search; the p99 of forty seconds errs by less.
     let step = 0.02 * MU;
     let (low, high) = (found.low_per_s.unwrap(), found.high_per_s.unwrap());
-    println!("p99 <= {bound_ns} ns: {rate:.0} to {missed:.0}, by the law {right:.0}");
+    println!("p99 <= {bound_ns} ns: {rate:.0}, by the law {right:.0}");
     println!("interval {low:.0} to {high:.0}, held {:?}, {:?}", found.held, found.missed_held);
     assert!(low <= right && right <= high, "{found:?}, by the law {right}");
-    assert!((missed - rate - step).abs() < 0.02 * step, "{found:?}");
-    assert!(rate - step < right && right < missed + step, "{found:?}, by the law {right}");
+    assert!((rate - right).abs() < step, "{found:?}, by the law {right}");
+    assert!(high - low < 5.0 * step, "{found:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{Buf, Cause, Chain, Done, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
+use block::{Backing, Buf, Cause, Chain, Done, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue,
     NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
@@ -137,7 +137,14 @@ fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
     let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");
     memory.zero(0, VOLUME_BYTES);
     let (memory_of, disk) = (Some(memory.clone()), DiskId::new([1; 16]));
-    let namespace = Namespace { id: UnitId(0), geometry, memory: memory_of, disk, instance: None };
+    let namespace = Namespace {
+        id: UnitId(0),
+        geometry,
+        memory: memory_of,
+        disk,
+        backing: Backing::Memory,
+        instance: None,
+    };
     let subsystem = Subsystem {
         nqn: NQN.to_owned(),
         namespaces: vec![Some(namespace)],

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Cause, Done, Geometry, Io, Nanos, Op, Pool};
+use block::{Backing, Cause, Done, Geometry, Io, Nanos, Op, Pool};
 
 use crate::{Arrival, Outbox};
 
@@ -36,6 +36,11 @@ pub trait Initiator: Endpoint {
 
     /// Product name of the volume, once it is open: vendor and product, or the model.
     fn product(&self) -> Option<&str> {
+        None
+    }
+
+    /// Backing store of the volume, once it is open, where a server of this project says so.
+    fn backing(&self) -> Option<&Backing> {
         None
     }
 

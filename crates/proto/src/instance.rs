@@ -184,6 +184,27 @@ impl KnownLosses {
         KnownLosses { before, of }
     }
 
+    /// The same, with what other queues of this client were told: one that was told often enough on
+    /// all of them together counts as told.
+    pub(crate) fn with_queues<'a>(
+        mut self,
+        queues: impl Iterator<Item = &'a KnownLosses> + Clone,
+    ) -> KnownLosses {
+        let units = queues.clone().flat_map(|queue| &queue.of).map(|known| known.unit);
+        for unit in units.collect::<std::collections::BTreeSet<_>>() {
+            let all = queues.clone().map(|queue| queue.known(unit));
+            let told = all.clone().map(|known| known.told).max().unwrap_or(0);
+            let tellings: u32 =
+                all.filter(|known| known.told == told).map(|known| known.tellings).sum();
+            if tellings >= TELLINGS_MAX {
+                self.of.retain(|known| known.unit != unit);
+                let (confirmed, told_here) = (told, false);
+                self.of.push(Known { unit, confirmed, told, told_here, tellings });
+            }
+        }
+        self
+    }
+
     fn known(&self, unit: UnitId) -> Known {
         let known = self.of.iter().find(|known| known.unit == unit).cloned();
         let (confirmed, told) = (self.before, self.before);
@@ -295,6 +316,24 @@ mod test {
         assert_eq!(flush(&mut client), Err(Fault::Medium), "another one counts anew");
         client.confirm();
         assert_eq!(flush(&mut client.when_back(None)), Ok(()));
+    }
+
+    #[test]
+    fn a_client_that_was_told_on_several_queues_is_not_told_on_each_of_many_more() {
+        let unit = Instances::new(7).unit();
+        let flush = |queue: &mut KnownLosses| queue.result_of_flush(A, Some(&unit), Ok(()));
+        unit.lose();
+        let mut gone: Vec<KnownLosses> = (0..64).map(|_| KnownLosses::up_to(0)).collect();
+        for told in 0..TELLINGS_MAX as usize {
+            let mut queue = gone[told].clone().with_queues(gone.iter());
+            assert_eq!([flush(&mut queue), flush(&mut queue)], [Err(Fault::Medium), Ok(())]);
+            gone[told] = queue.when_back(None);
+        }
+        let back =
+            |gone: &Vec<KnownLosses>, number: usize| gone[number].clone().with_queues(gone.iter());
+        assert_eq!([0, 63].map(|number| flush(&mut back(&gone, number))), [Ok(()); 2]);
+        unit.lose();
+        assert_eq!([0, 63].map(|number| flush(&mut back(&gone, number))), [Err(Fault::Medium); 2]);
     }
 
     #[test]

@@ -223,13 +223,21 @@ impl Presence {
         entry.into_iter().for_each(change);
     }
 
-    /// Recalls what is remembered of the peer's last connection of that number.
+    /// Recalls what is remembered of the peer's last connection of that number. The queues of an
+    /// NVMe host take each other's place.
     pub(crate) fn recall(&mut self) -> Option<Gone> {
         let mut state = self.peers.lock();
         state.time += 1;
         self.recalled = state.time;
         let Arrival { name, number, .. } = self.arrival.clone();
-        state.gone.get(&(name, number)).cloned()
+        let key = (name, number);
+        let mut gone = state.gone.get(&key)?.clone();
+        if matches!(key.0, PeerName::Nvme(..)) {
+            let from = (key.0.clone(), Number::default());
+            let of_peer = state.gone.range(from..).take_while(|((other, _), _)| *other == key.0);
+            gone.losses = gone.losses.with_queues(of_peer.map(|(_, gone)| &gone.losses));
+        }
+        Some(gone)
     }
 
     /// Remembers this of the peer for when it comes back.

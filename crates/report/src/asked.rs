@@ -35,8 +35,9 @@ fn table(
     let heads = percents.iter().map(|percent| format!("{:>9}", format!("p{percent}")));
     let heads: String = heads.collect();
     writeln!(out, "{}", paint.dim(&format!("{:LABEL$}{heads}  of {}", "", group.name)))?;
-    let parts = [("reads", &group.read), ("writes", &group.write), ("others", &group.other)];
-    for (name, part) in parts.into_iter().filter(|(_, part)| part.samples > 0) {
+    let parts = [("reads", &group.read), ("writes", &group.write), ("trims", &group.trim)];
+    let parts = parts.into_iter().chain([("flushes", &group.flush)]);
+    for (name, part) in parts.filter(|(_, part)| part.samples > 0) {
         writeln!(out, "{name:LABEL$}{}", cells(part, percents))?;
     }
     Ok(())
@@ -46,7 +47,10 @@ fn table(
 fn cells(part: &Part, percents: &[f64]) -> String {
     let found = fio::percentiles(&part.buckets, percents);
     let cell = |percent: &f64| {
-        let known = stats::supports(part.samples, percent / 100.0) || *percent == 100.0;
+        let p = percent / 100.0;
+        let enough =
+            stats::supports(part.samples, p) && part.moments.is_none_or(|it| it.supports(p));
+        let known = enough || *percent == 100.0;
         let value = found.iter().find(|(found, _)| found == percent).filter(|_| known);
         format!("{:>9}", figure::latency(value.map(|(_, ns)| *ns)))
     };

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use block::printable;
 use stats::{Bound, Kept};
 
 use crate::page::{Content, Section, Table};
@@ -26,6 +27,18 @@ pub(crate) fn write(bounds: &[Bound], paint: Paint, out: &mut impl Write) -> io:
         writeln!(out, "  {word}  {}: {}", bound.name(), bound.evidence)?;
     }
     Ok(())
+}
+
+/// What they came to in a line, with the first that was missed.
+pub(crate) fn sum(bounds: &[Bound], paint: Paint) -> String {
+    let summary = format!("{:LABEL$}{}", "bounds", summary(bounds));
+    match bounds.iter().find(|bound| bound.is_missed()) {
+        None => summary,
+        Some(first) => {
+            let (name, evidence) = (printable(&first.name()).into_owned(), &first.evidence);
+            paint.red(&format!("{summary}: {name}: {}", printable(evidence)))
+        }
+    }
 }
 
 /// A table of all, if there is one.
@@ -86,7 +99,7 @@ mod test {
         assert!(page.markdown().contains(row), "{}", page.markdown());
         assert!(page.html().find("MISSED") < page.html().find("<h2>latency"));
         let sweep = SweepResult { bounds: bounds(), ..SweepResult::default() };
-        let table = crate::sweep::painted(&sweep, Paint::PLAIN);
+        let table = crate::sweep::painted(&sweep, Paint::PLAIN, None);
         assert!(table.as_str().contains(GOLDEN), "{}", table.as_str());
         let page = crate::pages::sweep(&sweep);
         assert!(page.html().contains("<td>MISSED</td>") && page.markdown().contains("| MISSED |"));

@@ -1,21 +1,26 @@
 //! Two sides: what changed, what did not, what cannot be told from so few repeats, and whether they
 //! may stand side by side at all.
 
+mod closing;
 mod facts;
+mod many;
 mod options;
-mod ratio;
+mod text;
+mod turns;
 
-use std::io::{self, Write};
-
-use block::printable;
 use serde::Serialize;
-use stats::{Class, Latency, RunResult, SAME_FIGURES_SINCE};
+use stats::ratio;
+use stats::sweep::Doubt;
+use stats::{Class, Drift, Latency, RunResult, SAME_FIGURES_SINCE, Verdict};
 
-use crate::figure;
-use crate::job;
-use crate::painted::{Painted, printable_of};
 use crate::reason;
-use crate::style::Paint;
+
+pub use self::closing::{Both, closing};
+pub(crate) use self::facts::volumes;
+pub use self::many::{Judged, mark};
+pub use self::text::painted;
+pub(crate) use self::text::{in_words, row};
+pub use self::turns::Turns;
 
 /// What two sides come to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,6 +33,15 @@ pub struct Comparison {
     pub invalid: Vec<String>,
     /// What else differs.
     pub differences: Vec<Difference>,
+    /// Doubts about the runs of a side as repeats, each with its side; those that make a side
+    /// invalid stand there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
+    /// Class of each side with its reason, where the classes differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub classes: Option<[String; 2]>,
+    /// Order in which the runs of both sides followed each other.
+    pub turns: Turns,
     /// The figures of both.
     pub figures: Vec<Figure>,
 }
@@ -59,6 +73,14 @@ pub struct Figure {
     /// The smallest change that so many runs show in four of five comparisons, as a share: 0.05 is
     /// a rise of 5 %. `null` without an interval.
     pub detectable: Option<f64>,
+    /// Chance of such a ratio, or one further from 1, where nothing changed.
+    pub chance: Option<f64>,
+    /// Figure that it is a multiple of in every run: both are one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follows: Option<&'static str>,
+    /// Equal runs in turn on this host differed in it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unkept: bool,
     /// What it comes to.
     pub verdict: Change,
 }
@@ -87,11 +109,16 @@ pub enum Change {
     Higher,
     /// The whole interval of the ratio lies below 1.
     Lower,
+    /// The whole interval lies on one side of 1, as some do by chance among so many figures.
+    NotToldApart,
     /// The interval holds 1 and nothing that is further off than [`SAME`].
     Unchanged,
     /// There is no interval, it is too wide, or a side means something else.
     CannotTell,
 }
+
+/// Reason why a figure says nothing that equal runs do not keep.
+pub(crate) const UNKEPT: &str = "equal runs in turn differed, too";
 
 /// What is no further off than this share is called unchanged, if the interval is as narrow.
 pub const SAME: f64 = 0.05;
@@ -117,6 +144,8 @@ pub fn refuse(a: &[RunResult], b: &[RunResult]) -> Option<String> {
 }
 
 /// Compares two sides of at least one run each. The runs of a side are repeats of each other.
+///
+/// Each figure is judged as if it were the only one: [`mark`] looks at all of them.
 pub fn compare(name: &str, a: &[RunResult], b: &[RunResult]) -> Comparison {
     let differences = differences(a, b);
     let invalid = ["first", "second"].iter().zip([a, b]).filter_map(|(side, runs)| {
@@ -131,7 +160,8 @@ pub fn compare(name: &str, a: &[RunResult], b: &[RunResult]) -> Comparison {
         Some(format!("{of}the {side} side: {}", reason::verdict(bad)))
     });
     let invalid: Vec<String> = invalid.collect();
-    let figures = figures(a, b).into_iter().map(|figure| match invalid.is_empty() {
+    let (turns, drift) = turns::of(a, b);
+    let figures = figures(a, b, &drift).into_iter().map(|figure| match invalid.is_empty() {
         true => figure,
         false => Figure { verdict: Change::CannotTell, ..figure },
     });
@@ -141,10 +171,46 @@ pub fn compare(name: &str, a: &[RunResult], b: &[RunResult]) -> Comparison {
         figures: figures.collect(),
         invalid,
         differences,
+        doubts: Vec::new(),
+        classes: facts::classes(a, b),
+        turns,
     }
 }
 
-fn figures(a: &[RunResult], b: &[RunResult]) -> Vec<Figure> {
+impl Comparison {
+    /// Takes away what is said of figures that differ between runs of the first side alone.
+    #[must_use]
+    pub fn beside_control(mut self, unkept: &[String]) -> Comparison {
+        for figure in &mut self.figures {
+            if unkept.iter().any(|name| name == figure.name) {
+                (figure.verdict, figure.unkept) = (Change::CannotTell, true);
+            }
+        }
+        self
+    }
+
+    /// Takes up what the journals of both sides, and their runs beside each other, say against them
+    /// as repeats. Of runs that are copies, or were exchanged, nothing is called changed.
+    #[must_use]
+    pub fn doubted(mut self, sides: [&[Doubt]; 2]) -> Comparison {
+        for (side, doubts) in ["first", "second"].iter().zip(sides) {
+            for Doubt { verdict, why } in doubts {
+                let words = format!("the {side} side: {why}");
+                match verdict {
+                    Verdict::Fail => self.invalid.push(words),
+                    _ => self.doubts.push(words),
+                }
+            }
+        }
+        if !self.invalid.is_empty() {
+            self.comparable = false;
+            self.figures.iter_mut().for_each(|figure| figure.verdict = Change::CannotTell);
+        }
+        self
+    }
+}
+
+fn figures(a: &[RunResult], b: &[RunResult], drift: &Drift) -> Vec<Figure> {
     let exact = |of: fn(&RunResult) -> Option<f64>| move |run: &RunResult| Some((of(run)?, false));
     let percentile = |of: fn(&Latency) -> Option<u64>| {
         move |run: &RunResult| {
@@ -156,33 +222,68 @@ fn figures(a: &[RunResult], b: &[RunResult]) -> Vec<Figure> {
         let latency = &run.totals.latency_ns;
         latency.mean.map(|mean| (mean, latency.mean_at_least()))
     };
-    [
-        figure("IOPS", a, b, 0.0, exact(|run| Some(run.totals.iops))),
-        figure("bytes/s", a, b, 0.0, exact(|run| Some(run.totals.bytes_per_second))),
-        figure("mean", a, b, 0.0, mean),
-        figure("p50", a, b, BUCKET, percentile(|latency| latency.p50)),
-        figure("p99", a, b, BUCKET, percentile(|latency| latency.p99)),
-        figure("p99.9", a, b, BUCKET, percentile(|latency| latency.p99_9)),
-        figure("µs core/IO", a, b, 0.0, exact(|run| run.cpu.core_us_per_io)),
+    let sides = Sides { a: turns::in_order(a), b: turns::in_order(b), drift };
+    let mut all: Vec<Figure> = [
+        sides.figure("IOPS", 0.0, exact(|run| Some(run.totals.iops))),
+        sides.figure("bytes/s", 0.0, exact(|run| Some(run.totals.bytes_per_second))),
+        sides.figure("mean", 0.0, mean),
+        sides.figure("p50", BUCKET, percentile(|latency| latency.p50)),
+        sides.figure("p99", BUCKET, percentile(|latency| latency.p99)),
+        sides.figure("p99.9", BUCKET, percentile(|latency| latency.p99_9)),
+        sides.figure("µs core/IO", 0.0, exact(|run| run.cpu.core_us_per_io)),
     ]
     .into_iter()
     .flatten()
-    .collect()
+    .collect();
+    if let [rate, bytes, ..] = &mut all[..]
+        && bytes.name == "bytes/s"
+        && sides.have_one_size()
+    {
+        bytes.follows = Some(rate.name);
+    }
+    all
+}
+
+/// Two sides, each in the order of its runs.
+struct Sides<'a> {
+    a: Vec<&'a RunResult>,
+    b: Vec<&'a RunResult>,
+    drift: &'a Drift,
+}
+
+impl Sides<'_> {
+    /// Tells whether all I/Os of all runs move as many bytes: then bytes and I/Os are one figure.
+    fn have_one_size(&self) -> bool {
+        let size = |run: &&RunResult| run.totals.bytes_per_second / run.totals.iops;
+        let mut sizes = self.a.iter().chain(&self.b).map(size);
+        let first = sizes.next().unwrap_or(f64::NAN);
+        sizes.all(|size| (size / first - 1.0).abs() < 1e-9)
+    }
+
+    fn figure(
+        &self,
+        name: &'static str,
+        blur: f64,
+        of: impl Fn(&RunResult) -> Option<(f64, bool)>,
+    ) -> Option<Figure> {
+        figure(name, self, blur, of)
+    }
 }
 
 fn figure(
     name: &'static str,
-    a: &[RunResult],
-    b: &[RunResult],
+    sides: &Sides<'_>,
     blur: f64,
     of: impl Fn(&RunResult) -> Option<(f64, bool)>,
 ) -> Option<Figure> {
-    let values = |runs: &[RunResult]| runs.iter().map(&of).collect::<Option<Vec<(f64, bool)>>>();
+    let values =
+        |runs: &[&RunResult]| runs.iter().map(|run| of(run)).collect::<Option<Vec<(f64, bool)>>>();
     let bare = |of: &[(f64, bool)]| of.iter().map(|(value, _)| *value).collect::<Vec<f64>>();
-    let (a, b) = (values(a)?, values(b)?);
-    let found = ratio::ratio(&bare(&a), &bare(&b), blur);
+    let (a, b) = (values(&sides.a)?, values(&sides.b)?);
+    let found = ratio::ratio(&bare(&a), &bare(&b), blur, sides.drift);
     let (a, b) = (sample(&a)?, sample(&b)?);
-    let verdict = match found.and_then(|ratio| ratio.range) {
+    let sure = found.and_then(|ratio| ratio.sure);
+    let verdict = match sure.map(|sure| sure.range) {
         // What is a lower bound may be anything above it.
         _ if a.at_least || b.at_least => Change::CannotTell,
         None => Change::CannotTell,
@@ -196,8 +297,11 @@ fn figure(
         a,
         b,
         ratio: found.map(|ratio| ratio.value),
-        ratio_range: found.and_then(|ratio| ratio.range),
-        detectable: found.and_then(|ratio| ratio.detectable),
+        ratio_range: sure.map(|sure| sure.range),
+        detectable: sure.map(|sure| sure.detectable(sides.drift)),
+        chance: sure.map(|sure| sure.chance),
+        follows: None,
+        unkept: false,
         verdict,
     })
 }
@@ -214,8 +318,7 @@ fn sample(values: &[(f64, bool)]) -> Option<Sample> {
     Some(Sample { value, runs: values.len(), least, most, at_least })
 }
 
-/// What differs beside the figures: how far to believe them, the kind of job, the host, how the
-/// numbers came about.
+/// Differences beside the figures: the kind of job, the host, how the numbers came about.
 fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
     let (one, other) = (&a[0], &b[0]);
     let sides = facts::of_side(a).into_iter().zip(facts::of_side(b));
@@ -228,6 +331,7 @@ fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
         })
         .collect();
     found.extend(facts::of_hosts(one, other));
+    found.extend(facts::same_runs(a, b));
     for option in options::differences(&one.spec, &other.spec) {
         // Some stand among the facts, in better words.
         if found.iter().all(|known| known.what != option.what) {
@@ -237,187 +341,37 @@ fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
     found
 }
 
-/// A comparison for a terminal: first what forbids it, then the figures. `again` are the commands
-/// that repeat both sides [`ENOUGH`] times.
-pub fn painted(
-    comparison: &Comparison,
-    run: &RunResult,
-    again: [&str; 2],
-    paint: Paint,
-) -> Painted {
-    let plain = |text: &String| printable(text).into_owned();
-    let difference =
-        |it: &Difference| Difference { what: plain(&it.what), a: plain(&it.a), b: plain(&it.b) };
-    let shown = Comparison {
-        name: plain(&comparison.name),
-        invalid: comparison.invalid.iter().map(plain).collect(),
-        differences: comparison.differences.iter().map(difference).collect(),
-        ..comparison.clone()
-    };
-    let again = again.map(printable);
-    let mut out = Vec::new();
-    // Memory takes whatever is written.
-    let _ = write(&shown, &printable_of(run), [&again[0], &again[1]], paint, &mut out);
-    Painted::of(out)
-}
-
-fn write(
-    comparison: &Comparison,
-    run: &RunResult,
-    again: [&str; 2],
-    paint: Paint,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let name =
-        if comparison.name.is_empty() { job::kind(&run.job) } else { comparison.name.clone() };
-    writeln!(out, "{}", paint.bold(&name))?;
-    for invalid in &comparison.invalid {
-        let line = format!("  NOT COMPARABLE, {invalid}");
-        writeln!(out, "{}", paint.red(&line))?;
-    }
-    for difference in &comparison.differences {
-        let line = format!("  {}: {} → {}", difference.what, difference.a, difference.b);
-        writeln!(out, "{}", paint.yellow(&line))?;
-    }
-    if !comparison.differences.is_empty() {
-        let line = "  not the same measurement: a change below may come from any of these";
-        writeln!(out, "{}", paint.yellow(line))?;
-    }
-    for figure in &comparison.figures {
-        let change = match (figure.ratio, figure.ratio_range) {
-            (Some(ratio), Some([low, high])) => {
-                format!("{} ({} to {})", percent(ratio), percent(low), percent(high))
-            }
-            (Some(ratio), None) => percent(ratio),
-            (None, _) => figure::UNKNOWN.to_owned(),
-        };
-        let verdict = match figure.verdict {
-            Change::Higher | Change::Lower => paint.bold(&words(figure)),
-            Change::Unchanged | Change::CannotTell => words(figure),
-        };
-        let (a, b) = (show(figure.name, &figure.a), show(figure.name, &figure.b));
-        writeln!(out, "  {:<10} {a:>10} → {b:>10}  {change:<30}  {verdict}", figure.name)?;
-    }
-    let rests_on = rests_on(comparison, again);
-    rests_on.iter().try_for_each(|line| writeln!(out, "  {}", paint.dim(line)))
-}
-
-/// The ratio of a figure with its interval and one word: "IOPS +3.1 % (+2.0 % to +4.1 %), faster".
-pub(crate) fn in_words(figure: &Figure) -> String {
-    let [_, a, b, change, range, _] = row(figure).try_into().unwrap_or_default();
-    let range = if range.is_empty() { range } else { format!(" ({range})") };
-    let word = match figure.verdict {
-        Change::Higher => "faster",
-        Change::Lower => "slower",
-        Change::Unchanged => "same",
-        Change::CannotTell => "cannot tell",
-    };
-    format!("{a} → {b} {}, {change}{range}: {word}", figure.name)
-}
-
-/// The cells of a figure in a table: name, both sides, the change, its interval, what it comes to.
-pub(crate) fn row(figure: &Figure) -> Vec<String> {
-    let range =
-        figure.ratio_range.map(|[low, high]| format!("{} to {}", percent(low), percent(high)));
-    vec![
-        figure.name.to_owned(),
-        show(figure.name, &figure.a),
-        show(figure.name, &figure.b),
-        figure.ratio.map_or_else(|| figure::UNKNOWN.to_owned(), percent),
-        range.unwrap_or_default(),
-        words(figure),
-    ]
-}
-
-/// As "+3.1 %".
-fn percent(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
-}
-
-fn show(name: &str, sample: &Sample) -> String {
-    let value = sample.value;
-    let text = match name {
-        "IOPS" => figure::rate(value),
-        "bytes/s" => figure::bytes_per_second(value),
-        "µs core/IO" => format!("{value:.3}"),
-        _ => figure::span(value),
-    };
-    if sample.at_least { format!("≥{text}") } else { text }
-}
-
-/// The verdict, and what a change would have to be to show.
-fn words(figure: &Figure) -> String {
-    let seen = figure.detectable.map(|share| format!("{:.1} %", share * 100.0));
-    match (figure.verdict, seen) {
-        (Change::Higher, _) => "higher".to_owned(),
-        (Change::Lower, _) => "lower".to_owned(),
-        (Change::Unchanged, Some(seen)) => format!("unchanged; from {seen} on it would show"),
-        (Change::Unchanged, None) => "unchanged".to_owned(),
-        (Change::CannotTell, _) if figure.a.at_least || figure.b.at_least => {
-            "cannot tell: a lower bound".to_owned()
-        }
-        (Change::CannotTell, Some(seen)) => {
-            format!("cannot tell; only a change from {seen} on shows")
-        }
-        (Change::CannotTell, None) => "cannot tell: no interval".to_owned(),
-    }
-}
-
-/// What the intervals rest on, or how to get some.
-fn rests_on(comparison: &Comparison, [a, b]: [&str; 2]) -> Vec<String> {
-    let Some(figure) = comparison.figures.first() else {
-        return vec!["nothing is known".to_owned()];
-    };
-    let (one, other) = (figure.a.runs, figure.b.runs);
-    let few = ratio::FEWEST;
-    let least = one.min(other);
-    if least >= few {
-        let runs =
-            format!("{one} and {other} runs: geometric means, 95 % intervals of their ratio");
-        return vec![match least < ENOUGH {
-            true => format!("{runs}; more repeats see smaller changes"),
-            false => runs,
-        }];
-    }
-    let runs = match (one, other) {
-        (1, 1) => "one run each".to_owned(),
-        _ => format!(
-            "{} and {}",
-            figure::plural(one as u64, "run"),
-            figure::plural(other as u64, "run")
-        ),
-    };
-    let mut lines =
-        vec![format!("no interval: {runs}; {few} runs of each side give one; repeat with")];
-    lines.extend(
-        [(a, one), (b, other)]
-            .into_iter()
-            .filter(|(_, runs)| *runs < few)
-            .map(|(again, _)| format!("  {again}")),
-    );
-    lines
-}
-
 /// Repeats that are asked for: so many see changes of about twice the noise.
 pub const ENOUGH: usize = 5;
 
 #[cfg(test)]
 mod test {
+    use super::text::{show, words, write};
     use super::*;
     use crate::sample;
+    use crate::style::Paint;
 
-    fn runs(rates: &[f64]) -> Vec<RunResult> {
-        let with = |iops: &f64| {
-            let mut run = sample::race();
-            run.totals.iops = *iops;
-            run.workers.truncate(1);
-            run
+    /// Both sides in turn.
+    fn in_turn(a: &[f64], b: &[f64]) -> Comparison {
+        let at = |runs: &mut [RunResult], from: usize| {
+            for (i, run) in runs.iter_mut().enumerate() {
+                run.started = format!("2026-11-20T08:00:{:02}Z", 2 * i + from);
+            }
         };
-        rates.iter().map(with).collect()
+        let (mut a, mut b) = (sample::races(a), sample::races(b));
+        at(&mut a, 0);
+        at(&mut b, 1);
+        compare("", &a, &b)
     }
 
     fn iops(a: &[f64], b: &[f64]) -> Figure {
-        compare("", &runs(a), &runs(b)).figures.remove(0)
+        in_turn(a, b).figures.remove(0)
+    }
+
+    fn text(comparison: &Comparison) -> String {
+        let mut out = Vec::new();
+        write(comparison, &sample::race(), ["a", "b"], Paint::PLAIN, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
@@ -425,7 +379,7 @@ mod test {
         let figure = iops(&[100.0, 101.0, 99.0], &[121.0, 120.0, 122.0]);
         assert_eq!(figure.verdict, Change::Higher);
         let [low, high] = figure.ratio_range.unwrap();
-        assert!(1.15 < low && high < 1.27, "{low} to {high}");
+        assert!(1.0 < low && high < 1.45, "three rounds say little: {low} to {high}");
         assert_eq!(iops(&[100.0, 101.0, 99.0], &[90.0, 91.0, 89.0]).verdict, Change::Lower);
         let same = iops(&[100.0, 100.5, 99.5, 100.2], &[100.1, 99.9, 100.3, 99.8]);
         assert_eq!((same.verdict, words(&same).contains("would show")), (Change::Unchanged, true));
@@ -437,6 +391,27 @@ mod test {
     }
 
     #[test]
+    fn doubts_about_repeats_are_told_and_copies_are_not_compared() {
+        let doubt = |verdict, why: &str| Doubt { verdict, why: why.to_owned() };
+        let (a, b) = (sample::races(&[100.0, 101.0, 99.0]), sample::races(&[121.0, 120.0, 122.0]));
+        let honest = compare("", &a, &b).doubted([&[], &[]]);
+        assert_eq!((honest.clone(), honest.comparable), (compare("", &a, &b), true));
+        let picked = [doubt(Verdict::Warn, "repeats 2 went through before")];
+        let found = compare("", &a, &b).doubted([&[], &picked]);
+        assert_eq!(found.doubts, ["the second side: repeats 2 went through before"]);
+        assert!(text(&found).contains("the second side: repeats 2 went through before"));
+        assert_eq!(found.figures, honest.figures);
+        let copied = [doubt(Verdict::Fail, "repeats 1, 2 are one run: same digest")];
+        let found = compare("", &a, &b).doubted([&copied, &picked]);
+        assert_eq!(found.invalid, ["the first side: repeats 1, 2 are one run: same digest"]);
+        assert!(!found.comparable);
+        assert!(found.figures.iter().all(|figure| figure.verdict == Change::CannotTell));
+        let said = text(&found);
+        assert!(said.contains("NOT COMPARABLE, the first side: repeats 1, 2 are one"), "{said}");
+        assert!(!said.contains("higher"), "{said}");
+    }
+
+    #[test]
     fn one_run_each_has_no_interval_whatever_it_says() {
         let text = |a: &[RunResult], b: &[RunResult]| {
             let mut out = Vec::new();
@@ -444,7 +419,7 @@ mod test {
             write(&compare("", a, b), &a[0], again, Paint::PLAIN, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let (mut a, mut b) = (runs(&[100.0]), runs(&[43.2]));
+        let (mut a, mut b) = (sample::races(&[100.0]), sample::races(&[43.2]));
         let second = |iops| stats::Second { iops, ..stats::Second::default() };
         a[0].intervals = [10.0, 100.0, 300.0].map(second).to_vec();
         b[0].intervals = [9.0, 43.0, 110.0].map(second).to_vec();
@@ -460,29 +435,28 @@ mod test {
         for verdict in ["higher", "lower", "unchanged", "within"] {
             assert!(!said.contains(verdict), "{said}");
         }
-        let said = text(&runs(&[1.0; 3]), &runs(&[2.0; 2]));
+        let said = text(&sample::races(&[1.0; 3]), &sample::races(&[2.0; 2]));
         assert!(said.contains("3 runs and 2 runs") && !said.contains("sweep a"), "{said}");
     }
 
     #[test]
     fn what_is_invalid_is_not_compared() {
-        let (a, mut b) = (runs(&[1.0; 3]), runs(&[9.0; 3]));
+        let (a, mut b) = (sample::races(&[1.0; 3]), sample::races(&[9.0; 3]));
         assert_eq!(compare("", &a, &b).figures[0].verdict, Change::Higher);
         b[1].set_check(stats::Check::new("H02", "x", stats::Verdict::Fail, "a hole"));
         let compared = compare("", &a, &b);
         assert!(compared.figures.iter().all(|figure| figure.verdict == Change::CannotTell));
         let why = "1 of 3 runs of the second side: invalid: reads of blocks never written (H02)";
         assert_eq!((compared.invalid[0].as_str(), compared.comparable), (why, false));
-        assert_eq!(compared.differences[0].what, "class");
-        let mut out = Vec::new();
-        write(&compared, &a[0], ["a", "b"], Paint::PLAIN, &mut out).unwrap();
-        let said = String::from_utf8(out).unwrap();
+        assert!(compared.differences.is_empty(), "{:?}", compared.differences);
+        let said = text(&compared);
+        assert!(said.contains("\n  indicative: loopback, no wire (H19) → invalid: "), "{said}");
         assert!(said.contains("\n  NOT COMPARABLE, 1 of 3 runs of the second"), "{said}");
     }
 
     #[test]
     fn lower_bounds_and_other_layouts_are_not_compared() {
-        let (a, mut b) = (runs(&[1.0; 3]), runs(&[1.0; 3]));
+        let (a, mut b) = (sample::races(&[1.0; 3]), sample::races(&[1.0; 3]));
         b[2].totals.latency_ns.waiting_from = Some(600_000);
         b.iter_mut().for_each(|run| run.totals.latency_ns.p99 = Some(7_000_000));
         let compared = compare("", &a, &b);
@@ -504,7 +478,7 @@ mod test {
 
     #[test]
     fn says_what_else_differs() {
-        let (a, mut b) = (runs(&[1.0]), runs(&[1.0]));
+        let (a, mut b) = (sample::races(&[1.0]), sample::races(&[1.0]));
         assert!(compare("", &a, &b).comparable);
         b[0].origin = stats::Origin::Simulated;
         b[0].job.size_bytes = Some(8192);
@@ -518,8 +492,61 @@ mod test {
     }
 
     #[test]
+    fn reasons_of_a_class_are_no_settings() {
+        let (a, mut b) = (sample::races(&[1.0]), sample::races(&[1.0]));
+        b[0].set_check(stats::Check::new("H06", "x", stats::Verdict::Warn, "drifts"));
+        let compared = compare("", &a, &b);
+        assert!(compared.comparable && compared.classes.is_none(), "{compared:?}");
+    }
+
+    #[test]
+    fn simulated_runs_of_equal_seeds_are_named() {
+        let simulated = |seeds: &[u64]| -> Vec<RunResult> {
+            let mut all = sample::races(&[1.0; 3]);
+            for (run, seed) in all.iter_mut().zip(seeds) {
+                (run.origin, run.seed) = (stats::Origin::Simulated, *seed);
+            }
+            all
+        };
+        let found = compare("", &simulated(&[1, 2, 3]), &simulated(&[3, 2, 9])).differences;
+        let told: Vec<_> = found.iter().map(|it| (&*it.what, &*it.a, &*it.b)).collect();
+        assert_eq!(told, [("seeds", "3, 2", "the same seeds: the same runs")]);
+        assert!(compare("", &simulated(&[1, 2, 3]), &simulated(&[4, 5, 6])).comparable);
+        // Equal seeds of another model are no more than equal numbers.
+        let mut other = simulated(&[1, 2, 3]);
+        other.iter_mut().for_each(|run| run.totals.iops = 2.0);
+        assert!(compare("", &simulated(&[1, 2, 3]), &other).comparable);
+    }
+
+    #[test]
+    fn sides_one_after_the_other_have_wider_intervals_than_rounds() {
+        let (a, b) = ([100.0, 101.0, 99.0, 100.5], [103.0, 104.0, 102.0, 103.5]);
+        let rounds = in_turn(&a, &b);
+        let mut after = sample::races(&b);
+        let mut before = sample::races(&a);
+        for (i, run) in before.iter_mut().chain(&mut after).enumerate() {
+            run.started = format!("2026-11-20T08:00:{i:02}Z");
+        }
+        let apart = compare("", &before, &after);
+        assert_eq!((rounds.turns, apart.turns), (Turns::Rounds, Turns::Apart));
+        let figure = |of: &Comparison| of.figures[0].verdict;
+        assert_eq!((figure(&rounds), figure(&apart)), (Change::Higher, Change::CannotTell));
+        assert!(text(&rounds).contains("4 rounds, a run of each side in turn"));
+        assert!(text(&apart).contains("one side after the other"), "{}", text(&apart));
+    }
+
+    #[test]
+    fn what_equal_runs_do_not_keep_is_not_told() {
+        let (a, b) = ([100.0, 101.0, 99.0], [121.0, 120.0, 122.0]);
+        let mut compared = in_turn(&a, &b).beside_control(&["IOPS".to_owned()]);
+        let judged = mark([&mut compared]);
+        assert_eq!((compared.figures[0].verdict, judged.changed), (Change::CannotTell, 0));
+        assert!(text(&compared).contains("cannot tell: equal runs in turn differed, too"));
+    }
+
+    #[test]
     fn targets_of_loopback_have_other_ports_each_time() {
-        let (mut a, mut b) = (runs(&[1.0]), runs(&[1.0]));
+        let (mut a, mut b) = (sample::races(&[1.0]), sample::races(&[1.0]));
         a[0].workers[0].volume = "iscsi://127.0.0.1:40001/iqn.x/1".to_owned();
         b[0].workers[0].volume = "iscsi://127.0.0.1:51234/iqn.x/1".to_owned();
         assert!(compare("", &a, &b).comparable);

@@ -1,7 +1,7 @@
 //! Figures as people read them: three digits, and always a unit.
 
 use block::Rate;
-use stats::Latency;
+use stats::{Cpu, Latency, MOMENTS_ABOVE, supports};
 
 /// Stands where a figure is not known or rests on too few samples.
 pub const UNKNOWN: &str = "n/a";
@@ -65,6 +65,35 @@ fn marked(at_least: bool, text: String) -> String {
     if at_least { format!("≥{text}") } else { text }
 }
 
+/// From how many moments each tail is, and which are withheld for them; `None` where no moments are
+/// known, or there are too few samples for any tail.
+pub fn tails(of: &Latency) -> Option<String> {
+    let moments = of.moments?;
+    let tails = [(0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+    let of_enough = tails.into_iter().filter(|(p, _)| supports(of.samples, *p));
+    let each: Vec<String> = of_enough
+        .map(|(p, name)| {
+            let moments_of = count(moments.of(p).unwrap_or_default());
+            match moments.supports(p) {
+                true => format!("{name} of {moments_of}"),
+                false => format!("{name} of {moments_of}, withheld below {MOMENTS_ABOVE}"),
+            }
+        })
+        .collect();
+    (!each.is_empty()).then(|| format!("milliseconds with such an I/O: {}", each.join(", ")))
+}
+
+/// Whose time a latency is, where workers waited for a processor for more than this share of the
+/// window.
+pub fn waited(cpu: &Cpu) -> Option<String> {
+    const SOME_PERCENT: f64 = 0.1;
+    let percent = cpu.initiator_waited_percent.filter(|percent| *percent >= SOME_PERCENT)?;
+    let rest = 100.0 - percent;
+    Some(format!(
+        "of each latency about {percent:.1} % waited for a processor, {rest:.1} % is the volume's"
+    ))
+}
+
 /// A count with its thousands apart: `34,123,456`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -97,6 +126,11 @@ pub fn seconds(s: f64) -> String {
 pub fn plural(n: u64, one: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{} {one}{s}", count(n))
+}
+
+/// One of something, or many whose word is not the first with an s.
+pub fn plural_of(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 #[cfg(test)]
@@ -134,6 +168,26 @@ mod test {
         let shown = [mean(&of), bound(&of, of.p50), bound(&of, of.max), bound(&of, None)];
         assert_eq!(shown, ["≥5.00 µs", "1.00 µs", "≥4.00 s", "n/a"]);
         assert_eq!(mean(&Latency { waiting_from: Some(1), ..Latency::default() }), "n/a");
+    }
+
+    #[test]
+    fn tails_say_from_how_many_moments_they_are() {
+        let mut of = Latency { samples: 150_000, ..Latency::default() };
+        assert_eq!(tails(&of), None);
+        of.moments = Some(stats::TailMoments { p99: 1234, p99_9: 3, p99_99: 1 });
+        let words = "milliseconds with such an I/O: p99 of 1,234, p99.9 of 3, withheld below 50";
+        assert_eq!(tails(&of).as_deref(), Some(words));
+        of.samples = 9_999;
+        assert_eq!(tails(&of), None);
+    }
+
+    #[test]
+    fn a_latency_says_whose_time_it_is() {
+        let of =
+            |initiator_waited_percent| waited(&Cpu { initiator_waited_percent, ..Cpu::default() });
+        assert_eq!([of(None), of(Some(0.09))], [None, None]);
+        let words = "of each latency about 37.5 % waited for a processor, 62.5 % is the volume's";
+        assert_eq!(of(Some(37.5)).as_deref(), Some(words));
     }
 
     #[test]

@@ -10,28 +10,24 @@ use serde_json::Value;
 use stats::live::Live;
 use stats::{Direction, Latency, RunResult, Verdict};
 
-use self::read::{agrees, agrees_latency, base64, cells, piped, rows};
+use self::read::{agrees, agrees_latency, base64, cells, piped, rows, written};
 use crate::style::Paint;
 use crate::targets;
 use crate::{ended, fio, generated, hlog, iometer, json, jsonl, junit, pages, text};
 
 fn each(check: impl Fn(&RunResult)) {
-    for (seed, result) in generated::hundred().iter().enumerate() {
-        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(result)));
-        assert!(checked.is_ok(), "seed {seed}");
-    }
-}
-
-fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
-    let mut out = Vec::new();
-    write(&mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    read::each(generated::hundred(), check);
 }
 
 /// The directions of a result that have anything, as the table names them.
 fn used(result: &RunResult) -> Vec<(&'static str, &Direction)> {
     let totals = &result.totals;
-    let all = [("reads", &totals.read), ("writes", &totals.write), ("others", &totals.other)];
+    let all = [
+        ("reads", &totals.read),
+        ("writes", &totals.write),
+        ("trims", &totals.trim),
+        ("flushes", &totals.flush),
+    ];
     let has = |of: &Direction| of.ios > 0 || of.latency_ns.samples > 0;
     all.into_iter().filter(|(_, of)| has(of)).collect()
 }
@@ -49,7 +45,7 @@ fn what_is_generated_has_everything() {
         ("cut runs", count(|r| r.partial.is_some())),
         ("several workers", count(|r| r.workers.len() > 1)),
         ("mixes", count(|r| r.totals.read.ios > 0 && r.totals.write.ios > 0)),
-        ("flushes", count(|r| r.totals.other.ios > 0)),
+        ("flushes", count(|r| r.totals.flush.ios > 0)),
         ("invalid ones", count(|r| r.class == stats::Class::Invalid)),
         ("others", count(|r| r.class == stats::Class::Indicative)),
         ("withheld percentiles", count(|r| r.totals.latency_ns.p99.is_none())),
@@ -86,7 +82,8 @@ fn the_table_says_what_the_result_says() {
         let used = used(result);
         for (name, of) in used.iter().filter(|_| used.len() > 1) {
             let rest = latency_row(&text, name, &of.latency_ns);
-            agrees(rest.trim().trim_end_matches(" IOPS"), of.iops);
+            let unit = if *name == "flushes" { " a second, no IOPS" } else { " IOPS" };
+            agrees(rest.trim().strip_suffix(unit).unwrap(), of.iops);
         }
         for failure in &result.failures {
             assert!(text.contains(&format!("{} × {}", failure.count, failure.operation)));
@@ -108,9 +105,9 @@ fn measured(result: &RunResult) -> String {
 
 /// Holds a row of latencies against a latency; returns what stands behind it.
 fn latency_row(text: &str, name: &str, latency: &Latency) -> String {
-    let label = format!("{name:9}");
+    let label = format!("{name:8}");
     let row = text.lines().find(|line| line.starts_with(&label)).unwrap();
-    let letters: Vec<char> = row.chars().skip(9).collect();
+    let letters: Vec<char> = row.chars().skip(8).collect();
     let cell = |index: usize| letters[index * 9..index * 9 + 9].iter().collect::<String>();
     latency_cells(latency, &(0..8).map(cell).collect::<Vec<String>>());
     letters[72..].iter().collect()
@@ -208,11 +205,12 @@ fn fios_document_says_what_the_result_says() {
             near(&said["bw_bytes"], of.bytes_per_second, 1.0);
             fio_latency(&said["clat_ns"], &of.latency_ns, &said["clat_ns"]["percentile"]);
         }
-        assert_eq!(job["sync"]["total_ios"], totals.other.ios);
-        fio_latency(&job["sync"]["lat_ns"], &totals.other.latency_ns, &Value::Null);
+        assert_eq!(job["sync"]["total_ios"], totals.flush.ios);
+        fio_latency(&job["sync"]["lat_ns"], &totals.flush.latency_ns, &Value::Null);
         assert_eq!(job["error"] == 0, totals.errors == 0);
         assert_eq!(job["total_err"].as_u64().unwrap_or(0), totals.errors);
         let trust = &job["drumfire"];
+        assert_eq!(trust["origin"], result.origin.with(result.kind));
         assert_eq!(trust["class"], result.class.word());
         assert_eq!(trust["waiting_ios"], totals.waiting.ios);
         assert_eq!(trust["waiting_from_ns"].as_u64(), totals.latency_ns.waiting_from);
@@ -323,7 +321,9 @@ fn iometers_file_says_what_the_result_says() {
         }
         assert!(rows(&text).iter().all(|row| row.len() == 80), "{text}");
         let class = format!("\n'Class: {}", result.class.word());
-        assert!(text.split_once("\n'Results\n").unwrap().0.contains(&class), "{text}");
+        let (head, _) = text.split_once("\n'Results\n").unwrap();
+        let origin = format!("\n'Origin: {}\n", result.origin.with(result.kind));
+        assert!(head.contains(&class) && head.contains(&origin), "{text}");
         assert_eq!(text.contains("\n'Partial result: "), result.partial.is_some());
         for trouble in ended::troubles(result) {
             assert!(text.contains(&format!("\n'Ended with: {trouble}\n")), "{text}");
@@ -338,6 +338,8 @@ fn the_log_of_histograms_has_every_latency() {
         hlog::write(result, &mut out).unwrap();
         let text = String::from_utf8(out.clone()).unwrap();
         assert!(text.contains(&format!("#[Class: {}", result.class.word())), "{text}");
+        let origin = format!("#[Origin: {}]\n", result.origin.with(result.kind));
+        assert!(text.contains(&origin), "{text}");
         assert_eq!(text.contains("without an answer"), result.totals.waiting.ios > 0);
         let mut all = Histogram::<u64>::new(3).unwrap();
         let mut deserializer = Deserializer::new();

@@ -45,6 +45,10 @@ struct Shape {
     ios: [u64; 3],
     paced: bool,
     remote: bool,
+    /// Trims per worker and second.
+    trims: u64,
+    /// Begin and end of each worker, in milliseconds of the window; empty where all are there.
+    turns: Vec<(u64, u64)>,
 }
 
 impl Shape {
@@ -62,8 +66,44 @@ impl Shape {
             ios,
             paced: chance.one_in(4),
             remote: chance.one_in(2),
+            trims: 0,
+            turns: Vec::new(),
         }
     }
+
+    /// When a worker is there in a second, in nanoseconds.
+    fn span(&self, worker: u64, at: u64) -> Option<(Nanos, Nanos)> {
+        let whole = (at * 1000, at * 1000 + 1000);
+        let turn = self.turns.get(worker as usize).copied();
+        let (from, to) = turn.map_or(whole, |(from, to)| (1000 + from, 1000 + to));
+        let (from, to) = (from.max(whole.0), to.min(whole.1));
+        (to > from).then(|| (Nanos::from_millis(from), Nanos::from_millis(to)))
+    }
+}
+
+/// Results of workers that trim, too, and begin and end at times of their own, made once.
+pub fn drawn() -> &'static [RunResult] {
+    static MADE: OnceLock<Vec<RunResult>> = OnceLock::new();
+    MADE.get_or_init(|| (0..500).map(of_turns).collect())
+}
+
+/// A result of workers that trim, too, and begin and end at times of their own.
+fn of_turns(seed: u64) -> RunResult {
+    let mut chance = Chance::new(seed ^ 0x5bd1_e995);
+    let mut shape = Shape::of(&mut chance, 3000);
+    (shape.workers, shape.seconds) = (shape.workers.min(3), shape.seconds.min(4));
+    shape.trims = if chance.one_in(3) { 1 + chance.below(200) } else { 0 };
+    let last = shape.seconds * 1000;
+    shape.turns = (0..shape.workers)
+        .map(|_| match chance.below(3) {
+            0 => (0, last),
+            _ => {
+                let from = chance.below(last - 1);
+                (from, from + 1 + chance.below(last - from))
+            }
+        })
+        .collect();
+    made(&mut chance, &shape)
 }
 
 /// A hundred results, made once for all tests.
@@ -84,7 +124,19 @@ pub fn small(seed: u64) -> RunResult {
     let mut chance = Chance::new(seed);
     let (size, seconds) = (4096, 2 + chance.below(3));
     let ios = [200 + chance.below(500), 0, 0];
-    made(&mut chance, &Shape { workers: 2, seconds, size, ios, paced: false, remote: false })
+    made(
+        &mut chance,
+        &Shape {
+            workers: 2,
+            seconds,
+            size,
+            ios,
+            paced: false,
+            remote: false,
+            trims: 0,
+            turns: Vec::new(),
+        },
+    )
 }
 
 fn made(chance: &mut Chance, shape: &Shape) -> RunResult {
@@ -113,9 +165,12 @@ fn made(chance: &mut Chance, shape: &Shape) -> RunResult {
 /// One second of all workers.
 fn second(collector: &mut Collector, chance: &mut Chance, shape: &Shape, at: u64) {
     for worker in 0..shape.workers {
+        let Some(span) = shape.span(worker, at) else { continue };
         let mut done = if shape.paced { Interval::paced() } else { Interval::new() };
-        (done.start, done.end) = (Nanos::from_secs(at), Nanos::from_secs(at + 1));
-        for (op, ios) in [Op::Read, Op::Write, Op::Flush].into_iter().zip(shape.ios) {
+        (done.start, done.end) = span;
+        let [reads, writes, flushes] = shape.ios;
+        let each = [(Op::Read, reads), (Op::Write, writes), (Op::Flush, flushes)];
+        for (op, ios) in each.into_iter().chain([(Op::Trim, shape.trims)]) {
             let bytes = if op == Op::Flush { 0 } else { u64::from(shape.size) };
             let mut left = ios;
             while left > 0 {

@@ -2,7 +2,10 @@
 
 use crate::fio::options;
 use serde_json::Value;
-use stats::{Buckets, Direction, Histograms, Rates, RunResult, WorkerResult};
+use stats::{
+    Buckets, Direction, FLUSHES_APART_SINCE, Histograms, Rates, RunResult, TailMoments,
+    WorkerResult,
+};
 
 /// Workers that did the same, and what they did together.
 pub(crate) struct Group<'a> {
@@ -22,8 +25,10 @@ pub(crate) struct Group<'a> {
     pub read: Part,
     /// Writes.
     pub write: Part,
-    /// Flushes and trims.
-    pub other: Part,
+    /// Trims.
+    pub trim: Part,
+    /// Flushes.
+    pub flush: Part,
 }
 
 /// What was done in one direction.
@@ -32,8 +37,11 @@ pub(crate) struct Part {
     pub ios: u64,
     pub errors: u64,
     pub bytes: u64,
+    /// Over the time of the worker that took longest, as with fio.
     pub iops: f64,
     pub bytes_per_second: f64,
+    /// That time; 0 where it is not known.
+    pub seconds: f64,
     /// I/Os that latencies are known of: those without an answer with their age, too.
     pub samples: u64,
     /// Of these.
@@ -41,6 +49,8 @@ pub(crate) struct Part {
     pub mean_ns: f64,
     pub max_ns: u64,
     pub buckets: Buckets,
+    /// Moments of the tails: of several workers the most that one has, as all may have the same.
+    pub moments: Option<TailMoments>,
     /// Rates of its seconds.
     pub rates: Rates,
 }
@@ -73,7 +83,8 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
                 (last.figures, last.workload) = (group.figures, group.workload);
                 last.read.merge(&group.read);
                 last.write.merge(&group.write);
-                last.other.merge(&group.other);
+                last.trim.merge(&group.trim);
+                last.flush.merge(&group.flush);
             }
             ("worker", _) => {
                 let workers = group.workers.iter().enumerate();
@@ -97,14 +108,20 @@ impl<'a> Group<'a> {
         let is = |of: &Value, key, default| of.get(key).and_then(Value::as_bool).unwrap_or(default);
         let at_end = is(self.workload, "end_flush", false);
         let at_end = if at_end { self.workers.len() as u64 } else { 0 };
-        let trims = options::trims(self.workload);
-        match self.other.ios.saturating_sub(at_end) {
-            _ if trims => {}
-            0 => self.other = Part { errors: self.other.errors, ..Part::default() },
+        match self.flush.ios.saturating_sub(at_end) {
+            0 => self.flush = Part { errors: self.flush.errors, ..Part::default() },
             // Their latencies are shown all the same.
-            _ if !is(self.figures, "flushes", true) => self.other.ios = 0,
-            ios => self.other.ios = ios,
+            _ if !is(self.figures, "flushes", true) => self.flush.ios = 0,
+            ios => self.flush.ios = ios,
         }
+    }
+
+    /// Takes for trims what documents before layout 4 hold with flushes, where the job trims.
+    fn split_earlier(mut self) -> Group<'a> {
+        if self.trim.samples == 0 && options::trims(self.workload) {
+            std::mem::swap(&mut self.trim, &mut self.flush);
+        }
+        self
     }
 
     /// One worker as a group, by its number in this one.
@@ -117,10 +134,12 @@ impl<'a> Group<'a> {
             workload: self.workload,
             figures: self.figures,
             begins: self.begins && index == 0,
-            read: Part::of(&worker.read, &histograms.read),
-            write: Part::of(&worker.write, &histograms.write),
-            other: Part::of(&worker.other, &histograms.other),
-        };
+            read: Part::of(&worker.read, &histograms.read, worker.seconds),
+            write: Part::of(&worker.write, &histograms.write, worker.seconds),
+            trim: Part::of(&worker.trim, &histograms.trim, worker.seconds),
+            flush: Part::of(&worker.flush, &histograms.flush, worker.seconds),
+        }
+        .split_earlier();
         group.count_flushes();
         group
     }
@@ -128,7 +147,11 @@ impl<'a> Group<'a> {
 
 /// The groups of a result, in the order of its job.
 pub(crate) fn groups(result: &RunResult) -> Vec<Group<'_>> {
-    let counted = |w: &WorkerResult| w.read.ios + w.write.ios + w.other.ios == w.ios;
+    let apart = result.schema_version >= FLUSHES_APART_SINCE;
+    let counted = |w: &WorkerResult| {
+        let flushes = if apart { 0 } else { w.flush.ios };
+        w.read.ios + w.write.ios + w.trim.ios + flushes == w.ios
+    };
     let known = !result.workers.is_empty() && result.workers.iter().all(counted);
     match planned(result).filter(|_| known) {
         Some(groups) => groups,
@@ -163,10 +186,10 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
         };
         let part = |direction: fn(&WorkerResult) -> &Direction, of: fn(&Histograms) -> &Buckets| {
             let mut part = Part::default();
-            workers.iter().for_each(|w| part.add(direction(w), histograms(of)(w)));
+            workers.iter().for_each(|w| part.add(direction(w), histograms(of)(w), w.seconds));
             part
         };
-        found.push(Group {
+        let group = Group {
             name: name.to_owned(),
             workers,
             per_volume,
@@ -175,8 +198,10 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
             begins,
             read: part(|worker| &worker.read, |h| &h.read),
             write: part(|worker| &worker.write, |h| &h.write),
-            other: part(|worker| &worker.other, |h| &h.other),
-        });
+            trim: part(|worker| &worker.trim, |h| &h.trim),
+            flush: part(|worker| &worker.flush, |h| &h.flush),
+        };
+        found.push(group.split_earlier());
     }
     rest.is_empty().then_some(found)
 }
@@ -185,11 +210,11 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
 pub(crate) fn whole(result: &RunResult) -> Group<'_> {
     let part = |direction: &Direction, buckets: &Buckets| {
         let mut part = Part::default();
-        part.add(direction, buckets.clone());
+        part.add(direction, buckets.clone(), result.totals.seconds);
         part
     };
     let totals = &result.totals;
-    Group {
+    let group = Group {
         name: result.job.name.clone(),
         workers: &result.workers,
         per_volume: 1,
@@ -198,19 +223,23 @@ pub(crate) fn whole(result: &RunResult) -> Group<'_> {
         begins: false,
         read: part(&totals.read, &result.histograms.read),
         write: part(&totals.write, &result.histograms.write),
-        other: part(&totals.other, &result.histograms.other),
-    }
+        trim: part(&totals.trim, &result.histograms.trim),
+        flush: part(&totals.flush, &result.histograms.flush),
+    };
+    group.split_earlier()
 }
 
 impl Part {
     /// Of one direction of one worker.
-    pub fn of(direction: &Direction, buckets: &Buckets) -> Part {
+    pub fn of(direction: &Direction, buckets: &Buckets, seconds: f64) -> Part {
         let mut part = Part::default();
-        part.add(direction, buckets.clone());
+        part.add(direction, buckets.clone(), seconds);
         part
     }
 
-    fn add(&mut self, direction: &Direction, buckets: Buckets) {
+    /// Adds what was done in so many seconds. Rates are over the longest time: those of jobs that
+    /// begin and end apart do not add up.
+    fn add(&mut self, direction: &Direction, buckets: Buckets, seconds: f64) {
         let latency = &direction.latency_ns;
         // Earlier documents do not say how many latencies they rest on.
         let more = if latency.samples > 0 { latency.samples } else { direction.ios };
@@ -221,11 +250,25 @@ impl Part {
             self.mean_ns = (self.mean_ns * before + mean * weight) / (before + weight).max(1.0);
             self.samples += more;
         }
+        self.moments = match (self.moments, latency.moments) {
+            (Some(a), Some(b)) => Some(a.most(b)),
+            (a, b) => a.or(b),
+        };
         self.ios += direction.ios;
         self.errors += direction.errors;
         self.bytes += direction.bytes;
-        self.iops += direction.iops;
-        self.bytes_per_second += direction.bytes_per_second;
+        self.seconds = self.seconds.max(lasted(direction, seconds));
+        match self.seconds {
+            // Nothing says how long it took.
+            0.0 => {
+                self.iops += direction.iops;
+                self.bytes_per_second += direction.bytes_per_second;
+            }
+            seconds => {
+                self.iops = self.ios as f64 / seconds;
+                self.bytes_per_second = self.bytes as f64 / seconds;
+            }
+        }
         self.rates.add(&direction.each_second);
         match self.buckets.is_empty() {
             true => self.buckets = buckets,
@@ -240,6 +283,7 @@ impl Part {
             min: (other.samples > 0).then_some(other.min_ns),
             mean: (other.samples > 0).then_some(other.mean_ns),
             max: (other.samples > 0).then_some(other.max_ns),
+            moments: other.moments,
             ..stats::Latency::default()
         };
         let direction = Direction {
@@ -251,6 +295,41 @@ impl Part {
             latency_ns,
             each_second: other.rates,
         };
-        self.add(&direction, other.buckets.clone());
+        self.add(&direction, other.buckets.clone(), other.seconds);
+    }
+}
+
+/// How long a direction took by its own rate: reads that compare what was written have a time of
+/// their own. Without one that of its worker.
+fn lasted(direction: &Direction, seconds: f64) -> f64 {
+    match direction.ios > 0 && direction.iops > 0.0 {
+        true => direction.ios as f64 / direction.iops,
+        false => seconds,
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn direction(ios: u64, seconds: f64) -> Direction {
+        let iops = ios as f64 / seconds;
+        let (bytes, bytes_per_second) = (ios * 512, iops * 512.0);
+        Direction { ios, iops, bytes, bytes_per_second, ..Direction::default() }
+    }
+
+    #[test]
+    fn jobs_that_end_apart_have_one_rate() {
+        let none = Buckets::default();
+        let [mut one, other] =
+            [(100, 1.0), (300, 3.0)].map(|(ios, s)| Part::of(&direction(ios, s), &none, s));
+        one.merge(&other);
+        assert_eq!(
+            (one.ios, one.iops.round(), one.bytes_per_second.round()),
+            (400, 133.0, 68267.0)
+        );
+        // A worker that ran longer without an I/O of this kind.
+        one.merge(&Part::of(&Direction::default(), &none, 4.0));
+        assert_eq!(one.iops, 100.0);
     }
 }

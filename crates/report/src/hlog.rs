@@ -25,6 +25,7 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     let comment = format!("[Histogram log format version 1.3, {}, in ns]", result.job.name);
     builder.add_comment(&comment.replace(['\n', '\r'], " "));
     let trust = [
+        Some(format!("[Origin: {}]", result.origin.with(result.kind))),
         Some(format!("[Class: {}]", reason::verdict(result))),
         result.partial.as_ref().map(|why| format!("[Partial result: {why}]")),
         ended::waiting(&result.totals.waiting)

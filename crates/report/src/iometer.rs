@@ -45,6 +45,7 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
 /// count columns would fail on others.
 fn trust(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     let of = |what: &str, words: &str| format!("'{what}: {}", words.replace(['\n', '\r'], " "));
+    writeln!(out, "{}", of("Origin", &result.origin.with(result.kind)))?;
     writeln!(out, "{}", of("Class", &reason::verdict(result)))?;
     writeln!(out, "{}", of("Checks not passed", &reason::held_against(result)))?;
     if let Some(partial) = &result.partial {
@@ -102,8 +103,8 @@ fn specifications(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
 /// Workers of a group: one for each of ours, or one with all volumes where each has one.
 fn worker_rows(result: &RunResult, group: &Group<'_>, out: &mut impl Write) -> io::Result<()> {
     let of = |worker: &stats::WorkerResult| {
-        let read = Part::of(&worker.read, &worker.histograms.read);
-        (read, Part::of(&worker.write, &worker.histograms.write))
+        let read = Part::of(&worker.read, &worker.histograms.read, worker.seconds);
+        (read, Part::of(&worker.write, &worker.histograms.write, worker.seconds))
     };
     let depth = group.workload.get("outstanding").and_then(serde_json::Value::as_u64);
     let disk = |worker: &stats::WorkerResult| {

@@ -48,6 +48,13 @@ pub fn seal(text: &[u8]) -> serde_json::Result<Seal> {
     })
 }
 
+/// Digest at the end of a document, as this program wrote it.
+pub fn digest_at_end(text: &[u8]) -> Option<&str> {
+    let end = std::str::from_utf8(text.get(text.len().checked_sub(64)?..)?).ok()?;
+    let (_, value) = end.rsplit_once("\"digest\": \"")?;
+    value.split('"').next().filter(|digest| digest.len() == 16)
+}
+
 /// FNV-1a, 64 bits, of all names and values. Against forgers it is no help, nor would another one
 /// be: whoever can measure can write the digest.
 fn digest(document: &Value) -> String {
@@ -166,6 +173,9 @@ mod test {
         let mut out = Vec::new();
         write(&sample::race(), &mut out).unwrap();
         assert_eq!(seal(&out).unwrap(), Seal::Whole);
+        let says = digest_at_end(&out).unwrap();
+        assert_eq!(says, digest(&serde_json::from_slice(&out).unwrap()));
+        assert_eq!(digest_at_end(b"{}"), None);
         let original: Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(seal(original.to_string().as_bytes()).unwrap(), Seal::Whole);
         let after = |change: &dyn Fn(&mut Value)| {

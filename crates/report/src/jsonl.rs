@@ -97,6 +97,7 @@ fn second(snapshot: &Snapshot) -> Value {
         "t": snapshot.t_s,
         "phase": snapshot.phase.word(),
         "iops": snapshot.iops,
+        "flush_iops": snapshot.flush_iops,
         "bytes_per_second": snapshot.bytes_per_second,
         "outstanding": snapshot.outstanding,
         "oldest_ns": snapshot.oldest_ns,

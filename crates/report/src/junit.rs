@@ -175,7 +175,7 @@ mod test {
         }
         assert_eq!(text.matches("<failure").count(), 2);
         assert!(
-            text.contains("<testsuites name=\"drumfire\" tests=\"29\" failures=\"2\""),
+            text.contains("<testsuites name=\"drumfire\" tests=\"31\" failures=\"2\""),
             "{text}"
         );
     }

@@ -13,6 +13,7 @@ pub mod chart;
 pub mod compare;
 mod connections;
 mod digits;
+mod direction;
 mod ended;
 pub mod failures;
 mod figure;
@@ -43,6 +44,8 @@ mod screen;
 mod silent;
 pub mod sound;
 mod style;
+#[cfg(test)]
+mod sums;
 pub mod sweep;
 pub mod targets;
 pub mod text;

@@ -77,6 +77,9 @@ pub fn line(snapshot: &Snapshot, cores: u32) -> String {
             line += &format!(" of {cores}");
         }
     }
+    if snapshot.flush_iops > 0.0 {
+        line += &format!("  {} flushes/s", figure::rate(snapshot.flush_iops));
+    }
     if snapshot.errors > 0 {
         line += &format!("  {} so far", figure::plural(snapshot.errors, "error"));
     }

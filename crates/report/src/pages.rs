@@ -5,11 +5,13 @@ mod charts;
 mod compared;
 mod scenarios;
 mod setup;
+mod subject;
 mod sweeps;
 
 use stats::{Check, Latency, RunResult};
 
 use crate::bounds;
+use crate::direction;
 use crate::ended;
 use crate::failures;
 use crate::figure;
@@ -21,7 +23,7 @@ use crate::reason;
 use crate::records::{self, Beside};
 use crate::style::Paint;
 
-pub use self::compared::comparison;
+pub use self::compared::{Around, comparison};
 pub use self::scenarios::{Scenarios, scenarios};
 pub use self::sweeps::sweep;
 
@@ -36,7 +38,9 @@ pub fn runs(results: &[RunResult]) -> Page {
     let many = results.len() > 1;
     let sections = (1..).zip(results).flat_map(|(number, result)| {
         let before = if many { format!("step {number}: ") } else { String::new() };
-        sections(result)
+        let mut sections = sections(result);
+        subject::name_charts(&mut sections, &subject::of_run(result));
+        sections
             .into_iter()
             .map(move |section| Section { title: format!("{before}{}", section.title), ..section })
     });
@@ -129,14 +133,16 @@ fn latencies(result: &RunResult) -> Section {
         let name = name.to_owned();
         vec![name, figure::rate(iops), min, mean, p50, p90, p99, p99_9, p99_99, max]
     };
-    let directions =
-        [("reads", &totals.read), ("writes", &totals.write), ("others", &totals.other)];
-    let used = directions.into_iter().filter(|(_, of)| of.ios > 0 || of.latency_ns.samples > 0);
+    let used = direction::used(totals);
     let mut rows = vec![row("all", totals.iops, &totals.latency_ns)];
     rows.extend(used.map(|(name, of)| row(name, of.iops, &of.latency_ns)));
     let table = Table { head: LATENCY.to_vec(), rows };
-    let words = "Percentiles with fewer than 100 samples above them are withheld.".to_owned();
-    section("latency", vec![Content::Table(table), Content::Text(words)])
+    let words = "Percentiles with fewer than 100 samples above them are withheld, and tails of \
+                 fewer than 50 moments: a stall that hits many I/Os is one.";
+    let tails = figure::tails(&totals.latency_ns).into_iter();
+    let tails = tails.chain(figure::waited(&result.cpu)).map(Content::Text);
+    let content = [Content::Table(table), Content::Text(words.to_owned())];
+    section("latency", content.into_iter().chain(tails).collect())
 }
 
 fn checks(result: &RunResult) -> Section {

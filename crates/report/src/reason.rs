@@ -12,9 +12,9 @@ use crate::style::Paint;
 
 /// Checks by how much they take from a number: wrong or missing data first, then what is not the
 /// medium that is named, then what disturbed the measurement, then how often it was made.
-const WEIGHT: [&str; 24] = [
-    "H05", "H21", "H23", "H02", "H01", "H03", "H08", "H24", "H04", "H22", "H15", "H11", "H10",
-    "H19", "H09", "H13", "H18", "H16", "H17", "H06", "H14", "H12", "H07", "H20",
+const WEIGHT: [&str; 26] = [
+    "H05", "H21", "H23", "H02", "H01", "H03", "H25", "H08", "H24", "H04", "H22", "H15", "H11",
+    "H10", "H19", "H09", "H13", "H18", "H16", "H17", "H06", "H26", "H14", "H12", "H07", "H20",
 ];
 
 /// The check that says most against a result; of a number that passed all of them, none.
@@ -108,6 +108,15 @@ fn why(result: &RunResult) -> Option<String> {
     (says && !missing.is_empty()).then(|| format!("not checked: {}", missing.join(", ")))
 }
 
+/// How little is believed of a class: most of what is publishable.
+pub(crate) fn rank(class: Class) -> u8 {
+    match class {
+        Class::Publishable => 0,
+        Class::Indicative => 1,
+        Class::Invalid => 2,
+    }
+}
+
 /// What each check came to, by its number.
 pub(crate) fn verdicts(result: &RunResult) -> BTreeMap<&str, &'static str> {
     let checks = result.checks.iter();
@@ -152,6 +161,21 @@ pub(crate) fn words(check: &Check) -> String {
         ("H01", Verdict::Warn) if says("goes through the page cache") => "through the page cache",
         ("H01", Verdict::Warn) => "memory below the file",
         ("H02", Verdict::Warn) if says("stores nothing") => "nothing is stored",
+        ("H10", Verdict::Warn) if says("the client is part of the rate") => {
+            "the client's processors were the limit"
+        }
+        ("H10", Verdict::Unknown) if says("whether the rate holds") => {
+            "unknown whether the client was the limit"
+        }
+        ("H14", Verdict::Warn) if says("CPUs woke late") => "CPUs woke late from idle states",
+        ("H14", Verdict::Warn) if says("slow each other") => "threads of one core slow each other",
+        ("H14", Verdict::Warn) if says(" I/Os in a second") => "a drive napped between I/Os",
+        ("H18", Verdict::Warn) if says("changes and writes") || says("changed and written") => {
+            "parts of physical blocks were written"
+        }
+        ("H18", Verdict::Warn | Verdict::Unknown) if says("what must be on the medium was so") => {
+            "flushes end sooner than a medium writes"
+        }
         ("H15", Verdict::Warn | Verdict::Fail) if says("not scheduled for") => {
             "the run was suspended, or its CPU was busy"
         }
@@ -192,7 +216,8 @@ pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
         ("H05", Warn | Unknown) => "data not compared",
         ("H06", Fail | Warn) => "no steady state",
         ("H06", Unknown) => "too short to show a steady state",
-        ("H07", Fail | Warn | Unknown) => "not known to be preconditioned",
+        ("H07", Fail | Warn) => "flash is not in the state that it keeps",
+        ("H07", Unknown) => "not known to be preconditioned",
         ("H08", Fail | Warn) => "the working set fits into a cache",
         ("H08", Unknown) => "unknown which caches hold the data",
         ("H09", Unknown) => "unknown whether I/Os started as scheduled",
@@ -215,7 +240,8 @@ pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
         ("H18", Warn) => "the block layer changes the I/Os",
         ("H19", Fail | Warn) => "TCP retransmissions",
         ("H19", Unknown) => "TCP retransmissions were not counted",
-        ("H20", Fail | Warn) => "repeats lie apart",
+        ("H20", Fail) => "runs were copied or exchanged",
+        ("H20", Warn) => "repeats lie apart, or come from elsewhere",
         ("H20", Unknown) => "measured too rarely",
         ("H21", Fail) => "I/Os failed",
         ("H21", Warn) => "I/Os failed, or faults were hidden",
@@ -224,6 +250,10 @@ pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
         ("H23", Fail | Warn) => "connections were lost",
         ("H24", Fail | Warn) => "volumes of different kinds",
         ("H24", Unknown) => "unknown whether all volumes are of one kind",
+        ("H25", Fail | Warn) => "a cache served the job",
+        ("H25", Unknown) => "unknown whether a cache served the job",
+        ("H26", Fail | Warn) => "the rate was a burst that ended",
+        ("H26", Unknown) => "too short to show whether the rate lasts",
         _ => return None,
     })
 }
@@ -280,11 +310,49 @@ mod test {
     #[test]
     fn a_run_that_was_not_scheduled_is_no_slow_clock() {
         let of = |stopped_s, counter| {
-            let window = stats::verdict::Window { asked_s: 3.0, measured_s: 3.0, stopped_s };
+            let clocks_s = Some([3.0; 2]);
+            let window =
+                stats::verdict::Window { asked_s: 3.0, measured_s: 3.0, stopped_s, clocks_s };
             words(&stats::verdict::clock(Some("hpet"), counter, 900.0, Some(0.5), Some(window)))
         };
         assert_eq!(of(1.0, true), "the run was suspended, or its CPU was busy");
         assert_eq!(of(0.0, false), "the clock is slow to read");
+    }
+
+    #[test]
+    fn what_a_check_found_is_named() {
+        use stats::verdict::{FewerCores, Idle, Nap, PerIo, Rested, Sectors};
+        let fewer = FewerCores { cores: 1, iops: 5.0, control_iops: 10.0, seconds: 1.0 };
+        let mut result = sample::race();
+        result.set_ceiling(stats::verdict::Ceiling { iops: 1e9, ..Default::default() });
+        let of = |result: &RunResult| {
+            words(result.checks.iter().find(|check| check.code == "H10").unwrap())
+        };
+        assert_eq!(of(&result), "unknown whether the client was the limit");
+        result.set_fewer_cores(fewer);
+        assert_eq!(of(&result), "the client's processors were the limit");
+        let per_io = PerIo { ios: 10, mean_ns: Some(1e5), core_us: Some(50.0) };
+        let cpu = |cpu, times, siblings: &[usize]| {
+            let idle = Some(vec![Idle { name: "C6".into(), exit_us: 100, times }]);
+            Rested { cpu, idle, siblings: Some(siblings.to_vec()) }
+        };
+        let rested = |cpus: &[Rested]| words(&stats::verdict::rested(cpus, per_io, false));
+        assert_eq!(rested(&[cpu(0, 10, &[0])]), "CPUs woke late from idle states");
+        let both = [cpu(0, 0, &[0, 1]), cpu(1, 0, &[0, 1])];
+        assert_eq!(rested(&both), "threads of one core slow each other");
+        let nap = Nap { disk: "nvme0n1".into(), wake_us: Some(9), ..Nap::default() };
+        let nap = stats::verdict::naps(&[nap]).unwrap();
+        assert_eq!(words(&nap), "a drive napped between I/Os");
+        for (unit, offset) in [(512, 0), (4096, 512)] {
+            let sectors = Sectors {
+                physical_bytes: Some(4096),
+                unit_bytes: Some(unit),
+                offset_bytes: Some(offset),
+                ..Sectors::default()
+            };
+            let check = stats::verdict::whole_sectors(&[sectors]).unwrap();
+            assert_eq!(words(&check), "parts of physical blocks were written");
+        }
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub fn latency() -> Latency {
         p99_9: Some(1_140_000),
         p99_99: None,
         max: Some(12_300_000),
+        moments: None,
         waiting_from: None,
     }
 }
@@ -95,6 +96,17 @@ fn checks<const N: usize>(some: [Check; N]) -> Vec<Check> {
     let passed = ALL.iter().filter(|listed| some.iter().all(|check| check.code != listed.code));
     let passed = passed.map(|it| Check::new(it.code, it.name, Verdict::Pass, "as it should be"));
     complete(passed.chain(some.clone()).collect())
+}
+
+/// Races of one worker with these rates.
+pub fn races(rates: &[f64]) -> Vec<RunResult> {
+    let with = |iops: &f64| {
+        let mut run = race();
+        run.totals.iops = *iops;
+        run.workers.truncate(1);
+        run
+    };
+    rates.iter().map(with).collect()
 }
 
 pub fn race() -> RunResult {
@@ -231,6 +243,7 @@ pub fn snapshot() -> Snapshot {
         phase: Phase::Run,
         seconds_left: Some(7.0),
         iops: 3_412_345.6,
+        flush_iops: 0.0,
         bytes_per_second: 1_747_120_947.2,
         latency_ns: latency(),
         targets: [("target 1", 1_800_000.0), ("target 2", 1_612_345.6)]

@@ -1,9 +1,13 @@
 //! A sweep as a table: a line for each cell, then where each series bends and what was found.
 
+mod closing;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::Range;
 
-use stats::sweep::{Cell, CellRun, Found, Held, Scale, Search, Series, Setting, SweepResult};
+use stats::sweep::journal::Counts;
+use stats::sweep::{Cell, CellRun, Found, Held, Knee, Scale, Search, Series, Setting, SweepResult};
 use stats::{Latency, Origin, Spread, Verdict};
 
 use crate::bounds;
@@ -13,36 +17,81 @@ use crate::painted::{Painted, printable_of};
 use crate::reason;
 use crate::style::Paint;
 
+pub use self::closing::closing;
+
 /// Fewest repeats whose interval covers a median with 95 %.
 const ENOUGH: usize = 6;
 
-/// The table, for a terminal or whoever reads it on one later.
-pub fn painted(sweep: &SweepResult, paint: Paint) -> Painted {
+/// The table, for a terminal of so many columns, or for whoever reads it on one later if `None`.
+pub fn painted(sweep: &SweepResult, paint: Paint, columns: Option<usize>) -> Painted {
     let mut out = Vec::new();
     // Memory takes whatever is written.
-    let _ = write(&printable_of(sweep), paint, &mut out);
+    let _ = write(&printable_of(sweep), paint, columns, &mut out);
     Painted::of(out)
 }
 
-/// Writes the table.
-fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    let heads: Vec<String> = heads(sweep);
-    let mut rows = vec![heads];
+/// Writes the cells: one table, or as many below each other as it takes for none to be wider than
+/// `columns`, each with the settings first.
+fn write_cells(
+    sweep: &SweepResult,
+    paint: Paint,
+    columns: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut rows = vec![heads(sweep)];
     rows.extend(sweep.cells.iter().map(|cell| row(sweep, cell)));
     let widths: Vec<usize> = (0..rows[0].len())
         .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
         .collect();
-    for (index, row) in rows.iter().enumerate() {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        let line = cells.join("  ");
-        writeln!(out, "{}", if index == 0 { paint.dim(&line) } else { line })?;
+    let settings = words(sweep).len();
+    for (part, figures) in parts(&widths, settings, columns).into_iter().enumerate() {
+        if part > 0 {
+            writeln!(out)?;
+        }
+        for (index, row) in rows.iter().enumerate() {
+            let cell = |column: usize| format!("{:>width$}", row[column], width = widths[column]);
+            let cells: Vec<String> = (0..settings).chain(figures.clone()).map(cell).collect();
+            let line = cells.join(GAP);
+            writeln!(out, "{}", if index == 0 { paint.dim(&line) } else { line })?;
+        }
     }
+    Ok(())
+}
+
+/// Stands between the columns of a table.
+const GAP: &str = "  ";
+
+/// The columns of figures of each table, given how wide they are: as many as stand beside the
+/// settings, and at least one.
+fn parts(widths: &[usize], settings: usize, columns: Option<usize>) -> Vec<Range<usize>> {
+    let wide = |all: &[usize]| all.iter().map(|width| width + GAP.len()).sum::<usize>();
+    let room = columns.map_or(usize::MAX, |columns| columns + GAP.len());
+    let room = room.saturating_sub(wide(&widths[..settings]));
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for column in settings..widths.len() {
+        match parts.last_mut() {
+            Some(last) if wide(&widths[last.start..=column]) <= room => last.end = column + 1,
+            _ => parts.push(column..column + 1),
+        }
+    }
+    parts
+}
+
+/// Writes the cells, and what they come to.
+fn write(
+    sweep: &SweepResult,
+    paint: Paint,
+    columns: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write_cells(sweep, paint, columns, out)?;
     writeln!(out, "\n{}", rests_on(sweep))?;
     let held = held_against(sweep);
     if !held.is_empty() {
         writeln!(out, "checks not passed: {}", held.join(", "))?;
     }
+    doubts(sweep).iter().try_for_each(|line| writeln!(out, "{}", paint.yellow(line)))?;
+    journal(sweep).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     for series in &sweep.series {
         writeln!(out, "{}", knee(series))?;
         for scale in &series.scaling {
@@ -66,6 +115,56 @@ pub(crate) fn failures(sweep: &SweepResult) -> Vec<String> {
     runs.filter_map(say).collect()
 }
 
+/// Doubts about the runs of cells as repeats; one of many cells is written once.
+pub(crate) fn doubts(sweep: &SweepResult) -> Vec<String> {
+    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+    for cell in sweep.cells.iter() {
+        let name = words_of(cell);
+        for doubt in &cell.doubts {
+            match found.iter_mut().find(|(why, _)| *why == doubt.why) {
+                Some((_, cells)) => cells.push(name.clone()),
+                None => found.push((&doubt.why, vec![name.clone()])),
+            }
+        }
+    }
+    let say = |(why, cells): (&str, Vec<String>)| match &cells[..] {
+        [one] if one.is_empty() => format!("repeats: {why}"),
+        [one] => format!("repeats of {one}: {why}"),
+        [one, more @ ..] => format!("repeats of {one} and {} more cells: {why}", more.len()),
+        [] => String::new(),
+    };
+    found.into_iter().map(say).collect()
+}
+
+/// How often its runs were made.
+pub(crate) fn journal(sweep: &SweepResult) -> Option<String> {
+    sweep.journal.as_ref().map(|counts| format!("journal: {}", counted(counts)))
+}
+
+/// How often runs were made, in words: "4 runs begun, 4 went through".
+pub fn counted(counts: &Counts) -> String {
+    let Counts { begun, ended, failed, again, thrown_away, of_others, torn, broken_at } = counts;
+    let mut words =
+        vec![format!("{} begun", figure::plural(*begun, "run")), format!("{ended} went through")];
+    let cut = begun.saturating_sub(ended + failed);
+    for (count, word) in [
+        (*failed, "failed"),
+        (cut, "cut or not over"),
+        (*again, "made again"),
+        (*thrown_away, "went through and thrown away"),
+        (*of_others, "of other sweeps in this folder"),
+        (*torn, "of its lines torn"),
+    ] {
+        if count > 0 {
+            words.push(format!("{count} {word}"));
+        }
+    }
+    if *broken_at > 0 {
+        words.push(format!("line {broken_at} does not follow the one before"));
+    }
+    words.join(", ")
+}
+
 /// The figures of a cell, behind its settings.
 pub(crate) const FIGURES: [&str; 10] =
     ["runs", "IOPS", "from", "to", "mean", "p50", "p99", "p99.9", "µs core/IO", "class"];
@@ -79,6 +178,12 @@ fn heads(sweep: &SweepResult) -> Vec<String> {
 fn words(sweep: &SweepResult) -> Vec<&str> {
     let first = sweep.cells.first();
     first.map_or_else(Vec::new, |cell| cell.settings.iter().map(|s| s.word.as_str()).collect())
+}
+
+/// The settings of a cell, as `size=4k outstanding=8`.
+pub(crate) fn words_of(cell: &Cell) -> String {
+    let words = cell.settings.iter().map(|setting| format!("{}={}", setting.word, setting.value));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Its settings, then its figures.
@@ -115,20 +220,29 @@ pub(crate) fn class(cell: &Cell) -> String {
     }
 }
 
-/// The length of its shortest run, where that is too short for any rate to settle.
+/// The length of its shortest run, where that is too short for any rate to settle: ` × 0.20 s`.
 fn short(cell: &Cell) -> String {
+    short_seconds(cell)
+        .map_or_else(String::new, |seconds| format!(" × {}", figure::seconds(seconds)))
+}
+
+/// The same in seconds.
+fn short_seconds(cell: &Cell) -> Option<f64> {
     let measured = cell.whole_runs().filter(|run| run.origin != Origin::Simulated);
-    let least = measured.map(|run| run.seconds).filter(|s| reason::is_short(*s)).reduce(f64::min);
-    least.map_or_else(String::new, |seconds| format!(" × {}", figure::seconds(seconds)))
+    measured.map(|run| run.seconds).filter(|s| reason::is_short(*s)).reduce(f64::min)
 }
 
 /// A percentile over the runs: never its mean.
 fn range(cell: &Cell, of: impl Fn(&Latency) -> Option<u64>) -> String {
-    match cell.range(of) {
+    match cell.range(&of) {
         None => figure::UNKNOWN.to_owned(),
         Some((low, high)) => {
+            let is_open =
+                |run: &CellRun| of(&run.latency_ns).is_some_and(|ns| run.latency_ns.at_least(ns));
+            // I/Os without an answer could make the longest longer.
+            let mark = if cell.whole_runs().any(is_open) { "≥" } else { "" };
             let (low, high) = (figure::span(low as f64), figure::span(high as f64));
-            if low == high { low } else { format!("{low} – {high}") }
+            if low == high { format!("{mark}{low}") } else { format!("{low} – {mark}{high}") }
         }
     }
 }
@@ -170,25 +284,32 @@ fn meaning(code: &str, verdict: Verdict) -> String {
 /// What speaks against the cells, the worst of each check: `H06 warn (no steady state)`,
 /// `H20 unknown in 2 of 6 cells (measured too rarely)`.
 pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
-    let measured: Vec<&Cell> = sweep.cells.iter().filter(|cell| cell.iops.is_some()).collect();
+    let measured = sweep.cells.iter().filter(|cell| cell.iops.is_some()).count();
+    let say = |(code, worst, cells): (&str, Verdict, usize)| match cells == measured {
+        true => format!("{code} {}{}", worst.word(), meaning(code, worst)),
+        false => {
+            let word = worst.word();
+            format!("{code} {word} in {cells} of {measured} cells{}", meaning(code, worst))
+        }
+    };
+    against(sweep).into_iter().map(say).collect()
+}
+
+/// Checks that did not pass in a cell, with their worst verdict and the cells where that is so, in
+/// the order of what they say.
+fn against(sweep: &SweepResult) -> Vec<(&str, Verdict, usize)> {
+    let measured = sweep.cells.iter().filter(|cell| cell.iops.is_some());
     let mut found: BTreeMap<&str, (Verdict, usize)> = BTreeMap::new();
-    for (code, verdict) in measured.iter().flat_map(|cell| cell.verdicts()) {
+    for (code, verdict) in measured.flat_map(Cell::verdicts) {
         if verdict.is_against() {
             let (worst, cells) = found.entry(code).or_insert((verdict, 0));
             (*worst, *cells) = (worst.worse(verdict), *cells + 1);
         }
     }
-    let say = |(code, (worst, cells)): (&str, (Verdict, usize))| match cells == measured.len() {
-        true => format!("{code} {}{}", worst.word(), meaning(code, worst)),
-        false => {
-            let (word, of) = (worst.word(), measured.len());
-            format!("{code} {word} in {cells} of {of} cells{}", meaning(code, worst))
-        }
-    };
-    // What says most comes first.
-    let mut found: Vec<(&str, (Verdict, usize))> = found.into_iter().collect();
-    found.sort_by_key(|(code, (worst, _))| reason::order(code, *worst));
-    found.into_iter().map(say).collect()
+    let found = found.into_iter().map(|(code, (worst, cells))| (code, worst, cells));
+    let mut found: Vec<(&str, Verdict, usize)> = found.collect();
+    found.sort_by_key(|(code, worst, _)| reason::order(code, *worst));
+    found
 }
 
 /// Where a series bends.
@@ -198,9 +319,18 @@ pub(crate) fn knee(series: &Series) -> String {
         let loads = figure::plural(series.points as u64, "load");
         return format!("knee{of}: not known from {loads}");
     };
-    let place = if knee.at_end { "at or beyond" } else { "at" };
+    let place = match knee {
+        Knee { at_end: true, .. } => "at or beyond",
+        Knee { at_start: true, .. } => "at or below",
+        _ => "at",
+    };
+    let among = match knee.among.as_deref() {
+        None => "; three runs of each load say how sure that is".to_owned(),
+        Some([] | [_]) => "; no other load comes near (95 %)".to_owned(),
+        Some(all) => format!("; not told apart: {} (95 %)", all.join(", ")),
+    };
     format!(
-        "knee{of}: {place} {}={}, {} with {} on average",
+        "knee{of}: {place} {}={}, {} with {} on average{among}",
         series.axis,
         knee.value,
         figure::iops(knee.iops),
@@ -210,8 +340,10 @@ pub(crate) fn knee(series: &Series) -> String {
 
 /// What so many do beside the fewest.
 pub(crate) fn scaled(series: &Series, scale: &Scale) -> String {
-    let [low, high] = scale.range;
-    let range = if low == high { String::new() } else { format!(" ({low:.2} – {high:.2})") };
+    let range = match scale.range {
+        Some([low, high]) if low != high => format!(" ({low:.2} – {high:.2})"),
+        _ => String::new(),
+    };
     let (axis, times, percent) = (&series.axis, scale.times, scale.share * 100.0);
     let value = &scale.value;
     format!("  {axis}={value:<4} {times:>6.2} times the first{range}, {percent:.0} % of linear")
@@ -228,14 +360,20 @@ pub(crate) fn search(sweep: &SweepResult, found: &Found) -> String {
         Some(rate) => format!("{} held in {}", figure::iops(rate), runs(found.missed_held)),
         None => "never missed up to the highest rate of a closed loop".to_owned(),
     };
-    let best = match (found.rate_per_s, found.p99_ns) {
-        (Some(rate), Some(p99)) => format!(
-            "{}, held in {} (median p99 {})",
+    let p99 = found
+        .p99_ns
+        .map_or_else(String::new, |ns| format!(" (median p99 {})", figure::span(ns as f64)));
+    let best = match (found.rate_per_s, found.held_rate_per_s) {
+        // Found by the rule of an earlier version.
+        (Some(rate), None) => format!("{}, held in {}{p99}", figure::iops(rate), runs(found.held)),
+        (Some(rate), Some(tried)) => format!(
+            "{} by a curve through {}; {} held in {}{p99}",
             figure::iops(rate),
+            figure::plural(found.runs.into(), "run"),
+            figure::iops(tried),
             runs(found.held),
-            figure::span(p99 as f64),
         ),
-        _ => "no rate keeps it".to_owned(),
+        (None, _) => "no rate keeps it".to_owned(),
     };
     format!("p99 ≤ {bound}{of}: {best}; {missed}{}", interval(found))
 }
@@ -294,7 +432,7 @@ mod test {
 
     fn text(sweep: &SweepResult) -> String {
         let mut out = Vec::new();
-        write(sweep, Paint::PLAIN, &mut out).unwrap();
+        write(sweep, Paint::PLAIN, None, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -302,7 +440,15 @@ mod test {
     fn shows_medians_ranges_and_what_they_rest_on() {
         let plan = SweepPlan { repeats: 3, ..SweepPlan::default() };
         let cells = vec![cell("512", &[1e6, 3e6, 2e6], &[5000, 7000, 6000]), cell("4k", &[], &[])];
-        let knee = Knee { value: "8".into(), iops: 2e6, mean_ns: 1e4, at_end: true };
+        let among = Some(vec!["4".into(), "8".into()]);
+        let knee = Knee {
+            value: "8".into(),
+            iops: 2e6,
+            mean_ns: 1e4,
+            at_end: true,
+            at_start: false,
+            among,
+        };
         let series = vec![Series {
             settings: vec![],
             axis: "outstanding".into(),
@@ -311,7 +457,7 @@ mod test {
             scaling: vec![Scale {
                 value: "16".into(),
                 times: 15.0,
-                range: [14.5, 15.5],
+                range: Some([14.5, 15.5]),
                 share: 0.94,
             }],
         }];
@@ -336,6 +482,40 @@ mod test {
         assert!(!text(&sweep).contains("not calibrated"), "some have percentiles");
         sweep.cells[0].runs.iter_mut().for_each(|run| run.latency_ns.p50 = None);
         assert!(text(&sweep).contains("percentiles: not calibrated"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_tables_below_each_other() {
+        let cells = vec![cell("512", &[1e6, 3e6, 2e6], &[5000, 7000, 6000]), cell("4k", &[], &[])];
+        let sweep = SweepResult { cells, ..SweepResult::default() };
+        let of = |columns| {
+            let text = painted(&sweep, Paint::PLAIN, columns);
+            let (table, _) = text.as_str().split_once("\nmeasured").unwrap();
+            table.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let whole = of(None);
+        assert_eq!(whole.len(), 3, "{whole:?}");
+        for columns in [200, 100, 80, 60, 45] {
+            let narrow = of(Some(columns));
+            assert!(narrow.iter().all(|line| line.chars().count() <= columns), "{narrow:?}");
+            assert_eq!(narrow.len() == 3, columns == 200, "{narrow:?}");
+            // No figure is left out, and each table says of which cell it is.
+            let words = |lines: &[String], row: usize| -> Vec<String> {
+                let rows = lines.chunks(4).filter_map(|table| table.get(row));
+                let all = rows.flat_map(|line| line.split("  ").map(|word| word.trim().to_owned()));
+                all.filter(|word| !word.is_empty()).collect()
+            };
+            let tables = narrow.len().div_ceil(4);
+            for row in 0..3 {
+                let all = words(&whole, row);
+                let mut shown = words(&narrow, row);
+                let names = shown.iter().filter(|word| **word == all[0]).count();
+                assert_eq!(names, tables, "{shown:?}");
+                let mut first = true;
+                shown.retain(|word| *word != all[0] || std::mem::take(&mut first));
+                assert_eq!(shown, all);
+            }
+        }
     }
 
     #[test]
@@ -377,7 +557,9 @@ mod test {
         let sweep = SweepResult { plan, ..SweepResult::default() };
         let held = |runs| Some(Held { runs, of: 5 });
         let mut found = Found {
-            rate_per_s: Some(7650.0),
+            rate_per_s: Some(7750.0),
+            runs: 21,
+            held_rate_per_s: Some(7650.0),
             held: held(3),
             p99_ns: Some(1_950_000),
             missed_rate_per_s: Some(7850.0),
@@ -389,8 +571,9 @@ mod test {
         };
         assert_eq!(
             search(&sweep, &found),
-            "p99 ≤ 2.00 ms: 7.65k IOPS, held in 3 of 5 runs (median p99 1.95 ms); 7.85k IOPS held \
-             in 2 of 5 runs; between 7.45k and 8.05k IOPS (94 %)"
+            "p99 ≤ 2.00 ms: 7.75k IOPS by a curve through 21 runs; 7.65k IOPS held in 3 of 5 runs \
+             (median p99 1.95 ms); 7.85k IOPS held in 2 of 5 runs; between 7.45k and 8.05k IOPS \
+             (94 %)"
         );
         (found.missed_rate_per_s, found.high_per_s) = (None, None);
         assert!(search(&sweep, &found).ends_with("closed loop; at least 7.45k IOPS (94 %)"));

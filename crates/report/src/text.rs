@@ -9,6 +9,7 @@ use stats::{Check, Cpu, Latency, MeasuringCost, Placement, RunResult, Verdict};
 
 use crate::asked;
 use crate::bounds;
+use crate::direction;
 use crate::ended;
 use crate::failures;
 use crate::figure;
@@ -24,6 +25,8 @@ use crate::targets;
 const RECORDS_SHOWN: usize = 4;
 /// Width of a label at the beginning of a line.
 const LABEL: usize = 9;
+/// Label width of the latency table, whose eight columns then end at column 80.
+const LATENCY_LABEL: usize = 8;
 
 /// The table, for a terminal or whoever reads it on one later.
 pub fn painted(result: &RunResult, paint: Paint) -> Painted {
@@ -31,6 +34,33 @@ pub fn painted(result: &RunResult, paint: Paint) -> Painted {
     // Memory takes whatever is written.
     let _ = write(&printable_of(result), paint, &mut out);
     Painted::of(out)
+}
+
+/// The sum of a result in a few lines, for the last screen of a terminal: the number, how far to
+/// believe it and why, latencies, how I/Os ended, bounds, and how many checks stand above.
+pub fn closing(result: &RunResult, paint: Paint) -> Painted {
+    let mut out = Vec::new();
+    let _ = write_closing(&printable_of(result), paint, &mut out);
+    Painted::of(out)
+}
+
+fn write_closing(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\n{}", reason::headline(result, paint))?;
+    writeln!(out, "{}", extent_line(result, paint))?;
+    let latency = &result.totals.latency_ns;
+    let cells = [
+        ("p50", figure::bound(latency, latency.p50)),
+        ("p99", figure::bound(latency, latency.p99)),
+        ("max", figure::bound(latency, latency.max)),
+        ("mean", figure::mean(latency)),
+    ];
+    let cells = cells.map(|(name, cell)| format!("{name} {cell}"));
+    writeln!(out, "{:LABEL$}{}", "latency", cells.join("   "))?;
+    let against = reason::held_against(result);
+    if !against.is_empty() {
+        writeln!(out, "{:LABEL$}{against} (above)", "checks")?;
+    }
+    bounds::write(&result.bounds, paint, out)
 }
 
 /// Writes the table.
@@ -51,7 +81,7 @@ pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> i
 /// What a hurried reader needs first: the number, how far to believe it and why; then what it is
 /// of, and how its I/Os ended.
 fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    let (job, totals) = (&result.job, &result.totals);
+    let job = &result.job;
     writeln!(out, "{}", reason::headline(result, paint))?;
     if let Some(partial) = &result.partial {
         writeln!(out, "{}", paint.red(&format!("partial result: {partial}")))?;
@@ -60,14 +90,23 @@ fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io:
     writeln!(out, "\n{name}: {}", job::kind(job))?;
     let lines = [job::extent(job), part::words(&result.spec).join(" · ")];
     lines.iter().filter(|line| !line.is_empty()).try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out, "{}\n", extent_line(result, paint))
+}
+
+/// Bytes a second, how many I/Os in what time, and how they ended.
+fn extent_line(result: &RunResult, paint: Paint) -> String {
+    let totals = &result.totals;
+    let flushes = match totals.flush.ios {
+        0 => String::new(),
+        many => format!(" · {} beside them", figure::plural_of(many, "flush", "flushes")),
+    };
     let troubles = ended::troubles(result);
     let ended = match troubles.is_empty() {
         true => "no errors".to_owned(),
         false => paint.red(&troubles.join(" · ")),
     };
-    writeln!(
-        out,
-        "{} · {} I/Os in {} · {ended} · {:.1} outstanding on average\n",
+    format!(
+        "{} · {} I/Os in {}{flushes} · {ended} · {:.1} outstanding on average",
         figure::bytes_per_second(totals.bytes_per_second),
         figure::count(totals.ios),
         figure::seconds(totals.seconds),
@@ -78,19 +117,22 @@ fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io:
 fn write_latencies(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     let heads = ["min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
     let heads: String = heads.iter().map(|head| format!("{head:>9}")).collect();
-    writeln!(out, "{}", paint.dim(&format!("{:LABEL$}{heads}", "latency")))?;
+    writeln!(out, "{}", paint.dim(&format!("{:LATENCY_LABEL$}{heads}", "latency")))?;
     let totals = &result.totals;
-    let directions =
-        [("reads", &totals.read), ("writes", &totals.write), ("others", &totals.other)];
-    let used: Vec<_> =
-        directions.into_iter().filter(|(_, d)| d.ios > 0 || d.latency_ns.samples > 0).collect();
-    writeln!(out, "{:LABEL$}{}", "all", latency_cells(&totals.latency_ns))?;
+    let used: Vec<_> = direction::used(totals).collect();
+    writeln!(out, "{:LATENCY_LABEL$}{}", "all", latency_cells(&totals.latency_ns))?;
     // One direction alone is the same line again.
     for (name, direction) in used.iter().filter(|_| used.len() > 1) {
-        let rate = figure::iops(direction.iops);
-        writeln!(out, "{name:LABEL$}{}  {rate}", latency_cells(&direction.latency_ns))?;
+        let rate = match *name {
+            direction::FLUSHES => format!("{} a second, no IOPS", figure::rate(direction.iops)),
+            _ => figure::iops(direction.iops),
+        };
+        writeln!(out, "{name:LATENCY_LABEL$}{}  {rate}", latency_cells(&direction.latency_ns))?;
     }
-    Ok(())
+    match figure::tails(&totals.latency_ns) {
+        Some(words) => writeln!(out, "{:LABEL$}{}", "", paint.dim(&words)),
+        None => Ok(()),
+    }
 }
 
 fn latency_cells(latency: &Latency) -> String {
@@ -130,13 +172,15 @@ fn write_cpu(cpu: &Cpu, cores: u32, out: &mut impl Write) -> io::Result<()> {
         cpu.core_us_per_io.map(|us| format!("{us:.3} µs of core time per I/O")),
         cpu.iops_per_core.map(|rate| format!("{} per core", figure::iops(rate))),
     ];
-    let lines = [first.to_vec(), second.to_vec()]
+    let third = [figure::waited(cpu)];
+    let lines = [first.to_vec(), second.to_vec(), third.to_vec()]
         .map(|parts| parts.into_iter().flatten().collect::<Vec<String>>().join(" · "));
     if lines.iter().all(String::is_empty) {
         return writeln!(out, "\n{:LABEL$}not measured", "CPU");
     }
     writeln!(out)?;
-    for (label, line) in ["CPU", ""].into_iter().zip(lines).filter(|(_, line)| !line.is_empty()) {
+    for (label, line) in ["CPU", "", ""].into_iter().zip(lines).filter(|(_, line)| !line.is_empty())
+    {
         writeln!(out, "{label:LABEL$}{line}")?;
     }
     Ok(())

@@ -10,12 +10,14 @@ mod cell;
 
 use std::str::FromStr;
 
+use block::hint;
+
 use stats::sweep::{Cell, CellRun, SweepResult};
 use stats::{Bound, Class, Direction, Kept, Latency, RunResult, Spread};
 
 use self::asked::unasked;
 use self::cell::of_cell_run;
-use crate::compare::Comparison;
+use crate::compare::{Comparison, UNKEPT};
 use crate::{figure, reason};
 
 /// A figure with a bound that it must not cross.
@@ -45,6 +47,7 @@ enum Side {
     All,
     Reads,
     Writes,
+    Flushes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +67,23 @@ impl std::fmt::Display for Threshold {
     }
 }
 
-const NAMES: &str = "iops, bw, mean, p50, p90, p99, p99.9, p99.99, max (of reads or writes only: \
-                     read.p99), errors, us_per_io, cpu";
+/// Figures by their names, without the side: for typing mistakes.
+const FIGURES: [&str; 12] = [
+    "iops",
+    "bw",
+    "mean",
+    "p50",
+    "p90",
+    "p99",
+    "p99.9",
+    "p99.99",
+    "max",
+    "errors",
+    "us_per_io",
+    "cpu",
+];
+const NAMES: &str = "iops, bw, mean, p50, p90, p99, p99.9, p99.99, max (of reads, writes or \
+                     flushes only: read.p99), errors, us_per_io, cpu";
 /// Figures that comparisons have.
 const COMPARED: &str = "iops, bw, mean, p50, p99, p99.9, us_per_io";
 /// Fewest runs whose interval covers a median with 95 %.
@@ -85,8 +103,11 @@ impl FromStr for Threshold {
         if bound.starts_with('=') {
             return Err(wrong("<= and >= are not known"));
         }
-        let figure = Figure::of(name.trim())
-            .ok_or_else(|| format!("unknown figure '{}': use {NAMES}", name.trim()))?;
+        let figure = Figure::of(name.trim()).ok_or_else(|| {
+            let name = name.trim();
+            let near = hint(name.rsplit('.').next().unwrap_or(name), FIGURES);
+            format!("unknown figure '{name}'{near}: use {NAMES}")
+        })?;
         let share = bound.strip_suffix('%').filter(|_| figure != Figure::HostCpu);
         let is_relative = share.is_some();
         if is_relative && figure.compared().is_none() {
@@ -109,6 +130,7 @@ impl Figure {
         let (side, rest) = match name.split_once('.') {
             Some(("read" | "reads", rest)) => (Side::Reads, rest),
             Some(("write" | "writes", rest)) => (Side::Writes, rest),
+            Some(("flush" | "flushes", rest)) => (Side::Flushes, rest),
             _ => (Side::All, &name[..]),
         };
         let latency = |point| Some(Figure::Latency(side, point));
@@ -162,6 +184,7 @@ impl Figure {
                 Side::All => None,
                 Side::Reads => Some(&totals.read),
                 Side::Writes => Some(&totals.write),
+                Side::Flushes => Some(&totals.flush),
             }
         };
         let exact = |value| Some((value, false));
@@ -206,6 +229,7 @@ impl Figure {
 
     fn words(self, value: f64) -> String {
         match self {
+            Figure::Iops(Side::Flushes) => format!("{} flushes a second", figure::rate(value)),
             Figure::Iops(_) => figure::iops(value),
             Figure::Bytes(_) => figure::bytes_per_second(value),
             Figure::Latency(..) => figure::span(value),
@@ -433,6 +457,9 @@ impl Threshold {
             return (Kept::Unknown, "this figure is missing on one side".to_owned());
         };
         let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+        if found.unkept {
+            return (Kept::Unknown, format!("{}, and {UNKEPT}", percent(ratio)));
+        }
         let Some([low, high]) = found.ratio_range else {
             let why = format!(
                 "{}, of {} and {} runs: three or more of each tell a change from noise",
@@ -448,7 +475,7 @@ impl Threshold {
 }
 
 const NO_RUN: &str = "no run went through";
-const TOO_FEW: &str = "too few I/Os for this figure, or not measured: run longer";
+const TOO_FEW: &str = "too few I/Os or moments for this figure, or not measured: run longer";
 
 /// Why the figures of these runs mean something else, if an honesty check of one failed.
 fn invalid(results: &[RunResult]) -> Option<String> {

@@ -220,11 +220,11 @@ fn directory(exports: &[Export], instances: &[Instance]) -> Result<Directory, Se
             targets.push(TargetEntry { name, units: Vec::new(), alias });
             targets.len() - 1
         });
-        let product = export.volume.kind().to_uppercase();
+        let (product, backing) = (product(export), export.volume.backing());
         let identity = Identity { disk: export.disk, product };
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
         let unit = Unit::new(UnitId(index as u32), geometry, memory, identity);
-        let unit = unit.of_instance(instances[index].clone());
+        let unit = unit.backed_by(backing).of_instance(instances[index].clone());
         if put(&mut targets[at].units, usize::from(export.lun), unit) {
             return Err(ServeError::DoubleLun(export.target.clone(), export.lun));
         }
@@ -256,7 +256,8 @@ fn subsystems(
         }
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
         let (id, instance) = (UnitId(index as u32), Some(instances[index].clone()));
-        let namespace = Namespace { id, geometry, memory, disk: export.disk, instance };
+        let (disk, backing) = (export.disk, export.volume.backing());
+        let namespace = Namespace { id, geometry, memory, disk, backing, instance };
         let place = usize::from(export.lun).checked_sub(1);
         let place = place.ok_or_else(|| ServeError::NamespaceZero(export.subsystem.clone()))?;
         if put(&mut list[at].namespaces, place, namespace) {
@@ -271,7 +272,16 @@ fn subsystems(
 
 /// The model name that Identify reports for an export's subsystem.
 fn model(export: &Export) -> String {
-    format!("Drumfire {}", export.volume.kind().to_uppercase())
+    format!("Drumfire {}", product(export))
+}
+
+/// The product name that INQUIRY reports for an export: the kind of its volume, and whether it is
+/// no medium, where the kind does not say so.
+fn product(export: &Export) -> String {
+    let kind = export.volume.kind().to_uppercase();
+    let word = export.volume.backing().word().to_uppercase();
+    let is_told = kind.contains(&word) || !["EMULATED", "FAULTY"].contains(&&*word);
+    if is_told { kind } else { format!("{word} {kind}") }
 }
 
 /// Prefix of our own target names.
@@ -290,7 +300,7 @@ fn nbd_exports(exports: &[Export], instances: &[Instance]) -> Vec<NbdExport> {
         NbdExport {
             name: numbered(short.unwrap_or(&export.target)),
             alias: numbered(&export.target),
-            description: model(export),
+            description: format!("{}, {}", model(export), export.volume.backing().line()),
             id: UnitId(index as u32),
             geometry: export.volume.byte_geometry(),
             memory: export.volume.memory(),

@@ -4,16 +4,16 @@
 
 use block::Plant;
 use sim::Case;
-use sim::array::{Story, all_short, run};
+use sim::array::{RemoteStory, Story, all_short, run};
 
 /// Planted mistakes, each with a seed that finds it.
-const FOUND: [(Plant, u64); 21] = [
+const FOUND: [(Plant, u64); 22] = [
     (Plant::MapAfterData, 0),
     (Plant::AckEarly, 1),
     (Plant::ReadStale, 37),
-    (Plant::KeepGeneration, 1),
+    (Plant::KeepGeneration, 0),
     (Plant::FlushOneLeg, 16),
-    (Plant::CleanUnflushed, 41),
+    (Plant::CleanUnflushed, 0),
     (Plant::CopyUnclaimed, 46),
     (Plant::JoinUnmapped, 1),
     (Plant::JoinUnflushed, 23),
@@ -26,8 +26,9 @@ const FOUND: [(Plant, u64); 21] = [
     (Plant::TrustOldImage, 35),
     (Plant::TrimUnzeroed, 713),
     (Plant::ReviveUnseen, 76),
-    (Plant::ReadUnsettled, 942),
-    (Plant::WaitForEver, 268),
+    (Plant::ReadUnsettled, 637),
+    (Plant::WaitForEver, 136),
+    (Plant::ShowUnrecorded, 99),
     (Plant::CheckUnclaimed, 861),
 ];
 
@@ -261,6 +262,84 @@ fn a_leg_without_room_for_its_map_and_superblocks_leaves_and_comes_back() {
             seed % 2
         ));
     }
+}
+
+/// An older image in the place of the only leg that has all data, before the opening was recorded
+/// on it: seed 1437.
+#[test]
+fn an_older_image_is_known_by_what_was_read_at_the_opening() {
+    for seed in 1430..1450 {
+        for over in ["iscsi", "nbd", "nvme"] {
+            holds(&format!(
+                "seed={seed} legs=2 spares=0 lanes=1 over={over} steps=fail0,fua1,rest,snap1,fua1,\
+                 fua2,rest,crash,roll1,return1,wait2,fua1,go6"
+            ));
+        }
+    }
+}
+
+/// A target told its queues of a failed flush one after the other.
+#[test]
+fn a_leg_whose_flushes_failed_many_times_stays_in_again() {
+    holds(
+        "seed=4397 legs=4 spares=0 lanes=3 over=nvme steps=zero0,fail2,read3,sync,read0,fua2,sick2,\
+         sync,hang1,go12,sync,zero2,read0,whole",
+    );
+}
+
+/// The simulated disk never made it durable: nobody was left who had its completion.
+#[test]
+fn what_a_disk_executed_for_a_server_that_died_is_flushed_by_the_next_one() {
+    holds(
+        "seed=8285 legs=1 spares=1 lanes=3 over=nbd steps=sync,flush,fua-long1,flush,go17,write3,\
+         fua2,rest,slow0,write2,write3,wait1,read2,write0,fua2,fail0,write2,fua2,fua2,wait152,\
+         read2",
+    );
+}
+
+/// The last leg executed a write late, after another leg had been made equal to it.
+#[test]
+fn a_leg_is_made_equal_when_the_last_one_has_no_writes_in_doubt() {
+    holds("seed=18077 legs=2 spares=1 lanes=1 over=nbd steps=coming,fail0,slow1,fua2,go54,fail1");
+}
+
+/// Nothing was written since the array's own connection to it was cut, so nobody noticed.
+#[test]
+fn a_write_may_notice_that_the_connection_to_the_last_leg_is_lost() {
+    for writes in ["write0", "fua-long1,write0,rest,write3,write2"] {
+        holds(&format!(
+            "seed=18112 legs=1 spares=0 lanes=1 over=mixed steps=coming,fail0,return0,sync,{writes}"
+        ));
+    }
+}
+
+/// The array's own connection to the last leg stays lost, so no region can be marked any more. A
+/// write may fail as it notices; that none succeeds again is a fault.
+#[test]
+fn writes_that_fail_for_ever_are_noticed() {
+    let plant = Some(Plant::ReviveForClients);
+    let noticed = "seed=18112 legs=1 spares=0 lanes=1 over=mixed \
+                   steps=coming,fail0,return0,sync,write0";
+    let why = noticed.parse::<Story>().unwrap().run(plant, |_| {}).unwrap_err();
+    assert!(why.contains("fails, medium error, though leg 0 is good"), "{why}");
+    let why = RemoteStory::of_seed(12).run(plant, |_| {}).unwrap_err();
+    assert!(why.contains("writes fail long after all legs are good again"), "{why}");
+}
+
+/// A server gave up a read: the data of the other leg are written back, also where the map is
+/// clean.
+#[test]
+fn a_read_that_hung_is_repaired() {
+    holds("seed=18556 legs=2 spares=0 lanes=1 over=iscsi steps=whole,hang0,read3,sync");
+}
+
+/// A write in the place of one in doubt, before the lane was open.
+#[test]
+fn a_lane_takes_nothing_before_it_is_open() {
+    holds(
+        "seed=17677 legs=1 spares=0 lanes=1 over=nbd array=no steps=write1,rest,fail0,fua2,rest,\
+         return0,wait1,write2",
+    );
 }
 
 #[test]

@@ -97,17 +97,20 @@ pub struct Histograms {
     /// Writes.
     #[serde(skip_serializing_if = "Buckets::is_empty")]
     pub write: Buckets,
-    /// Flushes and trims.
+    /// Trims.
     #[serde(skip_serializing_if = "Buckets::is_empty")]
-    pub other: Buckets,
+    pub trim: Buckets,
+    /// Flushes; of documents before layout 4 trims, too.
+    #[serde(alias = "other", skip_serializing_if = "Buckets::is_empty")]
+    pub flush: Buckets,
 }
 
 impl Histograms {
-    /// All directions in one.
+    /// All directions in one, without flushes.
     pub fn all(&self) -> Buckets {
         let mut all = self.read.clone();
         all.merge(&self.write);
-        all.merge(&self.other);
+        all.merge(&self.trim);
         all
     }
 
@@ -115,12 +118,14 @@ impl Histograms {
     pub fn merge(&mut self, other: &Histograms) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
-        self.other.merge(&other.other);
+        self.trim.merge(&other.trim);
+        self.flush.merge(&other.flush);
     }
 
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
-        self.read.is_empty() && self.write.is_empty() && self.other.is_empty()
+        let all = [&self.read, &self.write, &self.trim, &self.flush];
+        all.into_iter().all(Buckets::is_empty)
     }
 }
 

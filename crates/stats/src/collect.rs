@@ -3,12 +3,13 @@
 //! The runner owns one collector. Each second it hands over every worker's interval and closes
 //! the second; at the end it asks for the parts of the result.
 
+mod covered;
 mod judged;
 mod tracks;
 
 use std::collections::VecDeque;
 
-use block::{Plant, planted};
+use block::{Nanos, Plant, planted};
 
 use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
@@ -20,6 +21,8 @@ use crate::series::Rates;
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow, Flows, Seconds};
 
+use self::covered::Covered;
+pub(crate) use self::covered::Stretch;
 use self::tracks::Tracks;
 
 /// Who a worker is.
@@ -38,6 +41,9 @@ pub struct WorkerName {
     pub load: u32,
     /// It begins, or ends, at a time of its own.
     pub has_turn: bool,
+    /// Time that it is to be measured, in millionths of a second; `None` where its work, or that of
+    /// others, may end it before.
+    pub asked_us: Option<u64>,
 }
 
 /// Merges intervals: per worker over time, and per second over workers.
@@ -52,6 +58,8 @@ pub struct Collector {
     whole: Interval,
     timeline: Timeline,
     tracks: Tracks,
+    /// Time in which I/Os could happen.
+    covered: Covered,
     /// I/Os that failed before the measured window.
     ramp_errors: u64,
     /// How Little's law holds in each.
@@ -80,6 +88,7 @@ impl Collector {
             second: Interval::new(),
             whole: Interval::new(),
             timeline: Timeline::default(),
+            covered: Covered::default(),
             ramp_errors: 0,
             seconds: Seconds::default(),
             ended_s: 0.0,
@@ -114,8 +123,10 @@ impl Collector {
     /// is closed.
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
+        self.workers[worker].settle();
         self.rates[worker] = interval.iops();
         self.tracks.add(worker, interval);
+        self.covered.add(interval.start, interval.end);
         self.oldest_ns[worker] = interval.oldest_ns;
         if let Some(watched) = &mut self.watched {
             let of = &mut watched[worker];
@@ -123,7 +134,7 @@ impl Collector {
             (of.errors, of.oldest_ns) = (interval.errors(), interval.oldest_ns);
             of.latency_ns = interval.latencies().summary();
         }
-        if planted(Plant::LeaveOutStarved) && interval.ios() == 0 {
+        if planted(Plant::LeaveOutStarved) && interval.completed() == 0 {
             return;
         }
         self.second.merge(interval);
@@ -138,7 +149,7 @@ impl Collector {
         }
         self.workers[worker].merge_late(late);
         self.whole.merge_late(late);
-        self.timeline.extend(None, late, &late.latencies());
+        self.timeline.extend_late(&late.latencies());
     }
 
     /// Adds which of a worker's I/Os failed after the last second was closed. It counts in the
@@ -151,19 +162,32 @@ impl Collector {
     /// Adds what was done since the last second, which then ends at `t_s` seconds of the phase: a
     /// rest too short to be one of its own.
     pub fn extend_second(&mut self, t_s: f64) {
-        self.timeline.extend(Some(t_s), &self.second, &self.second.latencies());
-        self.tracks.extend_second(t_s);
+        self.second.settle();
+        let stretch = self.covered.close();
+        self.timeline.extend(stretch, &self.second, &self.second.latencies());
+        self.tracks.extend_second(stretch.map(|stretch| stretch.to_s));
         self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
         self.whole.merge(&self.second);
         self.second.clear();
     }
 
-    /// Closes the second that ends at `t_s` seconds of the phase and says what it was like.
+    /// Closes the second that ends at `t_s` seconds of the phase and says what it was like. One in
+    /// which no I/O could happen has no row; what it holds all the same is of the row before it.
     pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
+        self.second.settle();
         let latencies = self.second.latencies();
-        let row = self.timeline.add(t_s, &self.second, &latencies);
-        self.tracks.end_second(t_s);
-        self.seconds.note(t_s, &self.second, &latencies);
+        let row = match self.covered.close() {
+            Some(stretch) => {
+                self.tracks.end_second(stretch.to_s);
+                self.timeline.add(stretch, &self.second, &latencies)
+            }
+            None => {
+                self.timeline.extend(None, &self.second, &latencies);
+                self.tracks.extend_second(None);
+                Second { t: t_s, ..Second::default() }
+            }
+        };
+        self.seconds.note(t_s, &self.second, &self.second.all_latencies());
         let lasted_s = t_s - std::mem::replace(&mut self.ended_s, t_s);
         self.stopped_s += verdict::stopped_s(lasted_s);
         if self.history.len() == HISTORY_SECONDS {
@@ -196,6 +220,7 @@ impl Collector {
         self.second.clear();
         self.whole.clear();
         self.timeline = Timeline::default();
+        self.covered = Covered::default();
         self.seconds = Seconds::default();
         (self.ended_s, self.stopped_s, self.stood_still_s) = (0.0, 0.0, 0.0);
     }
@@ -251,8 +276,11 @@ impl Collector {
 
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
-        let mut totals =
-            Totals { ramp_errors: self.ramp_errors, ramp: self.ramp, ..totals(&self.whole) };
+        let mut totals = Totals {
+            ramp_errors: self.ramp_errors,
+            ramp: self.ramp,
+            ..totals(&self.whole, self.covered.total())
+        };
         if planted(Plant::AveragePercentiles) {
             let medians = self.workers().into_iter().map(|worker| worker.latency_ns.p50);
             let medians: Vec<u64> = medians.flatten().collect();
@@ -291,26 +319,28 @@ impl Collector {
     /// What Little's law is checked with: the whole first, then each worker; and what it came to
     /// in the seconds.
     pub fn flows(&self) -> Flows {
-        let whole = ("all workers".to_owned(), Flow::of(&self.whole, &self.whole.latencies()));
+        let whole = ("all workers".to_owned(), Flow::of(&self.whole, &self.whole.all_latencies()));
         let each = self.names.iter().zip(&self.workers);
-        let each = each.map(|(name, done)| (name.name.clone(), Flow::of(done, &done.latencies())));
+        let each =
+            each.map(|(name, done)| (name.name.clone(), Flow::of(done, &done.all_latencies())));
         Flows { each: std::iter::once(whole).chain(each).collect(), seconds: self.seconds }
     }
 }
 
-/// The totals of an interval.
-pub(crate) fn totals(all: &Interval) -> Totals {
-    let seconds = all.seconds();
+/// The totals of an interval of which so much is covered by workers.
+fn totals(all: &Interval, covered: Nanos) -> Totals {
+    let seconds = covered.as_secs_f64();
     Totals {
         seconds,
         ios: all.ios(),
         errors: all.errors(),
-        iops: all.iops(),
-        bytes_per_second: all.bytes_per_second(),
-        mean_outstanding: all.mean_outstanding(),
+        iops: per(all.ios() as f64, seconds),
+        bytes_per_second: per(all.bytes() as f64, seconds),
+        mean_outstanding: per(all.outstanding_ns().max(0) as f64, covered.0 as f64),
         read: direction(&all.read, seconds),
         write: direction(&all.write, seconds),
-        other: direction(&all.other, seconds),
+        trim: direction(&all.trim, seconds),
+        flush: direction(&all.flush, seconds),
         latency_ns: all.latencies().summary(),
         waiting: all.waiting,
         ramp_errors: 0,
@@ -341,7 +371,8 @@ fn histograms(done: &Interval) -> Histograms {
     Histograms {
         read: Buckets::of(&done.read.latencies),
         write: Buckets::of(&done.write.latencies),
-        other: Buckets::of(&done.other.latencies),
+        trim: Buckets::of(&done.trim.latencies),
+        flush: Buckets::of(&done.flush.latencies),
     }
 }
 
@@ -362,190 +393,15 @@ fn worker(name: &WorkerName, done: &Interval, idle_seconds: u32) -> WorkerResult
         idle_seconds,
         read: direction(&done.read, seconds),
         write: direction(&done.write, seconds),
-        other: direction(&done.other, seconds),
+        trim: direction(&done.trim, seconds),
+        flush: direction(&done.flush, seconds),
         histograms: histograms(done),
         connections: done.connection.into(),
         searched: done.searched,
         missed: None,
+        asked_seconds: name.asked_us.map(|us| us as f64 / 1e6),
     }
 }
 
 #[cfg(test)]
-mod test {
-    use block::{Cause, Fault, Nanos, Op};
-
-    use super::*;
-    use crate::failures::Failed;
-
-    /// One worker's second: `ios` reads of 512 bytes that took `ns` each.
-    fn part(second: u64, ios: u64, ns: u64) -> Interval {
-        let mut interval = Interval::new();
-        interval.start = Nanos::from_secs(second);
-        interval.end = Nanos::from_secs(second + 1);
-        (interval.read.ios, interval.read.bytes) = (ios, ios * 512);
-        interval.read.latencies.record_n(ns, ios);
-        interval.record_outstanding(1, Nanos(ios * ns));
-        interval
-    }
-
-    fn collector() -> Collector {
-        let name = |name: &str, target: &str| WorkerName {
-            name: name.into(),
-            volume: format!("ram:1m of {name}"),
-            target: target.into(),
-            group: Some(0),
-            ..WorkerName::default()
-        };
-        Collector::new(vec![name("a", "t1"), name("b", "t2"), name("c", "t1"), name("d", "")])
-    }
-
-    #[test]
-    fn percentiles_come_from_merged_histograms() {
-        let mut collector = collector();
-        // 1 % of the I/Os are slow, all with one worker: the mean of the workers' p99 would be
-        // 2575 ns, and that of all I/Os is 100.
-        for (worker, ios, ns) in [(0, 33_000, 100), (1, 33_000, 100), (2, 33_000, 100)] {
-            collector.add(worker, &part(7, ios, ns));
-        }
-        collector.add(3, &part(7, 1000, 10_000));
-        let (row, latency) = collector.end_second(1.0);
-        assert_eq!((row.iops, row.p99_ns, row.max_ns), (100_000.0, Some(100), Some(10_000)));
-        assert_eq!((row.mean_ns, latency.p99_9), (Some(199.0), Some(10_000)));
-        assert_eq!(collector.workers()[3].latency_ns.p50, Some(10_000));
-    }
-
-    #[test]
-    fn seconds_add_up_and_the_ramp_is_forgotten() {
-        let mut collector = collector();
-        for (second, ios) in [(0, 9_000), (1, 1_000), (2, 3_000)] {
-            for worker in 0..4 {
-                collector.add(worker, &part(second, ios, 1000));
-            }
-            collector.end_second(second as f64);
-            if second == 0 {
-                collector.restart();
-            }
-        }
-        let totals = collector.totals();
-        assert_eq!((totals.ios, totals.seconds, totals.iops), (16_000, 2.0, 8_000.0));
-        assert_eq!((totals.read.bytes_per_second, totals.write.ios), (8_000.0 * 512.0, 0));
-        assert_eq!(collector.seconds().iter().map(|s| s.iops).sum::<f64>(), 16_000.0);
-        assert_eq!(collector.workers().iter().map(|w| w.ios).sum::<u64>(), 16_000);
-        assert_eq!(collector.history(), [36_000.0, 4_000.0, 12_000.0]);
-        let flows = collector.flows();
-        assert_eq!((flows.each.len(), flows.each[0].1.outstanding_ns), (5, 16_000_000));
-        assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);
-    }
-
-    #[test]
-    fn what_waits_is_in_a_result_that_is_not_over() {
-        let mut collector = collector();
-        for (worker, oldest_ns) in [(0, 7_000), (1, 900), (2, 0), (3, 5_000)] {
-            let mut stalled = part(0, 300, 1000);
-            stalled.oldest_ns = oldest_ns;
-            collector.add(worker, &stalled);
-        }
-        let (second, _) = collector.end_second(1.0);
-        assert_eq!((second.max_ns, second.oldest_ns), (Some(7_000), Some(7_000)));
-        let (totals, workers) = (collector.totals(), collector.workers());
-        let mut result = crate::RunResult { totals, workers, ..Default::default() };
-        result.count_waiting(collector.oldest_ns());
-        let latency = result.totals.latency_ns;
-        assert_eq!(result.totals.waiting, crate::Waiting { ios: 2, oldest_ns: 7_000 });
-        assert_eq!((latency.max, latency.waiting_from), (Some(7_000), Some(5_000)));
-        assert!(latency.at_least(7_000) && !latency.at_least(latency.p50.unwrap()));
-        let waiting: Vec<u64> = result.workers.iter().map(|it| it.waiting.ios).collect();
-        assert_eq!(waiting, [1, 0, 0, 1]);
-        assert_eq!(result.workers[3].latency_ns.max, Some(5_000));
-    }
-
-    #[test]
-    fn what_comes_back_behind_the_last_second_counts_in_it() {
-        let mut collector = collector();
-        let mut last = part(0, 100, 1000);
-        // One is in flight for the last 400 ms of its second, and for 600 ms more.
-        last.record_outstanding(1, Nanos::from_millis(400));
-        last.unsettled_ns = 400_000_000;
-        collector.add(1, &last);
-        collector.end_second(1.0);
-        let (mut late, none) = (Interval::new(), Interval::new());
-        late.record_outstanding(1, Nanos::from_millis(600));
-        late.unsettled_ns = -400_000_000;
-        late.read.latencies.record(1_000_000_000);
-        (0..4)
-            .for_each(|worker| collector.add_late(worker, if worker == 1 { &late } else { &none }));
-        let totals = collector.totals();
-        assert_eq!((totals.ios, totals.latency_ns.samples, totals.seconds), (100, 101, 1.0));
-        assert_eq!((totals.latency_ns.max, totals.waiting.ios), (Some(1_000_000_000), 0));
-        let row = collector.seconds()[0];
-        assert_eq!((row.iops, row.max_ns), (100.0, Some(1_000_000_000)));
-        assert_eq!(row.mean_ns, totals.latency_ns.mean);
-        assert_eq!(collector.spans(9)[0].buckets.samples(), 101);
-        let check = crate::verdict::littles_law(&collector.flows());
-        assert_eq!(check.verdict, crate::Verdict::Pass, "{check:?}");
-        // A lost one is found, and one that is counted twice.
-        for lie in [late.clone(), none] {
-            collector.add_late(1, &lie);
-        }
-        collector.whole.read.latencies.record(1_000_000_000);
-        let check = crate::verdict::littles_law(&collector.flows());
-        assert_eq!(check.verdict, crate::Verdict::Fail, "{check:?}");
-    }
-
-    #[test]
-    fn what_fails_behind_the_last_second_counts_as_failed_only() {
-        let mut collector = collector();
-        collector.add(1, &part(0, 10, 1));
-        collector.end_second(1.0);
-        let before = collector.totals();
-        let mut late = part(5, 3, 7);
-        let (fault, at) = (Fault::Unanswered, Nanos::from_secs(9));
-        let failed = Failed { op: Op::Read, fault, cause: Cause::NONE, at, offset: 512, len: 512 };
-        late.record_failure(failed, Nanos::from_secs(8), || None);
-        collector.add_late_failures(1, &late);
-        let after = collector.totals();
-        assert_eq!((after.errors, after.read.errors, collector.workers()[1].errors), (1, 1, 1));
-        assert_eq!((after.ios, after.seconds), (before.ios, before.seconds));
-        assert_eq!(after.latency_ns, before.latency_ns);
-        let (failures, _) = collector.failures();
-        let first = &failures[0].first;
-        assert_eq!((&*failures[0].fault, first.t_s), ("not answered in time", 9.0));
-        assert_eq!((first.offset_bytes, &*first.worker), (512, "b"));
-        assert_eq!(crate::verdict::ios_succeeded(&after, &[]).verdict, crate::Verdict::Fail);
-    }
-
-    #[test]
-    fn what_went_wrong_in_the_ramp_is_not_forgotten() {
-        let mut collector = collector();
-        let mut bad = part(0, 10, 1);
-        let (fault, at) = (Fault::Medium, Nanos(5));
-        let failed = Failed { op: Op::Read, fault, cause: Cause::NONE, at, offset: 0, len: 512 };
-        (0..3).for_each(|_| bad.record_failure(failed, Nanos(5), || None));
-        (bad.connection.lost, bad.connection.reconnects) = (2, 1);
-        collector.add(0, &bad);
-        collector.end_second(1.0);
-        // What no second has closed counts, too.
-        collector.add(1, &bad);
-        collector.restart();
-        collector.add(0, &part(1, 10, 1));
-        collector.end_second(1.0);
-        let totals = collector.totals();
-        assert_eq!((totals.errors, totals.connections.connections_lost), (0, 0));
-        assert_eq!(totals.ramp_errors, 6);
-        assert_eq!(totals.ramp, Ramp { connections_lost: 4, reconnects: 2 });
-        let document = serde_json::to_value(totals).unwrap();
-        assert_eq!(document["ramp"]["reconnects"], 2);
-        let quiet = serde_json::to_value(Totals::default()).unwrap();
-        assert!(quiet.get("ramp").is_none());
-    }
-
-    #[test]
-    fn targets_gather_their_workers() {
-        let mut collector = collector();
-        (0..4).for_each(|worker| collector.add(worker, &part(0, 10, 1)));
-        let rates: Vec<(String, f64)> =
-            collector.target_rates().into_iter().map(|row| (row.name, row.iops)).collect();
-        let expected = [("t1", 20.0), ("t2", 10.0), ("ram:1m of d", 10.0)];
-        assert_eq!(rates, expected.map(|(name, iops)| (name.to_owned(), iops)));
-    }
-}
+mod test;

@@ -6,20 +6,21 @@ use ::histogram::{Config, Histogram};
 use serde::{Deserialize, Serialize};
 
 use crate::buckets::Buckets;
+use crate::moments::{Moments, TailMoments};
 
 /// 2⁷ buckets for each power of two: a percentile is at most 1/128 = 0.78 % too high.
 pub(crate) const GROUPING_POWER: u8 = 7;
 /// 2⁴² ns are 73 minutes; no I/O that anybody waits for takes longer.
 const MAX_VALUE_POWER: u8 = 42;
 /// Longest latency that has a bucket of its own; longer ones are counted there.
-const LONGEST_NS: u64 = (1 << MAX_VALUE_POWER) - 1;
+pub(crate) const LONGEST_NS: u64 = (1 << MAX_VALUE_POWER) - 1;
 /// Fewest samples that must lie above a percentile before it is shown.
 const SAMPLES_ABOVE: f64 = 100.0;
 
 /// How long I/Os took: a histogram with an error of at most 0.78 %, and beside it the exact sum,
 /// minimum and maximum.
 ///
-/// Its memory (36 KiB) is taken by [`new`](Self::new) and never grows.
+/// The memory (40 KiB) is taken by [`new`](Self::new) and never grows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latencies {
     buckets: Histogram,
@@ -29,7 +30,10 @@ pub struct Latencies {
     sum_wraps: u64,
     /// Above `max_ns` as long as nothing is recorded.
     min_ns: u64,
+    /// The longest before the open moment, and the longest in it; without moments that of all.
     max_ns: u64,
+    open_ns: u64,
+    pub(crate) moments: Moments,
     /// The shortest that is a lower bound; `u64::MAX` where none is.
     waiting_from_ns: u64,
 }
@@ -60,14 +64,23 @@ impl Latencies {
         };
         let buckets = Histogram::with_config(&CONFIG);
         let (min_ns, waiting_from_ns) = (u64::MAX, u64::MAX);
-        Latencies { buckets, sum_low_ns: 0, sum_wraps: 0, min_ns, max_ns: 0, waiting_from_ns }
+        Latencies {
+            buckets,
+            sum_low_ns: 0,
+            sum_wraps: 0,
+            min_ns,
+            max_ns: 0,
+            open_ns: 0,
+            moments: Moments::new(),
+            waiting_from_ns,
+        }
     }
 
     /// Back from its buckets, with the longest that they hold. The sum is not known any more.
     pub(crate) fn of(buckets: &Buckets, max_ns: u64) -> Latencies {
         let mut latencies = Latencies::new();
         buckets.iter().for_each(|bucket| latencies.record_n(bucket.from_ns, bucket.count));
-        latencies.max_ns = max_ns;
+        latencies.open_ns = max_ns;
         latencies
     }
 
@@ -89,9 +102,35 @@ impl Latencies {
         if ns < self.min_ns {
             self.min_ns = ns;
         }
-        if ns > self.max_ns {
-            self.max_ns = ns;
+        if ns > self.open_ns {
+            self.open_ns = ns;
         }
+    }
+
+    /// Says that a moment begins: latencies from here on are of it.
+    pub(crate) fn turn(&mut self, moment: u64) {
+        if self.moments.is_open(moment) {
+            return;
+        }
+        self.moments.begin(moment, self.open_ns);
+        self.max_ns = self.max_ns.max(std::mem::take(&mut self.open_ns));
+    }
+
+    /// Counts the moments so far: all that belongs to them is here.
+    pub(crate) fn settle(&mut self) {
+        self.moments.settle(self.open_ns);
+        (self.open_ns, self.max_ns) = (self.open_ns.max(self.max_ns), 0);
+    }
+
+    /// Adds its moments that are not settled to those of others.
+    pub(crate) fn add_moments(&self, to: &mut Moments) {
+        to.merge_single(&self.moments, self.open_ns);
+    }
+
+    /// Takes other moments for its own: where it is the sum of latencies of the same time, those of
+    /// its parts do not add up.
+    pub(crate) fn set_moments(&mut self, moments: Moments) {
+        self.moments = moments;
     }
 
     /// Counts the same latency `n` times.
@@ -104,7 +143,7 @@ impl Latencies {
         }
         self.add_sum(u128::from(ns) * u128::from(n));
         self.min_ns = self.min_ns.min(ns);
-        self.max_ns = self.max_ns.max(ns);
+        self.open_ns = self.open_ns.max(ns);
     }
 
     /// Counts `n` I/Os that have no answer after `age_ns`: their latencies are not known, only that
@@ -133,24 +172,31 @@ impl Latencies {
         }
         self.add_sum(other.sum());
         self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
+        let longest = if self.moments.is_closed() { &mut self.open_ns } else { &mut self.max_ns };
+        *longest = (*longest).max(other.max_ns).max(other.open_ns);
+        self.moments.merge(&other.moments, other.open_ns);
         self.waiting_from_ns = self.waiting_from_ns.min(other.waiting_from_ns);
     }
 
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
+        self.moments.clear();
         if self.is_empty() {
             return;
         }
         self.buckets.reset();
         (self.sum_low_ns, self.sum_wraps) = (0, 0);
-        (self.min_ns, self.max_ns) = (u64::MAX, 0);
+        (self.min_ns, self.max_ns, self.open_ns) = (u64::MAX, 0, 0);
         self.waiting_from_ns = u64::MAX;
     }
 
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
-        self.min_ns > self.max_ns
+        self.min_ns > self.longest_ns()
+    }
+
+    fn longest_ns(&self) -> u64 {
+        self.max_ns.max(self.open_ns)
     }
 
     /// How many latencies were counted: a sum over all buckets, so not for the I/O path.
@@ -165,7 +211,7 @@ impl Latencies {
 
     /// The longest, exactly, in nanoseconds.
     pub fn max(&self) -> Option<u64> {
-        (!self.is_empty()).then_some(self.max_ns)
+        (!self.is_empty()).then_some(self.longest_ns())
     }
 
     /// The age in nanoseconds of the youngest I/O that is counted without an answer.
@@ -201,7 +247,8 @@ impl Latencies {
         for bucket in self.buckets() {
             seen += bucket.count;
             while next < N && ranks[next].is_none_or(|rank| seen >= rank) {
-                found[next] = ranks[next].and(Some(bucket.to_ns.clamp(self.min_ns, self.max_ns)));
+                found[next] =
+                    ranks[next].and(Some(bucket.to_ns.clamp(self.min_ns, self.longest_ns())));
                 next += 1;
             }
             if next == N {
@@ -212,9 +259,28 @@ impl Latencies {
     }
 
     /// Like [`percentile`](Self::percentile), but `None` unless n·(1−p) ≥ 100: at least 100
-    /// samples must lie above it, or it tells of a handful of I/Os only.
+    /// samples must lie above it, or it tells of a handful of I/Os only. A tail, p99 and beyond,
+    /// must be of 50 moments, too, where moments are known.
     pub fn supported_percentile(&self, p: f64) -> Option<u64> {
-        supports(self.count(), p).then(|| self.percentile(p)).flatten()
+        self.supports(p).then(|| self.percentile(p)).flatten()
+    }
+
+    /// Whether there are enough samples, of enough moments, to show the percentile `p`.
+    pub fn supports(&self, p: f64) -> bool {
+        supports(self.count(), p) && self.tail_moments().is_none_or(|tail| tail.supports(p))
+    }
+
+    /// The moments of each tail, if any are known.
+    pub(crate) fn tail_moments(&self) -> Option<TailMoments> {
+        let count = self.count();
+        if count == 0 || !self.moments.is_known() {
+            return None;
+        }
+        let mut settled = self.moments.clone();
+        settled.settle(self.open_ns);
+        let tails = self.at([0.99, 0.999, 0.9999].map(|p| rank(p, count)));
+        let [p99, p99_9, p99_99] = tails.map(|ns| settled.from(ns.unwrap_or(0)));
+        Some(TailMoments { p99, p99_9, p99_99 })
     }
 
     /// The buckets that are not empty, from short to long.
@@ -229,7 +295,9 @@ impl Latencies {
     /// What is shown of it.
     pub fn summary(&self) -> Latency {
         let count = self.count();
-        let supported = |p| rank(p, count).filter(|_| supports(count, p));
+        let moments = self.tail_moments();
+        let of_enough = |p| moments.is_none_or(|tail: TailMoments| tail.supports(p));
+        let supported = |p| rank(p, count).filter(|_| supports(count, p) && of_enough(p));
         let [p50, p90, p99, p99_9, p99_99] =
             self.at([0.5, 0.9, 0.99, 0.999, 0.9999].map(supported));
         Latency {
@@ -242,6 +310,7 @@ impl Latencies {
             p99_9,
             p99_99,
             max: self.max(),
+            moments,
             waiting_from: self.waiting_from(),
         }
     }
@@ -284,6 +353,10 @@ pub struct Latency {
     pub p99_99: Option<u64>,
     /// The longest, exactly.
     pub max: Option<u64>,
+    /// In how many moments (of 1.05 ms) an I/O took as long as each tail, or longer: a stall that
+    /// hit many I/Os is one. A tail of fewer than 50 is `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moments: Option<TailMoments>,
     /// The age of the youngest I/O that had no answer, and is counted with the age that it had
     /// reached. What is not below it is a lower bound: the truth may be longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -295,6 +368,11 @@ impl Latency {
     /// answer are counted with their age, and a longer latency of theirs could move it.
     pub fn at_least(&self, ns: u64) -> bool {
         self.waiting_from.is_some_and(|from| ns >= from)
+    }
+
+    /// Whether its samples and moments are enough to show the percentile `p`.
+    pub fn supports(&self, p: f64) -> bool {
+        supports(self.samples, p) && self.moments.is_none_or(|tail| tail.supports(p))
     }
 
     /// Whether the mean is a lower bound: it is, as soon as one I/O had no answer.

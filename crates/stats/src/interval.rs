@@ -6,6 +6,7 @@ use block::{Connection, Nanos, Op, Plant, planted};
 
 use crate::failures::{Failed, Failures};
 use crate::histogram::Latencies;
+use crate::moments::{self, Moments};
 use crate::run::{SearchedDepth, Waiting};
 
 /// I/Os of one direction.
@@ -84,8 +85,14 @@ pub struct Interval {
     pub read: Tally,
     /// Writes, including those of zeroes.
     pub write: Tally,
-    /// Flushes and trims: they move no data.
-    pub other: Tally,
+    /// Trims: they move no data.
+    pub trim: Tally,
+    /// Flushes. They are counted apart: no I/O of another kind, no rate and no latency of all has
+    /// them, as with fio.
+    pub flush: Tally,
+    /// The open moment of the latencies, and the settled ones of all directions together.
+    moment: u64,
+    moments: Moments,
     /// Where the span begins; later than `end` as long as there is none.
     pub start: Nanos,
     /// Where it ends.
@@ -136,7 +143,10 @@ impl Interval {
         Interval {
             read: tally(),
             write: tally(),
-            other: tally(),
+            trim: tally(),
+            flush: tally(),
+            moment: moments::NONE,
+            moments: Moments::new(),
             start: Nanos(u64::MAX),
             end: Nanos(0),
             outstanding_ns: 0,
@@ -164,8 +174,42 @@ impl Interval {
         match op {
             Op::Read => &mut self.read,
             Op::Write | Op::WriteZeroes => &mut self.write,
-            Op::Flush | Op::Trim => &mut self.other,
+            Op::Trim => &mut self.trim,
+            Op::Flush => &mut self.flush,
         }
+    }
+
+    /// Says what time it is for the latencies that are recorded next.
+    #[inline]
+    pub fn turn(&mut self, now: Nanos) {
+        let moment = moments::number(now.0);
+        if moment != self.moment {
+            self.begin_moment(moment);
+        }
+    }
+
+    #[cold]
+    fn begin_moment(&mut self, moment: u64) {
+        self.moment = moment;
+        self.tallies_mut().for_each(|tally| tally.latencies.turn(moment));
+    }
+
+    fn tallies_mut(&mut self) -> impl Iterator<Item = &mut Tally> {
+        [&mut self.read, &mut self.write, &mut self.trim, &mut self.flush].into_iter()
+    }
+
+    /// Latencies of I/Os, without flushes.
+    fn tallies(&self) -> [&Tally; 3] {
+        [&self.read, &self.write, &self.trim]
+    }
+
+    /// Counts the moments so far, of which all workers' latencies are here.
+    pub(crate) fn settle(&mut self) {
+        let mut all = Moments::new();
+        self.tallies().iter().for_each(|tally| tally.latencies.add_moments(&mut all));
+        all.settle(0);
+        self.moments.merge(&all, 0);
+        self.tallies_mut().for_each(|tally| tally.latencies.settle());
     }
 
     /// Counts one I/O that was done without a fault.
@@ -220,6 +264,15 @@ impl Interval {
         }
     }
 
+    /// Counts a moment of its own for an I/O without an answer after `age`.
+    #[cold]
+    pub fn note_moment(&mut self, op: Op, age: Nanos) {
+        self.tally(op).latencies.moments.note_one(age.0);
+        if op != Op::Flush {
+            self.moments.note_one(age.0);
+        }
+    }
+
     /// Says that `outstanding` I/Os were in flight for `span`.
     #[inline]
     pub fn record_outstanding(&mut self, outstanding: u64, span: Nanos) {
@@ -231,7 +284,9 @@ impl Interval {
     pub fn merge(&mut self, other: &Interval) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
-        self.other.merge(&other.other);
+        self.trim.merge(&other.trim);
+        self.flush.merge(&other.flush);
+        self.moments.merge(&other.moments, 0);
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
         self.outstanding_ns += other.outstanding_ns;
@@ -256,7 +311,9 @@ impl Interval {
     pub fn merge_late(&mut self, late: &Interval) {
         self.read.latencies.merge(&late.read.latencies);
         self.write.latencies.merge(&late.write.latencies);
-        self.other.latencies.merge(&late.other.latencies);
+        self.trim.latencies.merge(&late.trim.latencies);
+        self.flush.latencies.merge(&late.flush.latencies);
+        self.moments.merge(&late.moments, 0);
         self.merge_failures(late);
         self.waiting.add(late.waiting);
         // What was outstanding behind the end is in their latencies, and in nothing else.
@@ -271,7 +328,8 @@ impl Interval {
     pub fn merge_failures(&mut self, other: &Interval) {
         self.read.errors += other.read.errors;
         self.write.errors += other.write.errors;
-        self.other.errors += other.other.errors;
+        self.trim.errors += other.trim.errors;
+        self.flush.errors += other.flush.errors;
         self.failures.merge(&other.failures);
         self.connection += other.connection;
     }
@@ -280,7 +338,10 @@ impl Interval {
     pub fn clear(&mut self) {
         self.read.clear();
         self.write.clear();
-        self.other.clear();
+        self.trim.clear();
+        self.flush.clear();
+        self.moment = moments::NONE;
+        self.moments.clear();
         (self.start, self.end) = (Nanos(u64::MAX), Nanos(0));
         (self.outstanding_ns, self.unsettled_ns) = (0, 0);
         (self.before_ns, self.oldest_ns) = (0, 0);
@@ -315,19 +376,24 @@ impl Interval {
         self.end.since(self.start).as_secs_f64()
     }
 
-    /// I/Os of all directions that were done without a fault.
+    /// I/Os of all directions that were done without a fault; flushes are none.
     pub fn ios(&self) -> u64 {
-        self.read.ios + self.write.ios + self.other.ios
+        self.read.ios + self.write.ios + self.trim.ios
+    }
+
+    /// I/Os and flushes that were done without a fault.
+    pub fn completed(&self) -> u64 {
+        self.ios() + self.flush.ios
     }
 
     /// Bytes read and written.
     pub fn bytes(&self) -> u64 {
-        self.read.bytes + self.write.bytes + self.other.bytes
+        self.read.bytes + self.write.bytes + self.trim.bytes
     }
 
-    /// I/Os that ended in a fault.
+    /// I/Os and flushes that ended in a fault.
     pub fn errors(&self) -> u64 {
-        self.read.errors + self.write.errors + self.other.errors
+        self.read.errors + self.write.errors + self.trim.errors + self.flush.errors
     }
 
     /// I/Os per second; zero without a span.
@@ -351,11 +417,23 @@ impl Interval {
         per(self.outstanding_ns().max(0) as f64, self.end.since(self.start).0 as f64)
     }
 
-    /// Latencies of all directions in one histogram. Allocates.
+    /// Latencies of all I/Os and flushes, for what is outstanding is both. Allocates.
+    pub fn all_latencies(&self) -> Latencies {
+        let mut all = self.latencies();
+        all.merge(&self.flush.latencies);
+        all
+    }
+
+    /// Latencies of all I/Os in one histogram. Allocates.
     pub fn latencies(&self) -> Latencies {
         let mut all = self.read.latencies.clone();
         all.merge(&self.write.latencies);
-        all.merge(&self.other.latencies);
+        all.merge(&self.trim.latencies);
+        if self.moments.is_known() {
+            let mut moments = self.moments.clone();
+            self.tallies().iter().for_each(|tally| tally.latencies.add_moments(&mut moments));
+            all.set_moments(moments);
+        }
         all
     }
 }
@@ -387,11 +465,12 @@ mod test {
         interval.record_failure(failed, Nanos(500_000_000), || None);
         interval.record_outstanding(3, Nanos::from_secs(1));
         interval.record_outstanding(1, Nanos::from_secs(1));
-        assert_eq!((interval.read.ios, interval.write.ios, interval.other.ios), (2, 1, 1));
-        assert_eq!((interval.bytes(), interval.errors()), (5120, 1));
-        assert_eq!((interval.iops(), interval.mean_outstanding()), (2.0, 2.0));
+        assert_eq!((interval.read.ios, interval.write.ios, interval.flush.ios), (2, 1, 1));
+        assert_eq!((interval.bytes(), interval.errors(), interval.completed()), (5120, 1, 4));
+        // Three I/Os in two seconds, and a flush beside them.
+        assert_eq!((interval.iops(), interval.mean_outstanding()), (1.5, 2.0));
         assert_eq!(interval.unsettled_ns, 500_000_000);
-        assert_eq!(interval.latencies().count(), 4);
+        assert_eq!((interval.latencies().count(), interval.all_latencies().count()), (3, 4));
     }
 
     #[test]

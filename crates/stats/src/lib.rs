@@ -11,16 +11,20 @@ mod activity;
 mod bounds;
 mod buckets;
 mod collect;
+mod drift;
 mod failures;
 mod histogram;
 mod interval;
 mod kind;
 pub mod live;
+mod moments;
 mod packed;
+pub mod ratio;
 mod record;
 mod run;
 mod series;
 mod spread;
+mod student;
 pub mod sweep;
 mod timeline;
 pub mod verdict;
@@ -29,15 +33,18 @@ pub use crate::activity::{CoreActivity, Counted, SampledIo};
 pub use crate::bounds::{Bound, Kept};
 pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
+pub use crate::drift::Drift;
 pub use crate::failures::{Failed, Failure, Failures, FirstFailure};
 pub use crate::histogram::{Bucket, Latencies, Latency, supports};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
+pub use crate::moments::{MOMENTS_ABOVE, TailMoments, moment};
 pub use crate::record::{Moment, Record};
 pub use crate::run::{
-    Connections, Cpu, DeviceUse, Direction, EVERY_CHECK_SINCE, Host, Job, KernelThread,
-    MeasuringCost, MissedDemand, Origin, PacedTotals, Placement, Processor, Ramp, RunResult,
-    SAME_FIGURES_SINCE, SCHEMA_VERSION, SearchedDepth, Second, Tool, Totals, Waiting, WorkerResult,
+    Connections, Cpu, DeviceUse, Direction, EVERY_CHECK_SINCE, FLUSHES_APART_SINCE, Host, Job,
+    KernelThread, MeasuringCost, MissedDemand, Origin, PacedTotals, Placement, Processor, Ramp,
+    RunResult, SAME_FIGURES_SINCE, SCHEMA_VERSION, SearchedDepth, Second, Tool, Totals, Waiting,
+    WorkerResult,
 };
 pub use crate::series::{Rates, Series};
 pub use crate::spread::Spread;

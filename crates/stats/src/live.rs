@@ -130,6 +130,8 @@ pub struct Snapshot {
     pub seconds_left: Option<f64>,
     /// I/Os per second.
     pub iops: f64,
+    /// Flushes per second, which are no I/Os.
+    pub flush_iops: f64,
     /// Bytes per second.
     pub bytes_per_second: f64,
     /// Latencies in nanoseconds.

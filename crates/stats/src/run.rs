@@ -12,7 +12,7 @@ use crate::bounds::Bound;
 use crate::buckets::{Histograms, Span};
 use crate::failures::Failure;
 use crate::kind::Kind;
-use crate::verdict::{self, Ceiling, Check, Class};
+use crate::verdict::{self, Ceiling, Check, Class, Client, FewerCores};
 
 pub use self::cost::{Cpu, DeviceUse, KernelThread, MeasuringCost, Processor};
 pub use self::counted::{
@@ -22,13 +22,19 @@ pub use self::counted::{
 pub use self::host::{Host, Placement};
 
 /// Version of the document's layout. It grows when a name changes its meaning or goes away: since 2
-/// latencies have the I/Os, too, that were in flight when the window ended, and since 3 every check
-/// of the [list](verdict::ALL) is there, also one that does not apply.
-pub const SCHEMA_VERSION: u32 = 3;
+/// latencies have the I/Os, too, that were in flight when the window ended, since 3 every check of
+/// the [list](verdict::ALL) is there, also one that does not apply, since 4 flushes are apart: in
+/// no rate and no latency of all, and since 5 H25 and H26 are there.
+pub const SCHEMA_VERSION: u32 = 5;
 /// Figures of layouts from this one on have the same meaning.
 pub const SAME_FIGURES_SINCE: u32 = 2;
+/// Layouts from this one on have flushes apart; without flushes earlier figures are the same.
+pub const FLUSHES_APART_SINCE: u32 = 4;
 /// Layouts from this one on have every check.
 pub const EVERY_CHECK_SINCE: u32 = 3;
+
+/// A run of less than one part in so many of its time is a moment.
+const MOMENTARY: f64 = 20.0;
 
 /// How the numbers came about. Stands beside every figure that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +135,9 @@ pub struct RunResult {
     /// What the generator reaches by itself, if that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
+    /// What half of the client's processors reach, if that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fewer_cores: Option<FewerCores>,
     /// Every latency of the measured window, in buckets.
     #[serde(default, skip_serializing_if = "Histograms::is_empty")]
     pub histograms: Histograms,
@@ -157,7 +166,7 @@ impl RunResult {
     pub fn judged(&self) -> Class {
         match self.schema_version < EVERY_CHECK_SINCE {
             true => Class::of_earlier(&self.checks),
-            false => Class::of(&self.checks),
+            false => Class::of_layout(self.schema_version, &self.checks),
         }
     }
 
@@ -165,7 +174,7 @@ impl RunResult {
     /// is then one of both.
     pub fn take_worse(&mut self, checks: &[Check]) {
         let lacks = |code: &str| !checks.iter().any(|check| check.code == code);
-        let lacking = verdict::ALL.iter().filter(|listed| lacks(listed.code));
+        let lacking = verdict::of_layout(self.schema_version).filter(|listed| lacks(listed.code));
         let unmade: Vec<Check> = match self.schema_version < EVERY_CHECK_SINCE {
             true => Vec::new(),
             false => lacking.map(|it| Check::unknown(it.code, "not made in another run")).collect(),
@@ -206,10 +215,52 @@ impl RunResult {
         if whole { measured_s.max(asked_s) } else { measured_s }
     }
 
+    /// Why it is no repeat of a longer run: a worker was there for less than a twentieth of the
+    /// time that was asked for. On a host that is busy enough it begins when all is nearly over.
+    pub fn momentary(&self) -> Option<String> {
+        let is_short = |worker: &&WorkerResult| {
+            worker.asked_seconds.is_some_and(|asked_s| worker.seconds < asked_s / MOMENTARY)
+        };
+        let worker = self.workers.iter().find(is_short)?;
+        Some(format!(
+            "{} worked for {:.2} of {:.2} s: a moment is no repeat",
+            worker.name,
+            worker.seconds,
+            worker.asked_seconds.unwrap_or_default(),
+        ))
+    }
+
     /// Takes what the generator reaches by itself, and judges the rate by it (H10).
     pub fn set_ceiling(&mut self, ceiling: Ceiling) {
-        self.set_check(verdict::generator_ceiling(self.totals.iops, Some(&ceiling)));
         self.ceiling = Some(ceiling);
+        self.judge_client();
+    }
+
+    /// Takes what half of the client's processors reach, and judges the rate by it, too (H10).
+    pub fn set_fewer_cores(&mut self, fewer: FewerCores) {
+        self.fewer_cores = Some(fewer);
+        self.judge_client();
+    }
+
+    fn judge_client(&mut self) {
+        let iops = self.totals.iops;
+        let mut checks = vec![verdict::generator_ceiling(iops, self.ceiling.as_ref())];
+        if let Some(ceiling) = &self.ceiling {
+            checks.push(verdict::client(iops, ceiling, &self.client()));
+        }
+        verdict::joined(checks).into_iter().for_each(|check| self.set_check(check));
+    }
+
+    /// What is known of the workers' processors.
+    fn client(&self) -> Client {
+        let own = &self.placement.initiator;
+        let busy = |cpu: &u32| {
+            let one = self.processors.get(*cpu as usize)?;
+            let programs = one.user_percent + one.system_percent;
+            Some((programs + one.irq_percent + one.softirq_percent) / 100.0)
+        };
+        let fewer = self.fewer_cores.clone();
+        Client { cores: own.len() as u32, busy: own.iter().map(busy).sum(), fewer }
     }
 }
 

@@ -4,6 +4,9 @@
 //! figures of each run that tables and comparisons need. Everything else stands in the runs' own
 //! results.
 
+pub mod journal;
+mod repeats;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +18,8 @@ use crate::kind::Kind;
 use crate::run::{Connections, EVERY_CHECK_SINCE, Origin, RunResult, Tool};
 use crate::spread::Spread;
 use crate::verdict::{self, Check, Class, Verdict};
+
+pub use self::repeats::{Doubt, Source, doubts};
 
 /// A sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +40,13 @@ pub struct SweepResult {
     /// What a search for the highest rate came to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Found>,
+    /// Figures that differed between equal runs made in turn on the same host, before these: what
+    /// they say beside another sweep is chance, or the host's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unkept: Vec<String>,
+    /// How often runs were made, by the journal; `None` where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<journal::Counts>,
 }
 
 /// What is to be measured. A sweep is taken up again only by the same plan.
@@ -119,14 +131,31 @@ pub struct Cell {
     /// Runs that it is to have; 0 in documents from before searches said so: those of the plan.
     #[serde(default)]
     pub repeats: u32,
+    /// End that its runs are evidence for, where a search decided that before them: they count for
+    /// nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shows: Option<Shows>,
     /// I/Os per second over the runs that went through.
     pub iops: Option<Spread>,
     /// How far to believe them: from the worst verdict of each check over these runs, and from how
     /// many there are and how far they lie apart (H20).
     #[serde(default)]
     pub class: Class,
+    /// Doubts about its runs as repeats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// Its runs, by repeat.
     pub runs: Vec<CellRun>,
+}
+
+/// Claim that runs at a rate are evidence for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shows {
+    /// More than half of all runs hold.
+    Holds,
+    /// Less than half of all runs do.
+    Misses,
 }
 
 /// One run of a cell.
@@ -167,6 +196,9 @@ pub struct CellRun {
     pub latency_ns: Latency,
     /// Core time per I/O in microseconds.
     pub core_us_per_io: Option<f64>,
+    /// Where it comes from.
+    #[serde(default)]
+    pub source: Source,
 }
 
 /// Cells that differ by their load only.
@@ -192,8 +224,9 @@ pub struct Scale {
     pub value: String,
     /// The rate over that of the fewest.
     pub times: f64,
-    /// The least that it may be by the intervals of both rates, and the most.
-    pub range: [f64; 2],
+    /// Between what it lies with 95 %; `null` unless both have at least three runs.
+    #[serde(default)]
+    pub range: Option<[f64; 2]>,
     /// Share of what as many times the fewest would do, 1 if all of it.
     pub share: f64,
 }
@@ -210,38 +243,51 @@ pub struct Knee {
     pub mean_ns: f64,
     /// It is the largest load that was measured: the real one may lie beyond.
     pub at_end: bool,
+    /// The smallest load that was measured is the knee: the real one may lie below.
+    #[serde(default)]
+    pub at_start: bool,
+    /// Loads that cannot be told apart from the best one, itself among them: one of them is it with
+    /// 95 %. `null` where a load has fewer than three runs.
+    #[serde(default)]
+    pub among: Option<Vec<String>>,
 }
 
-/// The highest rate whose latency is within the bound.
-///
-/// A rate holds if more than half of its runs do, which is to say that the median of their p99 is
-/// within the bound.
+/// The highest rate whose latency is within the bound: half of all runs hold there, which is to say
+/// that the median of their p99 is the bound.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// Of these settings.
     pub settings: Vec<Setting>,
-    /// Highest planned rate that held, and below which every one that was tried did; `null` if
-    /// none.
+    /// The rate, by a logistic curve through all runs of the search; `null` if none that was tried
+    /// is as low. Documents from before it rested on [`runs`](Found::runs) have the highest rate
+    /// that was tried and held.
     pub rate_per_s: Option<f64>,
-    /// Its runs that held, and of how many.
+    /// Runs that the curve goes through.
+    #[serde(default)]
+    pub runs: u32,
+    /// Next rate below it that was tried.
+    #[serde(default)]
+    pub held_rate_per_s: Option<f64>,
+    /// The runs that held there, and of how many.
     #[serde(default)]
     pub held: Option<Held>,
     /// The median of their p99.
     pub p99_ns: Option<u64>,
-    /// Lowest rate that was tried and missed; `null` if none missed.
+    /// Next rate above it that was tried; `null` if it is the highest one.
     pub missed_rate_per_s: Option<f64>,
     /// The runs that held there, and of how many.
     #[serde(default)]
     pub missed_held: Option<Held>,
-    /// Highest rate at which every run held: the lower end of an interval for the rate at which
-    /// half of all runs would. `null` if there is none.
+    /// Highest rate at which runs decided that more than half of all hold: the lower end of an
+    /// interval for the rate. `null` if there is none.
     #[serde(default)]
     pub low_per_s: Option<f64>,
-    /// Lowest rate at which no run held: the upper end. `null` if there is none up to the highest
-    /// rate of a closed loop.
+    /// Lowest rate at which runs decided that less than half of all hold: the upper end. `null` if
+    /// there is none up to the highest rate of a closed loop.
     #[serde(default)]
     pub high_per_s: Option<f64>,
-    /// How often such an interval covers that rate, 0 to 1 (sign test at either end).
+    /// How often such an interval covers that rate at least, 0 to 1 (a bet against either end that
+    /// may end at any time).
     #[serde(default)]
     pub confidence: f64,
     /// The runs at the rate that missed had too few I/Os for a p99: longer ones could pass.
@@ -254,15 +300,8 @@ pub struct Found {
 pub struct Held {
     /// Runs that went through without an error, kept their rate, and had a p99 within the bound.
     pub runs: u32,
-    /// Runs that decide.
+    /// Runs in all.
     pub of: u32,
-}
-
-impl Held {
-    /// Whether the rate holds: more than half of the runs do.
-    pub fn holds(&self) -> bool {
-        self.runs * 2 > self.of
-    }
 }
 
 impl CellRun {
@@ -271,7 +310,7 @@ impl CellRun {
         CellRun {
             repeat,
             folder,
-            failed: result.partial.clone(),
+            failed: result.partial.clone().or_else(|| result.momentary()),
             origin: result.origin,
             kind: result.kind,
             class: result.class,
@@ -284,6 +323,7 @@ impl CellRun {
             connections: result.totals.connections,
             latency_ns: result.totals.latency_ns,
             core_us_per_io: result.cpu.core_us_per_io,
+            source: Source::of(result),
         }
     }
 }
@@ -302,9 +342,15 @@ impl Cell {
             let known = worst.entry(code).or_insert(*verdict);
             *known = known.worse(*verdict);
         }
-        let runs: Vec<(f64, f64)> = self.whole_runs().map(|run| (run.iops, run.seconds)).collect();
-        worst.insert("H20", verdict::repeats(&runs).verdict);
+        worst.insert("H20", self.repeats().verdict);
         worst
+    }
+
+    /// H20 of its runs: how many there are, how far they lie apart, and whether they are repeats.
+    pub fn repeats(&self) -> Check {
+        let runs: Vec<(f64, f64)> = self.whole_runs().map(|run| (run.iops, run.seconds)).collect();
+        let doubts = self.doubts.iter().map(|doubt| (doubt.verdict, &*doubt.why));
+        verdict::repeats(&runs).doubted(doubts)
     }
 
     /// How far to believe the cell, by the rule of a layout.
@@ -316,12 +362,14 @@ impl Cell {
         }
         // A check that a run lacks may have failed there; without a run nothing is known.
         let lacks = |run: &CellRun| {
-            verdict::ALL.iter().any(|listed| !run.verdicts.contains_key(listed.code))
+            verdict::of_layout(layout).any(|listed| !run.verdicts.contains_key(listed.code))
         };
         match self.whole_runs().next() {
             None => Class::Indicative,
             Some(_) if self.whole_runs().any(lacks) => Class::Invalid,
-            Some(_) => Class::of_verdicts(verdicts.iter().map(|(code, verdict)| (*code, *verdict))),
+            Some(_) => {
+                Class::of_verdicts(layout, verdicts.iter().map(|(code, verdict)| (*code, *verdict)))
+            }
         }
     }
 
@@ -373,6 +421,27 @@ mod test {
         assert_eq!(lasted(5.0, 0.2, None), 0.2);
         assert_eq!(lasted(0.2, 0.2, None), 0.2);
         assert_eq!(lasted(10.0, 6.0, Some("interrupted")), 6.0);
+    }
+
+    #[test]
+    fn a_moment_of_a_worker_is_no_repeat() {
+        let run = |asked_seconds: Option<f64>, seconds: f64| {
+            let worker = |name: &str, seconds| crate::WorkerResult {
+                name: name.to_owned(),
+                seconds,
+                asked_seconds,
+                ..crate::WorkerResult::default()
+            };
+            let workers = vec![worker("first", 10.0), worker("late", seconds)];
+            let result = RunResult { workers, ..RunResult::default() };
+            CellRun::of(&result, 1, String::new())
+        };
+        let cell = |seconds| Cell { runs: vec![run(Some(10.0), seconds)], ..Cell::default() };
+        assert_eq!([0.49, 0.5].map(|seconds| cell(seconds).whole_runs().count()), [0, 1]);
+        let why = "late worked for 0.49 of 10.00 s: a moment is no repeat";
+        assert_eq!(run(Some(10.0), 0.49).failed.as_deref(), Some(why));
+        // The work was done.
+        assert_eq!(run(None, 0.01).failed, None);
     }
 
     #[test]

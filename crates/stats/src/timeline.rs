@@ -4,9 +4,10 @@
 //! Neighbours become one by adding what they counted. Percentiles are those of both histograms
 //! together: nothing is averaged.
 
-use block::{Connection, Nanos};
+use block::Connection;
 
 use crate::buckets::Span;
+use crate::collect::Stretch;
 use crate::histogram::{Latencies, supports};
 use crate::interval::{Interval, per};
 use crate::packed::{Packed, joined};
@@ -63,9 +64,9 @@ impl Timeline {
         }
     }
 
-    /// Adds the second that ends at `to_s`, and says what it was like by itself.
-    pub fn add(&mut self, to_s: f64, done: &Interval, latencies: &Latencies) -> Second {
-        let second = Row::of(to_s, done, latencies);
+    /// Adds a second, and says what it was like by itself.
+    pub fn add(&mut self, stretch: Stretch, done: &Interval, latencies: &Latencies) -> Second {
+        let second = Row::of(stretch, done, latencies);
         if self.row_filled == self.row_seconds {
             self.row_filled = 0;
             self.row.clear();
@@ -79,21 +80,32 @@ impl Timeline {
             }
             _ => self.rows.push(second),
         }
-        self.add_span(to_s, latencies);
+        self.add_span(stretch.to_s, latencies);
         second.second()
     }
 
-    /// Adds what was done behind the last second, up to `to_s`, to that second; the same for what
-    /// came back late, which has no time of its own.
-    pub fn extend(&mut self, to_s: Option<f64>, done: &Interval, latencies: &Latencies) {
+    /// Adds what was done behind the last second to that second; what was told when nobody was
+    /// there has no `stretch`.
+    pub fn extend(&mut self, stretch: Option<Stretch>, done: &Interval, latencies: &Latencies) {
         let Some(last) = self.rows.last_mut() else { return };
-        let to_s = to_s.unwrap_or(last.to_s);
-        match to_s > last.to_s {
-            true => last.join(&Row::of(to_s, done, latencies)),
-            false => last.join_late(latencies),
-        }
+        let stretch = stretch.unwrap_or(Stretch { to_s: last.to_s, span_ns: 0 });
+        last.join(&Row::of(stretch, done, latencies));
+        self.merge_latencies(stretch.to_s, latencies);
+    }
+
+    /// Adds what came back late to the last second.
+    pub fn extend_late(&mut self, latencies: &Latencies) {
+        let Some(last) = self.rows.last_mut() else { return };
+        last.join_late(latencies);
+        let to_s = last.to_s;
+        self.merge_latencies(to_s, latencies);
+    }
+
+    fn merge_latencies(&mut self, to_s: f64, latencies: &Latencies) {
         self.row.merge(latencies);
-        last.shape(&self.row);
+        if let Some(last) = self.rows.last_mut() {
+            last.shape(&self.row);
+        }
         if self.span_filled == 0
             && let Some(span) = self.spans.pop()
         {
@@ -186,11 +198,12 @@ impl Timeline {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     to_s: f64,
-    start: Nanos,
-    end: Nanos,
+    /// Time in which I/Os could happen.
+    span_ns: u64,
     reads: u64,
     writes: u64,
-    others: u64,
+    trims: u64,
+    flushes: u64,
     read_bytes: u64,
     written_bytes: u64,
     bytes: u64,
@@ -211,14 +224,15 @@ struct Row {
 const SHOWN: [f64; 3] = [0.5, 0.99, 0.999];
 
 impl Row {
-    fn of(to_s: f64, done: &Interval, latencies: &Latencies) -> Row {
+    fn of(stretch: Stretch, done: &Interval, latencies: &Latencies) -> Row {
+        let Stretch { to_s, span_ns } = stretch;
         let mut row = Row {
             to_s,
-            start: done.start,
-            end: done.end,
+            span_ns,
             reads: done.read.ios,
             writes: done.write.ios,
-            others: done.other.ios,
+            trims: done.trim.ios,
+            flushes: done.flush.ios,
             read_bytes: done.read.bytes,
             written_bytes: done.write.bytes,
             bytes: done.bytes(),
@@ -237,17 +251,17 @@ impl Row {
     }
 
     fn ios(&self) -> u64 {
-        self.reads + self.writes + self.others
+        self.reads + self.writes + self.trims
     }
 
     /// Adds what was counted in the stretch that follows. Percentiles are to be set anew.
     fn join(&mut self, next: &Row) {
         self.to_s = next.to_s;
-        self.start = self.start.min(next.start);
-        self.end = self.end.max(next.end);
+        self.span_ns += next.span_ns;
         self.reads += next.reads;
         self.writes += next.writes;
-        self.others += next.others;
+        self.trims += next.trims;
+        self.flushes += next.flushes;
         self.read_bytes += next.read_bytes;
         self.written_bytes += next.written_bytes;
         self.bytes += next.bytes;
@@ -281,16 +295,19 @@ impl Row {
     }
 
     fn second(&self) -> Second {
-        let span_ns = self.end.since(self.start).0 as f64;
+        let span_ns = self.span_ns as f64;
         let rate = |amount: u64| per(amount as f64, span_ns / 1e9);
         let [p50_ns, p99_ns, p99_9_ns] = self.percentiles;
         let ios = self.ios();
         Second {
             t: self.to_s,
+            seconds: span_ns / 1e9,
+            ios,
             iops: rate(ios),
             bytes_per_second: rate(self.bytes),
             read_iops: rate(self.reads),
             write_iops: rate(self.writes),
+            flush_iops: rate(self.flushes),
             read_bytes_per_second: rate(self.read_bytes),
             write_bytes_per_second: rate(self.written_bytes),
             errors: self.errors,
@@ -310,7 +327,7 @@ impl Row {
 
 #[cfg(test)]
 mod test {
-    use block::{Op, splitmix};
+    use block::{Nanos, Op, splitmix};
 
     use super::*;
 
@@ -330,7 +347,8 @@ mod test {
     fn run(timeline: &mut Timeline, seconds: std::ops::Range<u64>) {
         for number in seconds {
             let done = second(number);
-            timeline.add((number + 1) as f64, &done, &done.latencies());
+            let stretch = Stretch { to_s: (number + 1) as f64, span_ns: 1_000_000_000 };
+            timeline.add(stretch, &done, &done.latencies());
         }
     }
 
@@ -347,7 +365,8 @@ mod test {
             let to = row.t as u64;
             let mut union = Interval::new();
             (from..to).for_each(|number| union.merge(&second(number)));
-            let expected = Row::of(row.t, &union, &union.latencies()).second();
+            let stretch = Stretch { to_s: row.t, span_ns: (to - from) * 1_000_000_000 };
+            let expected = Row::of(stretch, &union, &union.latencies()).second();
             assert_eq!(*row, expected, "{from} to {to}");
             assert_eq!(row.iops, union.iops());
             assert_eq!(row.mean_outstanding, union.mean_outstanding());

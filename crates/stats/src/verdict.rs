@@ -6,49 +6,65 @@
 
 use serde::{Deserialize, Serialize};
 
+mod amplified;
 mod block_layer;
+mod cache;
 mod ceiling;
+mod client;
 mod connections;
 mod content;
 mod counters;
 mod course;
+mod credits;
 mod direct_io;
 mod even;
 mod existence;
 mod flash;
+mod flushes;
 mod host;
 mod list;
 mod little;
 mod machine;
 mod others;
 mod percentiles;
+mod rest;
 mod schedule;
+mod sectors;
 mod sharing;
+mod standing;
 mod steady;
 mod succeeded;
 mod together;
 mod working_set;
 
+pub use amplified::Amplified;
 pub use block_layer::{Asked, Disk, Merged, Merges, Queue, Throttle, block_layer};
+pub use cache::{Below, Cached, JobReads, PLACES_LEAST, Probed, cache};
 pub use ceiling::{Ceiling, generator_ceiling};
+pub use client::{Client, FewerCores, client};
 pub use connections::connections;
 pub use content::{Data, Kept, Reducible, content};
-pub use counters::{Counted, counters_agree};
+pub use counters::{Counted, Level, counters_agree};
 pub use course::Course;
+pub use credits::{Lender, burst_credits};
 pub use direct_io::{Beneath, Opened, direct_io};
 pub use even::{Peer, even};
 pub use existence::{Existence, Readable, data_exists};
-pub use flash::{Flash, preconditioning};
+pub use flash::{Flash, Writes, preconditioning};
+pub use flushes::{Flushed, FlushedTo, flushed};
 pub(crate) use host::stopped_s;
 pub use host::{Window, clock, repeats};
-pub use list::{ALL, Listed, complete, listed};
+pub use list::{ALL, Listed, complete, listed, of_layout};
 pub(crate) use little::Seconds;
 pub use little::{Flow, Flows, littles_law};
 pub use machine::{Beside, Heat, Paced, frequency, one_medium, placement, quota};
 pub use others::{HostUse, nobody_else};
 pub use percentiles::{Shown, percentiles_supported};
+pub use rest::{Idle, Nap, PerIo, Rested, naps, rested};
 pub use schedule::schedule_kept;
+pub use sectors::{Sectors, common_unit, whole_sectors};
 pub use sharing::{Shared, disks_shared};
+pub use standing::{Scheduled, replaced, scheduling, unseen_groups};
 pub use steady::{Plan, Steadiness, steady_state};
 pub use succeeded::ios_succeeded;
 pub use together::{Finding, joined};
@@ -125,14 +141,23 @@ impl Class {
     /// A failed check makes a result invalid, and so does one of the [list](ALL) that is not there:
     /// it may have failed. It is publishable when each passed, or does not apply.
     pub fn of(checks: &[Check]) -> Class {
-        Class::of_verdicts(checks.iter().map(|check| (check.code.as_str(), check.verdict)))
+        Class::of_layout(crate::SCHEMA_VERSION, checks)
+    }
+
+    /// The same by the list of a layout, 3 or later.
+    pub fn of_layout(layout: u32, checks: &[Check]) -> Class {
+        let verdicts = checks.iter().map(|check| (check.code.as_str(), check.verdict));
+        Class::of_verdicts(layout, verdicts)
     }
 
     /// The same of verdicts, each with the number of its check.
-    pub fn of_verdicts<'a>(verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone) -> Class {
+    pub fn of_verdicts<'a>(
+        layout: u32,
+        verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone,
+    ) -> Class {
         match () {
             () if verdicts.clone().any(|(_, verdict)| verdict == Verdict::Fail) => Class::Invalid,
-            () if !list::is_whole(verdicts.clone()) => Class::Invalid,
+            () if !list::is_whole(layout, verdicts.clone()) => Class::Invalid,
             () if list::all_are_clean(verdicts) => Class::Publishable,
             () => Class::Indicative,
         }
@@ -202,6 +227,16 @@ impl Check {
 
     fn name_of(code: &str) -> &str {
         listed(code).map_or(code, |listed| listed.name)
+    }
+
+    /// Adds doubts, each with the verdict that it leads to.
+    #[must_use]
+    pub fn doubted<'a>(mut self, doubts: impl Iterator<Item = (Verdict, &'a str)>) -> Check {
+        for (verdict, why) in doubts {
+            self.verdict = self.verdict.worse(verdict);
+            self.evidence = format!("{why}; {}", self.evidence);
+        }
+        self
     }
 
     /// The same with a command that mends it, each said once.

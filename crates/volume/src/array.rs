@@ -24,6 +24,7 @@ mod record;
 mod revive;
 mod shared;
 mod slow;
+mod start;
 mod superblock;
 mod volume;
 
@@ -41,6 +42,7 @@ pub use self::keeper::Keeper;
 use self::map::Map;
 pub use self::map::{PAGE_BYTES, Page, Region, Version, page_slots};
 use self::shared::Shared;
+use self::start::Start;
 pub use self::superblock::{
     DATA_OFFSET, Damage, Generation, LegState, MEMBERS_MAX, Member, NAME_MAX_BYTES,
     SUPERBLOCK_BYTES, Superblock, TAIL_BYTES, data_bytes, second_copy,
@@ -99,7 +101,8 @@ impl Array {
         map.opened();
         let (claims, legs) = (Claims::new(block.bytes), block.in_state(LegState::In));
         let legs = (legs, assembly.missing);
-        let shared = Shared::new(block.name.clone(), names, map, claims, legs, patience);
+        let start = Start::new(block.members.len(), maps);
+        let shared = Shared::new(block.name.clone(), names, (map, start), claims, legs, patience);
         Array { shared: Arc::new(shared), geometry, numbers: Arc::default() }
     }
 

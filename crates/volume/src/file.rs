@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag, Zone, Zones};
+use block::{Backing, Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag, Zone, Zones};
 use os::{
     Core, Device, File, FileDone, FileOp, FileOpKind, FileState, NvmeStatus, OpenFile, Polling,
 };
@@ -44,6 +44,8 @@ pub(crate) struct FileVolume {
     /// Keeps other processes from a device that is written.
     _claim: Option<std::fs::File>,
     sync: Arc<Writeback>,
+    /// Backing store of the file, once somebody has asked.
+    backing: OnceLock<Backing>,
 }
 
 /// Whether written data can still be made durable.
@@ -91,7 +93,8 @@ impl FileVolume {
         let hold = Hold::take(uri, purpose)?;
         // Before the device is opened for writing: that alone triggers udev.
         let claim = guard::claim(&uri.path, purpose)?;
-        let mut found = OpenFile::open(&uri.path, purpose.writes(), uri.direct).map_err(fail)?;
+        let opened = OpenFile::open(&uri.path, purpose.writes(), uri.direct);
+        let mut found = opened.map_err(|error| hold::cannot_open(uri, error))?;
         if !hold.is_of(&found.file) {
             let why = "another file took its name while it was opened: try again";
             return Err(fail(std::io::Error::other(why)));
@@ -138,6 +141,7 @@ impl FileVolume {
             hold,
             _claim: claim,
             sync,
+            backing: OnceLock::new(),
         })
     }
 
@@ -221,6 +225,14 @@ impl Volume for FileVolume {
         let opened = OpenFile::open(self.path(), false, Some(false)).map_err(fail)?;
         let part = part.start..part.end.min(self.geometry.bytes());
         opened.read_in(part, goes_on).map_err(fail)
+    }
+
+    fn backing(&self) -> Backing {
+        let of = || match self.ground() {
+            Ground::File(ground) => ground.backing(),
+            _ => Backing::Unknown,
+        };
+        self.backing.get_or_init(of).clone()
     }
 
     fn kind(&self) -> &'static str {

@@ -6,8 +6,10 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use block::{Nanos, Rng};
+use block::{Backing, Nanos, Rng};
 use os::{Clock, Device, Extents, Stack};
+
+use crate::sample::places;
 
 /// What a volume's data rests on.
 #[derive(Debug)]
@@ -138,7 +140,7 @@ pub struct Looked {
 }
 
 impl Looked {
-    fn note(&mut self, block: &[u8], seen: &mut HashSet<Vec<u8>>) {
+    pub(crate) fn note(&mut self, block: &[u8], seen: &mut HashSet<Vec<u8>>) {
         self.blocks += 1;
         if block.iter().all(|byte| *byte == 0) {
             self.zero += 1;
@@ -156,7 +158,7 @@ const PERIOD: usize = 512;
 /// Blocks sampled per volume, unless there are many volumes.
 pub const SAMPLES: u32 = 64;
 /// Bytes of a sample.
-const SAMPLE_BYTES: usize = 4096;
+pub(crate) const SAMPLE_BYTES: usize = 4096;
 /// Time limit for a slow disk.
 const PATIENCE: Nanos = Nanos::from_millis(2_000);
 
@@ -205,6 +207,16 @@ impl FileGround {
         Extents::of(&self.file, start, length)
     }
 
+    /// Backing store of the file: what a layer below it says of itself, else what the layers are.
+    pub fn backing(&self) -> Backing {
+        match &self.stack {
+            stack if stack.backing().is_some() => stack.backing().cloned().unwrap_or_default(),
+            stack if stack.memory().is_some() => Backing::Memory,
+            stack if stack.hidden().is_some() => Backing::Unknown,
+            _ => Backing::Medium,
+        }
+    }
+
     /// Bytes of it in the page cache; `None` before Linux 6.5.
     pub fn cached_bytes(&self) -> Option<u64> {
         os::cached_bytes(&self.file)
@@ -224,15 +236,9 @@ impl FileGround {
         let end = clock.now() + PATIENCE;
         let mut looked = Looked::default();
         let mut seen = HashSet::new();
-        let blocks = length / SAMPLE_BYTES as u64;
         let mut rng = Rng::new(os::random(), 0);
-        for index in 0..u64::from(most).min(blocks) {
-            // One at random in each of equal parts: a table at the beginning is not representative.
-            let parts = u128::from(most).min(u128::from(blocks));
-            let begins = |index: u64| (u128::from(blocks) * u128::from(index) / parts) as u64;
-            let place = begins(index) + rng.below(begins(index + 1) - begins(index));
-            let begin = start - start % SAMPLE_BYTES as u64;
-            file.read_exact_at(block, begin + place * SAMPLE_BYTES as u64)?;
+        for place in places(start, length, most, &mut rng) {
+            file.read_exact_at(block, place)?;
             looked.note(block, &mut seen);
             if clock.now() > end {
                 break;

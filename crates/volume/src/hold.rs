@@ -4,6 +4,7 @@
 //! keep it. The volumes of a run are one owner: they share [`Locks`]. `?lock=off` takes none.
 
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,7 +70,7 @@ impl Hold {
                     return Err(OpenError::Locked { path, by, writes });
                 }
                 Err(LockError::Open(error)) => {
-                    return Err(OpenError::File { path: uri.path.clone(), error });
+                    return Err(cannot_open(uri, error));
                 }
                 Err(LockError::Unsupported(error)) => {
                     hold.remark = Some(format!(
@@ -98,6 +99,18 @@ impl Hold {
         let locked = self.locks.first().filter(|_| is_plain);
         locked.is_none_or(|lock| lock.is_of(file).unwrap_or(false))
     }
+}
+
+/// Says why a file cannot be opened, and of one that is missing what creates it: a size.
+pub(crate) fn cannot_open(uri: &FileUri, error: io::Error) -> OpenError {
+    let path = uri.path.clone();
+    let folder = path.parent().filter(|path| *path != Path::new("")).unwrap_or(Path::new("."));
+    let is_missing = error.kind() == ErrorKind::NotFound && folder.is_dir();
+    if !is_missing || uri.size_bytes.is_some() || folder.starts_with("/dev") {
+        return OpenError::File { path, error };
+    }
+    let why = format!("{error}; file:{}?size=1g creates it", path.display());
+    OpenError::File { path, error: io::Error::new(ErrorKind::NotFound, why) }
 }
 
 /// Creates a file whose size is known, if it is to be written and is missing.

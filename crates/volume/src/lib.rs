@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+mod aside;
 mod call;
 pub mod delay;
 mod dial;
@@ -13,13 +14,16 @@ mod guard;
 mod hidden;
 mod hold;
 mod lifetime;
+mod losses;
 mod many;
 mod mirror;
 mod null;
 mod ram;
 pub mod remote;
+mod sample;
 mod striped;
 mod sync;
+mod timed;
 mod uri;
 mod watch;
 
@@ -28,7 +32,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Memory, Nanos, print_size};
+use block::{Backing, Geometry, Lane, Memory, Nanos, print_size};
 use os::Core;
 use os::cgroup::MemoryRoom;
 
@@ -40,6 +44,8 @@ pub use crate::hidden::Hidden;
 pub use crate::hold::Locks;
 pub use crate::lifetime::{DataLocation, Lifetime};
 pub use crate::many::{await_open, open_all};
+pub use crate::sample::sample;
+pub use crate::timed::{TimedReads, Timing, time_reads};
 pub use crate::uri::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri, UriError};
 
 /// Decides whether targets solicit the data of a volume's writes.
@@ -107,10 +113,17 @@ pub trait Volume: Send + Sync {
         self.below().first().map_or("local", |volume| volume.transport())
     }
 
-    /// The drive that it emulates and how well that is calibrated, in a sentence; `None` without
-    /// emulation.
-    fn emulates(&self) -> Option<&str> {
-        self.below().into_iter().find_map(|volume| volume.emulates())
+    /// Backing store of the volume, as far as a server may tell its peers: that of the part that
+    /// says least of a medium.
+    fn backing(&self) -> Backing {
+        let parts = self.below().into_iter().map(|volume| volume.backing());
+        parts.reduce(Backing::with).unwrap_or_default()
+    }
+
+    /// The drive that it emulates and how well that is calibrated, or the faults that are injected,
+    /// in a sentence; `None` of a medium or memory.
+    fn emulates(&self) -> Option<String> {
+        self.backing().imitates().map(str::to_owned)
     }
 
     /// Remarks that a user should know before using the volume, a sentence each: a file system

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Ahead, Cause, Change, Done, Geometry, Immediate, Io, Lane, Nanos, Op};
+use block::{Ahead, Backing, Cause, Change, Done, Geometry, Immediate, Io, Lane, Nanos, Op};
 use os::Core;
 
 use crate::call::Call;
@@ -35,6 +35,10 @@ impl Volume for Null {
 
     fn ground(&self) -> Ground {
         self.call.as_ref().map_or(Ground::Nothing, Call::ground)
+    }
+
+    fn backing(&self) -> Backing {
+        Backing::Nothing
     }
 
     fn kind(&self) -> &'static str {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use block::{
-    Ahead, Cause, Change, Done, Geometry, Immediate, Io, Lane, Memory, Nanos, Op, splitmix,
+    Ahead, Backing, Cause, Change, Done, Geometry, Immediate, Io, Lane, Memory, Nanos, Op, splitmix,
 };
 use os::Core;
 use os::cgroup::MemoryRoom;
@@ -100,6 +100,10 @@ impl Volume for Ram {
 
     fn ground(&self) -> Ground {
         Ground::Memory
+    }
+
+    fn backing(&self) -> Backing {
+        Backing::Memory
     }
 
     fn kind(&self) -> &'static str {

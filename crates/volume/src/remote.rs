@@ -13,10 +13,10 @@ mod wire;
 
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Nanos};
+use block::{Backing, Geometry, Lane, Nanos};
 use os::Core;
 
-use self::cover::Cover;
+use self::cover::Covers;
 pub(crate) use self::flushes::LOST;
 pub use self::lane::RemoteLane;
 pub(crate) use self::link::Link;
@@ -31,6 +31,8 @@ pub(crate) struct Remote<D> {
     facts: Arc<Facts<D>>,
     /// The target's product name.
     product: Option<String>,
+    /// Backing store, as the target says.
+    backing: Backing,
     odd_bytes: Option<u64>,
     fence: Nanos,
 }
@@ -42,7 +44,7 @@ pub struct Facts<D> {
     /// Name of the disk, if the target tells one.
     identity: Option<String>,
     /// Durable changes, where a flush of one lane covers changes of all.
-    cover: Option<Arc<Cover>>,
+    covers: Option<Covers>,
     past: Arc<Past>,
 }
 
@@ -50,9 +52,9 @@ impl<D: Dial> Facts<D> {
     /// Facts of a volume as its target describes it.
     pub fn new(dial: D, learned: &Learned) -> Facts<D> {
         let past = Arc::new(Past::new(dial.session().grace()));
-        let cover = learned.flushes_all.then(Arc::default);
+        let covers = learned.flushes_all.then(Covers::default);
         let identity = learned.identity.clone();
-        Facts { dial, geometry: learned.geometry, identity, cover, past }
+        Facts { dial, geometry: learned.geometry, identity, covers, past }
     }
 
     /// The owner has looked at what the server of this instance holds: lanes that are opened later
@@ -65,11 +67,6 @@ impl<D: Dial> Facts<D> {
     pub fn news(&self) -> Vec<String> {
         self.past.news()
     }
-
-    /// How often acknowledged changes may have been lost.
-    pub fn losses(&self) -> u64 {
-        self.past.losses()
-    }
 }
 
 impl<D: Dial> Remote<D> {
@@ -80,8 +77,10 @@ impl<D: Dial> Remote<D> {
         // A server of ours answers a login when it has ended what it had from this host before.
         let fence = if learned.instance.is_some() { Nanos(0) } else { grace };
         let facts = Arc::new(Facts::new(dial, &learned));
-        let Learned { product, odd_bytes, .. } = learned;
-        Ok(Remote { facts, product, odd_bytes, fence })
+        let Learned { product, backing, odd_bytes, .. } = learned;
+        let by_name = || product.as_deref().and_then(Backing::of_product);
+        let backing = backing.or_else(by_name).unwrap_or_default();
+        Ok(Remote { facts, product, backing, odd_bytes, fence })
     }
 
     fn line(&self, event: &str) -> String {
@@ -112,11 +111,15 @@ impl<D: Dial> Volume for Remote<D> {
     }
 
     fn flushes_all(&self) -> bool {
-        self.facts.cover.is_some()
+        self.facts.covers.is_some()
     }
 
     fn fence_time(&self) -> Nanos {
         self.fence
+    }
+
+    fn backing(&self) -> Backing {
+        self.backing.clone()
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use postgres::{LIMIT, Postgres, is_possible};
 
 /// Cuts on the lying drive, of which one at least must be seen.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 32;
 
 /// What goes on in the volume until the file is changed.
 const QUIET: &str = "verb = 'error'\nchance = 0";

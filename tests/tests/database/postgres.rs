@@ -55,6 +55,14 @@ impl Postgres {
         if finished.code == Some(0) { Ok(said) } else { Err(said) }
     }
 
+    /// The end of the server's log.
+    pub fn last_words(&self) -> String {
+        std::fs::read_to_string(self.place.join("pg/log")).map_or_else(
+            |error| error.to_string(),
+            |log| log.lines().rev().take(20).collect::<Vec<_>>().join(" < "),
+        )
+    }
+
     fn mount(&mut self) -> Result<(), String> {
         let device = Loop::direct(&self.drive).ok_or("no loop device")?;
         std::fs::create_dir_all(&self.place).unwrap();
@@ -133,7 +141,8 @@ impl Postgres {
     }
 
     fn start(&self) -> Result<(), String> {
-        self.shell("rm -f DATA/postmaster.pid; START || (tail -20 DATA/log; false)").map(drop)
+        let left = "rm -f DATA/postmaster.pid SOCKETS/.s.PGSQL.*.lock";
+        self.shell(&format!("{left}; START || (tail -20 DATA/log; false)")).map(drop)
     }
 
     /// What is wrong with the database, in the words of whoever found it; then it has stopped.

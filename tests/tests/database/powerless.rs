@@ -19,8 +19,8 @@ const DRIVE: u64 = 512 << 20;
 const OWN: u64 = 1 << 20;
 
 /// Inserts numbers one by one and notes each that was acknowledged, until one fails.
-const COUNT: &str = "(n=0; while psql -q -c \"insert into seen values ($n)\" 2>/dev/null; do \
-                     echo $n >> ACKED; n=$((n+1)); done) ";
+const COUNT: &str = "n=0; while psql -q -c \"insert into seen values ($n)\"; do \
+                     echo $n >> ACKED; n=$((n+1)); done";
 
 /// An array of two files that holds a database; its URI with the files' names.
 fn array(drumfire: &Drumfire, images: &Folder) -> String {
@@ -66,7 +66,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     let kinds: Vec<Server> = fars.iter().map(|far| far.server).collect();
     let mut uri = uri.to_owned();
     for (leg, far) in LEGS.iter().zip(&fars) {
-        uri = uri.replace(&format!("file:{leg}"), &format!("{}?grace=1", far.uri()));
+        uri = uri.replace(&format!("file:{leg}"), &format!("{}?grace=1&io_timeout=120", far.uri()));
     }
     let attached = Attached::new(drumfire, folder.path(), &uri);
     let mut database = Postgres::new(folder.path());
@@ -75,7 +75,10 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     fs::write(&acked, "").unwrap();
     fs::set_permissions(&acked, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
     let count = COUNT.replace("ACKED", &acked.display().to_string());
-    database.shell(&format!("(pgbench -c 3 -T 60 >/dev/null 2>&1 &) ; ({count} &)")).unwrap();
+    // Whoever keeps the shell's output open would be waited for.
+    let alone = "</dev/null >/dev/null 2>&1 &";
+    let load = format!("pgbench -c 3 -T 60 {alone} sh -c '{count}' {alone}");
+    database.shell(&load).unwrap();
     sleep(Duration::from_millis(1000 + chance.below(3000)));
 
     // Some with a leg that stays.
@@ -86,11 +89,16 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     (0..2).filter(hit).for_each(|number| fars[number].come_back());
     sleep(Duration::from_millis(500 + chance.below(4000)));
 
-    let goes_on = database.shell("psql -q -c 'insert into seen values (-1)'").is_ok();
+    let inserted = database.shell("psql -q -c 'insert into seen values (-1)'");
+    let (goes_on, log) = (inserted.is_ok(), database.last_words());
     let _ = database.shell("kill -9 $(head -1 DATA/postmaster.pid); sleep 1");
     database.unmount();
     let told = format!("seed {seed}, {kinds:?}, spared: {spared:?}, goes on: {goes_on}");
-    assert!(goes_on || spared.is_none(), "{told}: a good leg was in: {}", attached.stderr());
+    assert!(
+        goes_on || spared.is_none(),
+        "{told}: a good leg was in: {inserted:?}; {log}; {}",
+        attached.stderr()
+    );
     let last =
         fs::read_to_string(&acked).unwrap().lines().last().map_or(-1, |n| n.parse().unwrap());
     let all = format!("psql -At -c 'select count(*) > {last} from seen where n >= 0' | grep -qx t");
@@ -104,7 +112,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     }
     match started {
         // An administrator is told, and restores a backup.
-        Err(why) => format!("{told}: does not start: {why}"),
+        Err(why) => format!("{told}: does not start: {why}: {}", attached.stderr()),
         Ok(()) => {
             let right = database.shell(&all).and_then(|_| database.check());
             right.unwrap_or_else(|why| {

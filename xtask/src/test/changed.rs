@@ -160,7 +160,7 @@ mod test {
         };
         assert_eq!(touched("crates/job/src/spec/run.rs"), "cli job");
         assert_eq!(touched("crates/block/Cargo.toml"), "block cli job model");
-        assert_eq!(touched("docs/load.md"), "");
+        assert_eq!(touched("docs/guide/load.md"), "");
         assert_eq!(touched("tests/tests/race.rs"), SYSTEM);
         assert_eq!(touched("Cargo.lock"), "block cli drumfire-tests job model");
     }

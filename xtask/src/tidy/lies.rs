@@ -2,7 +2,7 @@
 //! which it is silent.
 //!
 //! A test says which by its comment, `/// Lie of H06: two volumes take turns.` or `/// Twin of H06:
-//! …`. The table of `docs/honesty.md` is generated from these comments.
+//! …`. The lists of `docs/explanations/testing-the-checks.md` are generated from these comments.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,10 @@ use anyhow::{Context, Result};
 
 use super::{Finding, Tree};
 
-const PAGE: &str = "docs/honesty.md";
+/// Has a section for each check: `### H01 direct-io`.
+const CHECKS: &str = "docs/reference/honesty-checks.md";
+/// Has the generated lists.
+const PAGE: &str = "docs/explanations/testing-the-checks.md";
 const BEGIN: &str = "<!-- made by `cargo xtask tidy --write` -->\n";
 const END: &str = "<!-- end -->\n";
 
@@ -22,14 +25,13 @@ struct Tests {
     files: Vec<String>,
 }
 
-/// Every check of the page has a lie and a twin, and the table matches the tests.
+/// Every check has a lie and a twin, and the lists match the tests.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let Some(page) = tree.at(PAGE) else { return Vec::new() };
     let found = collect(tree);
     let mut findings = Vec::new();
-    for (line, text) in (1..).zip(page.text.lines()) {
-        let Some(code) = text.strip_prefix("| ").filter(|rest| is_check(rest)) else { continue };
-        let code = &code[..3];
+    let checks = tree.at(CHECKS).map_or("", |page| &page.text);
+    for (line, text) in (1..).zip(checks.lines()) {
+        let Some(code) = text.strip_prefix("### ").and_then(code_of) else { continue };
         let tests = found.get(code);
         for (what, has) in [
             ("planted lie", tests.is_some_and(|tests| !tests.lies.is_empty())),
@@ -37,29 +39,32 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         ] {
             if !has {
                 let remedy = "write the test, with `/// Lie of Hnn: …` or `/// Twin of Hnn: …`";
-                findings.push(Finding::new(PAGE, line, format!("{code} has no {what}"), remedy));
+                findings.push(Finding::new(CHECKS, line, format!("{code} has no {what}"), remedy));
             }
         }
     }
-    if with_table(&page.text, &found).as_deref() != Some(&*page.text) {
+    let Some(page) = tree.at(PAGE) else { return findings };
+    if with_lists(&page.text, &found).as_deref() != Some(&*page.text) {
         let remedy = "run `cargo xtask tidy --write`";
-        let rule = "the table of lies is not that of the tests";
+        let rule = "the lists of lies are not those of the tests";
         findings.push(Finding::new(PAGE, 1, rule, remedy));
     }
     findings
 }
 
-/// Writes the table into the page below `root`.
+/// Writes the lists into the page below `root`.
 pub fn write(tree: &Tree, root: &std::path::Path) -> Result<()> {
-    let page = tree.at(PAGE).context("no docs/honesty.md")?;
-    let text = with_table(&page.text, &collect(tree)).context("docs/honesty.md has no table")?;
-    std::fs::write(root.join(PAGE), text).context("cannot write docs/honesty.md")
+    let page = tree.at(PAGE).with_context(|| format!("no {PAGE}"))?;
+    let text = with_lists(&page.text, &collect(tree));
+    let text = text.with_context(|| format!("{PAGE} has no mark for its lists"))?;
+    std::fs::write(root.join(PAGE), text).with_context(|| format!("cannot write {PAGE}"))
 }
 
-/// A row of the table of checks: "H01 `direct-io` | …".
-fn is_check(row: &str) -> bool {
-    let code = row.as_bytes();
-    row.len() > 5 && code[0] == b'H' && row[1..3].parse::<u8>().is_ok() && &row[3..5] == " `"
+/// The number at the start of a heading: "H01 direct-io".
+fn code_of(heading: &str) -> Option<&str> {
+    let (code, _) = heading.split_once(' ')?;
+    let digits = code.strip_prefix('H')?;
+    (digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_digit())).then_some(code)
 }
 
 fn collect(tree: &Tree) -> BTreeMap<String, Tests> {
@@ -86,19 +91,22 @@ fn collect(tree: &Tree) -> BTreeMap<String, Tests> {
     all
 }
 
-fn with_table(page: &str, found: &BTreeMap<String, Tests>) -> Option<String> {
+fn with_lists(page: &str, found: &BTreeMap<String, Tests>) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    let mut table =
-        String::from("| check | lies that it tells | twins at which it is silent | tests |\n");
-    table.push_str("|---|---|---|---|\n");
+    let mut lists = String::new();
     for (code, tests) in found {
         let files: Vec<String> =
-            tests.files.iter().map(|path| format!("[{}](../{path})", name(path))).collect();
-        let (lies, twins) = (tests.lies.join("; "), tests.twins.join("; "));
-        table.push_str(&format!("| {code} | {lies} | {twins} | {} |\n", files.join(", ")));
+            tests.files.iter().map(|path| format!("[{}](../../{path})", name(path))).collect();
+        lists.push_str(&format!("\n### {code}\n\nTests: {}.\n", files.join(", ")));
+        for (title, all) in [("Lies:", &tests.lies), ("Twins:", &tests.twins)] {
+            if !all.is_empty() {
+                lists.push_str(&format!("\n{title}\n\n"));
+            }
+            all.iter().for_each(|one| lists.push_str(&format!("- {one}\n")));
+        }
     }
-    Some(format!("{before}{BEGIN}{table}{END}{after}"))
+    Some(format!("{before}{BEGIN}{lists}{END}{after}"))
 }
 
 /// The last meaningful name of a path.
@@ -111,27 +119,29 @@ fn name(path: &str) -> &str {
 mod test {
     use super::*;
 
-    fn tree(tests: &str, table: &str) -> Tree {
-        let page = format!("| H06 `steady` | asks |\n{BEGIN}{table}{END}");
-        Tree::of(&[("docs/honesty.md", &page), ("crates/stats/src/a.rs", tests)])
+    fn tree(tests: &str, lists: &str) -> Tree {
+        let page = format!("# Testing\n{BEGIN}{lists}{END}");
+        let checks = "## Checks\n### H06 steady\n### How the list is read\n";
+        Tree::of(&[(CHECKS, checks), (PAGE, &page), ("crates/stats/src/a.rs", tests)])
     }
 
     #[test]
     fn a_check_without_its_lie_or_its_twin_is_found() {
         let lie = "    /// Lie of H06: it falls.\n";
         let both = format!("{lie}    /// Twin of H06: it stays.\n");
-        let rules = |tests: &str, table: &str| -> Vec<String> {
-            check(&tree(tests, table)).into_iter().map(|finding| finding.rule).collect()
+        let rules = |tests: &str, lists: &str| -> Vec<String> {
+            check(&tree(tests, lists)).into_iter().map(|finding| finding.rule).collect()
         };
-        assert_eq!(rules("", "").len(), 3);
+        assert_eq!(rules("", ""), ["H06 has no planted lie", "H06 has no honest twin"]);
         assert_eq!(rules(lie, "")[0], "H06 has no honest twin");
-        let stale = "the table of lies is not that of the tests";
+        let stale = "the lists of lies are not those of the tests";
         assert_eq!(rules(&both, ""), [stale]);
-        let made = with_table(&tree(&both, "").at(PAGE).unwrap().text, &collect(&tree(&both, "")));
-        let table = made.unwrap();
-        let row = "| H06 | it falls | it stays | [a](../crates/stats/src/a.rs) |\n";
-        assert!(table.contains(row), "{table}");
-        let table = table.split_once(BEGIN).unwrap().1.split_once(END).unwrap().0.to_owned();
-        assert!(rules(&both, &table).is_empty());
+        let made = with_lists(&tree(&both, "").at(PAGE).unwrap().text, &collect(&tree(&both, "")));
+        let lists = made.unwrap();
+        let section = "### H06\n\nTests: [a](../../crates/stats/src/a.rs).\n\n\
+                       Lies:\n\n- it falls\n\nTwins:\n\n- it stays\n";
+        assert!(lists.contains(section), "{lists}");
+        let lists = lists.split_once(BEGIN).unwrap().1.split_once(END).unwrap().0.to_owned();
+        assert!(rules(&both, &lists).is_empty());
     }
 }

@@ -7,6 +7,8 @@ mod citations;
 mod docs;
 mod imports;
 mod lies;
+mod options;
+mod prose;
 mod purity;
 mod safety;
 mod scenarios;
@@ -53,6 +55,7 @@ const RULES: &[Rule] = &[
     citations::check,
     lies::check,
     scenarios::check,
+    prose::check,
 ];
 
 /// Checks the whole repository. True without findings. `--write` regenerates the tables of pages
@@ -64,6 +67,7 @@ pub fn main(args: &[String]) -> Result<bool> {
         Some("--write") => {
             lies::write(&tree, &crate::root())?;
             scenarios::write(&tree, &crate::root())?;
+            options::write(&tree, &crate::root())?;
             tree = Tree::read(&crate::root())?;
         }
         Some(arg) => bail!("tidy takes `--write` or nothing, not `{arg}`"),

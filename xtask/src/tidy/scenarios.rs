@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{File, Finding, Tree};
 
-const PAGE: &str = "docs/founding-systems.md";
+const PAGE: &str = "docs/explanations/founding-systems.md";
 const BEGIN: &str = "<!-- made by `cargo xtask tidy --write` -->\n";
 const END: &str = "<!-- end -->\n";
 /// The command that prints the tables, with a folder for its results.
@@ -50,7 +50,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 /// Writes the tables into the page below `root`.
 pub fn write(tree: &Tree, root: &Path) -> Result<()> {
-    let page = tree.at(PAGE).context("no docs/founding-systems.md")?;
+    let page = tree.at(PAGE).context("no page of the founding systems")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // What is kept there would be taken for what this build says.
     let _ = std::fs::remove_dir_all(root.join(OUT));
@@ -64,7 +64,7 @@ pub fn write(tree: &Tree, root: &Path) -> Result<()> {
     let (before, rest) = page.text.split_once(BEGIN).context("the page has no place for them")?;
     let (_, after) = rest.split_once(END).context("the page has no end of them")?;
     let text = format!("{before}{BEGIN}\n{tables}\n{END}{after}");
-    std::fs::write(root.join(PAGE), text).context("cannot write docs/founding-systems.md")
+    std::fs::write(root.join(PAGE), text).context("cannot write the page of the founding systems")
 }
 
 fn is_scenario(file: &File) -> bool {

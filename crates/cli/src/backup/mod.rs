@@ -34,17 +34,15 @@ const BUFFERS_MAX_BYTES: u64 = 16 << 30;
 
 /// `drumfire backup`.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "Examples:\n\
-    drumfire backup /var/lib/postgresql/15/main --to /mnt/db.backup --verify --replace\n\
-    drumfire backup /data --to 'stripe:64k(mirror(/dev/sda,/dev/sdb),mirror(/dev/sdc,/dev/sdd))'\n\
-    drumfire backup /data --to null --readers 8 --transfer 4m\n\
-    drumfire backup --from /mnt/db.backup --into /tmp/again\n\
-    Files are read as they are: stop the database, or begin its own backup mode, before.\n\
+#[command(
+    after_long_help = "Files are read as they are: stop the database, or begin its own backup \
+    mode, before.\n\
     A file takes its name when all of it is durable: until then an older backup stays.\n\
     A volume has room for one backup: the old one is given up when the first data of the\n\
     sources were read, and the new one is whole when the command ends.\n\
     Exit code 5: data differ from their checksums. 6: sources, or parts of them, could not be\n\
-    read; a backup that lacks data does not replace a whole one, but is put beside it (.partial).")]
+    read; a backup that lacks data does not replace a whole one, but is put beside it (.partial)."
+)]
 pub struct Args {
     /// Folders with all that is below them, files, and volumes.
     #[arg(value_name = "PATH|URI", required_unless_present = "from", conflicts_with = "from")]

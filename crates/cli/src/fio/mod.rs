@@ -14,7 +14,7 @@ use clap::{Args as Flags, Parser};
 use job::formats::fio::{COMMAND_LINE, Source};
 use job::formats::{Note, Reading, Treatment, read_old_text};
 use job::spec::{JobSpec, Step};
-use load::{Prepared, Recheck, Stop};
+use load::{Asked, Prepared, Recheck, Stop};
 use os::Folder;
 use report::Painted;
 use report::fio::Include;
@@ -27,7 +27,7 @@ use crate::bench::{self, Allowed, Bench};
 use crate::exit::{Exit, UsageError, of_file};
 use crate::folder::Place;
 use crate::layout::Manner;
-use crate::{asked, folder, foreign, layout, logs, output, recheck, signal};
+use crate::{asked, folder, foreign, help, layout, logs, output, recheck, signal};
 
 /// `drumfire fio`.
 #[derive(Flags, Debug)]
@@ -70,7 +70,11 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
             return Ok(Exit::Good);
         }
         Some(About::Help) => {
-            output::print(&Text::from(HELP))?;
+            let page = help::page("fio").map_or(&[][..], |page| page.examples);
+            let examples = page.iter().map(|(_, line)| format!("  {line}"));
+            let examples = std::iter::once("Examples:".to_owned()).chain(examples);
+            let rest = std::iter::once("").chain(HELP.lines()).map(str::to_owned);
+            output::print(&examples.chain(rest).collect())?;
             return Ok(Exit::Good);
         }
         Some(About::Engines(name)) => {
@@ -318,7 +322,7 @@ fn results(
         }
         let folder = folder.join(format!("step-{}", index + 1));
         let unread = ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
-        results.push(bench::one(ready, &Place::of(&folder), &drive, color, false)?);
+        results.push(bench::one(ready, &Place::of(&folder), &drive, color, false, None)?);
         if unread && bench.stop.asked() == 0 {
             let run = bench.prepare(job, &job.steps[index])?.run;
             right &= verified(&run, &folder, results.last_mut().expect("it was pushed"))?;
@@ -384,7 +388,7 @@ fn ended(mut child: Child, stop: &Stop) -> Result<Option<ExitStatus>> {
 fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<bool> {
     let clock = os::Clock::get();
     let begun = clock.now();
-    let found = recheck::compared(run, folder)?;
+    let found = recheck::compared(run, folder, Asked::Unread)?;
     let seconds = clock.now().since(begun).as_secs_f64().max(1e-9);
     let right = found.iter().all(Recheck::is_right);
     for volume in &found {
@@ -404,8 +408,7 @@ fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<boo
             result.totals.iops += ios / seconds;
         }
     }
-    let compares = result.checks.iter_mut().filter(|check| check.code == "H05");
-    compares.filter(|_| !right).for_each(|check| check.verdict = stats::Verdict::Fail);
+    load::judge_read_back(run, &found, result);
     Ok(right)
 }
 

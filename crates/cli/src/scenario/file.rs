@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
+use block::hint;
 use job::formats::read_text;
 use serde::{Deserialize, Serialize};
 
@@ -185,8 +186,9 @@ pub fn text(name: &str) -> Result<String> {
     }
     if !name.ends_with(".toml") {
         let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-        let names = names.join(", ");
-        let why = format!("there is no scenario '{name}': there are {names}, or name a .toml file");
+        let (near, names) = (hint(name, names.iter().copied()), names.join(", "));
+        let why =
+            format!("there is no scenario '{name}'{near}: there are {names}, or name a .toml file");
         return Err(UsageError(why).into());
     }
     read_text(name.as_ref()).map_err(|error| of_file(name, error))

@@ -54,8 +54,10 @@ pub enum Action {
 
 /// `drumfire scenario run`.
 #[derive(Flags, Debug)]
-#[command(after_help = "Without --modelled and --live: both. Run again with the same --out, it \
-    does what is not done yet.")]
+#[command(
+    after_long_help = "Without --modelled and --live: both. Run again with the same --out, it \
+    does what is not done yet."
+)]
 pub struct Run {
     /// Its name, a file of your own (.toml), or all.
     pub name: String,

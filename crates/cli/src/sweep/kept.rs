@@ -1,5 +1,6 @@
 //! What stands in the folder of a sweep: its document, the results of its runs, and a lock.
 
+use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::Read;
 use std::path::Path;
@@ -8,9 +9,11 @@ use anyhow::{Context, Result};
 use block::Nanos;
 use job::sweep::{Sweep, Ticket};
 use os::Clock;
-use stats::SCHEMA_VERSION;
-use stats::sweep::SweepResult;
+use stats::sweep::journal::Journal;
+use stats::sweep::{CellRun, Source, SweepResult};
+use stats::{FLUSHES_APART_SINCE, SCHEMA_VERSION};
 
+use super::journal;
 use crate::exit::UsageError;
 use crate::{folder, output, report as results};
 
@@ -65,6 +68,21 @@ pub fn resume(folder: &Path) -> Result<Sweep> {
     Ok(sweep)
 }
 
+/// Takes into the journal the ends of runs that were cut before their line.
+pub fn close_open(folder: &Path, sweep: &mut Sweep, journal: &mut journal::Kept) -> Result<()> {
+    let runs = sweep.document().cells.iter().flat_map(|cell| cell.whole_runs());
+    let is_open = |run: &&CellRun| {
+        let made = journal.journal().made(&run.folder);
+        made.is_some_and(|made| made.begun > 0 && made.digest.is_none())
+    };
+    let open: Vec<String> = runs.filter(is_open).map(|run| run.folder.clone()).collect();
+    for run in open {
+        let digest = results::digest_of(&folder.join(&run).join("result.json"));
+        journal.ended_before(&run, &digest)?;
+    }
+    Ok(())
+}
+
 /// A sweep with all that was measured: runs that ended since its document was written, too.
 fn read_sweep(folder: &Path) -> Result<Sweep> {
     let path = folder.join(DOCUMENT);
@@ -94,7 +112,9 @@ fn read_sweep(folder: &Path) -> Result<Sweep> {
 /// Reads a sweep with all that was measured, and refuses one whose figures are not those of its
 /// runs.
 pub fn read(folder: &Path) -> Result<SweepResult> {
-    let document = read_sweep(folder)?.document().clone();
+    let mut sweep = read_sweep(folder)?;
+    let document = sweep.document().clone();
+    let mut sources: HashMap<String, Source> = HashMap::new();
     let runs = document.cells.iter().flat_map(|cell| cell.whole_runs());
     for run in runs.take(CHECKED_RUNS) {
         let path = folder.join(&run.folder).join("result.json");
@@ -118,8 +138,16 @@ pub fn read(folder: &Path) -> Result<SweepResult> {
             );
             return Err(UsageError(why).into());
         }
+        let digest = results::digest_of(&path);
+        sources.insert(run.folder.clone(), Source { digest, ..Source::of(&result) });
     }
-    Ok(document)
+    let journal = match journal::read(folder)? {
+        // Sweeps have one since flushes are apart: without it nothing is known of their runs.
+        None if document.schema_version >= FLUSHES_APART_SINCE => Some(Journal::default()),
+        journal => journal,
+    };
+    sweep.hold_against(journal.as_ref(), |run| sources.remove(&run.folder));
+    Ok(sweep.document().clone())
 }
 
 /// Runs of a sweep that are held against their results: some seconds.

@@ -22,12 +22,12 @@ use crate::{folder, output, report};
 /// How often the process and the user are looked after.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Runs `job` by this program anew, and reads the result from its folder. The process holds `lock`
-/// until its end, also when it outlives its parent.
+/// Runs `job` by a program, this one anew if none is named, and reads the result from its folder.
+/// The process holds `lock` until its end, also when it outlives its parent.
 pub fn run(
     job: &JobSpec,
     folder: &Path,
-    allowed: &Allowed,
+    (program, allowed): (Option<&Path>, &Allowed),
     drive: &Drive,
     lock: &File,
     stop: &Stop,
@@ -43,9 +43,11 @@ pub fn run(
         _ => {}
     }
     folder::write_job(&folder, &serde_json::to_value(job).context("the job as a document")?)?;
-    let mut command = command(&folder, allowed, drive)?;
+    let mut command = command(program, &folder, allowed, drive)?;
     command.stdin(Stdio::from(lock.try_clone().context("cannot share the lock")?));
-    let mut child = command.spawn().context("cannot start another drumfire process")?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
     let words = last_words(&mut child);
     let mut told = 0;
     let status = loop {
@@ -68,8 +70,14 @@ pub fn run(
     report::read_document(&result)
 }
 
-fn command(folder: &Path, allowed: &Allowed, drive: &Drive) -> Result<Command> {
-    let program = std::env::current_exe().context("cannot find the drumfire binary")?;
+fn command(
+    program: Option<&Path>,
+    folder: &Path,
+    allowed: &Allowed,
+    drive: &Drive,
+) -> Result<Command> {
+    let ours = || std::env::current_exe().context("cannot find the drumfire binary");
+    let program = program.map_or_else(ours, |program| Ok(program.to_owned()))?;
     let mut command = Command::new(program);
     command.arg("run").arg(folder.join("job.toml")).arg("--out").arg(folder);
     // Its job is there already.
@@ -86,6 +94,9 @@ fn command(folder: &Path, allowed: &Allowed, drive: &Drive) -> Result<Command> {
     }
     if drive.no_ceiling {
         command.arg("--no-ceiling");
+    }
+    if drive.no_cold_reads {
+        command.arg("--no-cold-reads");
     }
     // In a group of its own: Ctrl-C comes to us, and from us once.
     command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());

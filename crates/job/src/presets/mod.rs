@@ -1,5 +1,4 @@
-//! Jobs by name: the shapes that the trade measures by, as data. `docs/load.md` says where each
-//! comes from.
+//! Presets: jobs by name, as data. `docs/reference/job-toml.md` has the source of each.
 
 /// A job without volumes.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +57,7 @@ mod test {
 
     #[test]
     fn every_preset_is_a_job_and_stands_in_the_manual() {
-        let manual = include_str!("../../../../docs/load.md");
+        let manual = include_str!("../../../../docs/reference/job-toml.md");
         for preset in PRESETS {
             assert_eq!(job(preset.name).name, preset.name);
             assert!(manual.contains(&format!("| `{}` |", preset.name)), "{}", preset.name);

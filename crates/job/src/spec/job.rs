@@ -160,7 +160,7 @@ pub(super) mod test {
 
     #[test]
     fn the_job_of_the_manual_is_one() {
-        let manual = include_str!("../../../../docs/load.md");
+        let manual = include_str!("../../../../docs/guide/load.md");
         let text = manual.split("```toml").nth(1).unwrap().split("```").next().unwrap();
         let job: JobSpec = toml::from_str(text).unwrap();
         job.check().unwrap();

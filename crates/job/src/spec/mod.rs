@@ -15,6 +15,8 @@ mod figures;
 mod file_walk;
 mod group;
 mod job;
+#[cfg(test)]
+mod keys;
 mod laid_out;
 mod line;
 mod logs;

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use block::hint;
+
 use super::places::Places;
 
 /// A rate over all workers.
@@ -60,7 +62,8 @@ impl FromStr for Places {
             "pareto" => Ok(Places::Pareto { hot: number(0.2)? }),
             "normal" => Ok(Places::Normal { deviation_percent: number(15.0)? }),
             _ => Err(format!(
-                "unknown distribution '{law}': use uniform, once, zipf:N, pareto:N or normal:N"
+                "unknown distribution '{law}': use uniform, once, zipf:N, pareto:N or normal:N{}",
+                hint(law, ["uniform", "once", "zipf", "pareto", "normal"])
             )),
         }
     }

@@ -14,7 +14,8 @@ use std::collections::HashMap;
 use std::path::{Component, Path};
 
 use block::Rng;
-use stats::sweep::{Cell, CellRun, Search, Setting, SweepPlan, SweepResult};
+use stats::sweep::journal::{Entry, Event, Journal, digest};
+use stats::sweep::{Cell, CellRun, Search, Setting, Source, SweepPlan, SweepResult, doubts};
 use stats::{Bound, RunResult, SCHEMA_VERSION, Spread};
 
 use crate::spec::{JobSpec, Rate, SpecError};
@@ -34,10 +35,12 @@ const MAX_REPEATS: u32 = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// No such setting.
-    #[error("'{word}' is no setting: there are {known}, and workload.KEY…")]
+    #[error("'{word}' is no setting{near}: there are {known}, and workload.KEY…")]
     Word {
         /// What was named.
         word: String,
+        /// The setting that was meant, in words, if one is near.
+        near: String,
         /// What may be named: the settings of the job's setup, then those of any job.
         known: String,
     },
@@ -146,6 +149,9 @@ impl Sweep {
         sweep.document.tool = document.tool;
         sweep.document.schema_version = document.schema_version;
         sweep.document.bounds = document.bounds;
+        sweep.document.unkept = document.unkept;
+        // Kept by the rule of then, until it is known by that of now.
+        sweep.document.found = document.found;
         let places: HashMap<String, usize> =
             (0..).zip(&sweep.document.cells).map(|(at, c)| (words_of(&c.settings), at)).collect();
         for cell in document.cells {
@@ -165,11 +171,13 @@ impl Sweep {
                 let why = format!("the folder of a run, {}, is not inside", run.folder);
                 return Err(SweepError::Document(why));
             }
+            let shows = cell.shows;
             let finished = cell.runs.into_iter().filter(|run| run.failed.is_none());
             let cell = &mut sweep.document.cells[index];
-            cell.repeats = repeats;
+            (cell.repeats, cell.shows) = (repeats, shows);
             cell.runs = finished.collect();
             cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
+            cell.doubts = doubts(cell, None);
             cell.class = cell.judge(document.schema_version);
         }
         sweep.stale = true;
@@ -180,7 +188,10 @@ impl Sweep {
     pub fn document(&mut self) -> &SweepResult {
         if std::mem::take(&mut self.stale) {
             self.document.series = knee::series(&self.document);
-            self.document.found = search::found(&self.document);
+            let found = search::found(&self.document);
+            if !found.is_empty() {
+                self.document.found = found;
+            }
         }
         &self.document
     }
@@ -219,6 +230,11 @@ impl Sweep {
     /// Says what the user's bounds came to.
     pub fn set_bounds(&mut self, bounds: Vec<Bound>) {
         self.document.bounds = bounds;
+    }
+
+    /// Says what figures equal runs did not keep.
+    pub fn set_unkept(&mut self, unkept: Vec<String>) {
+        self.document.unkept = unkept;
     }
 
     /// Whether `other` is to measure the same; the command lines may differ.
@@ -278,7 +294,7 @@ impl Sweep {
             .job_of(&cell.settings, cell.rate_per_s)
             .expect("every combination was checked at the start");
         // Repeats differ in what is random, too: one order of places is one sample.
-        job.seed = (job.seed + u64::from(repeat - 1)) & i64::MAX as u64;
+        job.seed = split(job.seed, repeat);
         let single = self.document.plan.repeats == 1
             && !matches!(self.document.plan.search, Search::P99 { .. });
         let folder = match single {
@@ -320,8 +336,38 @@ impl Sweep {
         cell.runs.push(run);
         cell.runs.sort_by_key(|run| run.repeat);
         cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
+        cell.doubts = doubts(cell, None);
         cell.class = cell.judge(layout);
         self.stale = true;
+    }
+
+    /// Holds the runs against what their results and the journal say: `source` is where a run comes
+    /// from by its own result, where that was read.
+    pub fn hold_against(
+        &mut self,
+        journal: Option<&Journal>,
+        mut source: impl FnMut(&CellRun) -> Option<Source>,
+    ) {
+        let layout = self.document.schema_version;
+        for cell in &mut self.document.cells {
+            for run in &mut cell.runs {
+                run.source = source(run).unwrap_or_else(|| std::mem::take(&mut run.source));
+            }
+            cell.doubts = doubts(cell, journal);
+            cell.class = cell.judge(layout);
+        }
+        self.document.journal = journal.map(|journal| journal.counts.clone());
+        self.stale = true;
+    }
+
+    /// The first entry of its journal: it begins, by its plan.
+    pub fn begins(&self) -> Entry {
+        let mut plan = self.document.plan.clone();
+        if let Some(job) = plan.job.as_object_mut() {
+            job.remove("command");
+        }
+        let text = serde_json::to_string(&plan).unwrap_or_default();
+        Entry { event: Event::Sweep, digest: digest(text.as_bytes()), ..Entry::default() }
     }
 
     /// The job of a combination, checked.
@@ -348,6 +394,12 @@ impl Sweep {
         let cell = Cell { settings, folder, rate_per_s, repeats, ..Cell::default() };
         self.document.cells.push(cell);
     }
+}
+
+/// Derives the seed of a repeat: sweeps of neighbouring seeds have none in common. Every reader of
+/// JSON knows its 53 bits.
+fn split(seed: u64, repeat: u32) -> u64 {
+    Rng::new(seed, repeat.into()).next_u64() >> 11
 }
 
 /// A job as it is kept, without the names of its logs: they are no part of the load.

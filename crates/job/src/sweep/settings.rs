@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use block::parse_size;
+use block::{hint, parse_size};
 use serde_json::{Map, Value};
 
 use super::SweepError;
@@ -71,8 +71,9 @@ pub(super) fn name(text: &str, setup: &BTreeMap<String, String>) -> Result<Strin
     found.map(|word| word.name.to_owned()).ok_or_else(|| {
         let made = setup.keys().map(String::as_str).filter(|key| *key != MAKER);
         let any = WORDS.iter().map(|word| word.name).filter(|name| !setup.contains_key(*name));
-        let known = made.chain(any).collect::<Vec<_>>().join(", ");
-        SweepError::Word { word: text.to_owned(), known }
+        let known: Vec<&str> = made.chain(any).collect();
+        let near = hint(text, known.iter().copied());
+        SweepError::Word { word: text.to_owned(), near, known: known.join(", ") }
     })
 }
 

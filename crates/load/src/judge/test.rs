@@ -83,7 +83,7 @@ impl Live for Nobody {
     fn end(&mut self) {}
 }
 
-fn spec(workers: usize, workload: &Workload, seconds: f64) -> RunSpec {
+pub(super) fn spec(workers: usize, workload: &Workload, seconds: f64) -> RunSpec {
     let workload = Arc::new(workload.clone());
     let worker = |number: usize| WorkerSpec {
         name: format!("worker {}", number + 1),
@@ -95,7 +95,10 @@ fn spec(workers: usize, workload: &Workload, seconds: f64) -> RunSpec {
     RunSpec { workers, seconds, seed: 3, cores: vec![0], ..RunSpec::default() }
 }
 
-fn run(spec: &RunSpec, serves: impl FnMut(usize, Nanos) -> (Nanos, bool) + 'static) -> RunResult {
+pub(super) fn run(
+    spec: &RunSpec,
+    serves: impl FnMut(usize, Nanos) -> (Nanos, bool) + 'static,
+) -> RunResult {
     let serves: Serves = Rc::new(RefCell::new(serves));
     let count = spec.workers.len();
     let ready = (0..count).map(|_| Vec::new()).collect();
@@ -108,7 +111,7 @@ fn run(spec: &RunSpec, serves: impl FnMut(usize, Nanos) -> (Nanos, bool) + 'stat
     Simulation::default().run(&run, lanes, &mut medium.clone(), &mut Nobody).unwrap()
 }
 
-fn reads(outstanding: u32) -> Workload {
+pub(super) fn reads(outstanding: u32) -> Workload {
     Workload::new(Access::new(4096, 100.0, 100.0), outstanding)
 }
 
@@ -132,7 +135,7 @@ fn said(result: &RunResult) -> Vec<(&str, Verdict)> {
 }
 
 /// A service time around `us` with the variance of a drive: exponential beyond its half.
-fn drive(seed: u64, us: f64) -> impl FnMut() -> Nanos {
+pub(super) fn drive(seed: u64, us: f64) -> impl FnMut() -> Nanos {
     let mut rng = Rng::new(seed, 5);
     move || Nanos((us * 500.0 * (1.0 - (1.0 - rng.uniform()).ln())) as u64)
 }
@@ -285,7 +288,7 @@ fn data_are_right_as_far_as_they_were_compared() {
         }
         let mut totals = Totals::default();
         totals.read.ios = reads_done;
-        data(&spec, &totals, mismatch)
+        data(&spec, &totals, (mismatch, None))
     };
     assert_eq!(judge(&[None], 9, false).verdict, Verdict::Unknown);
     let all = judge(&[Some(100.0)], 9, false);
@@ -300,4 +303,49 @@ fn data_are_right_as_far_as_they_were_compared() {
     assert!(half.evidence.contains("those of 1 other workers were not"), "{half:?}");
     assert_eq!(judge(&[Some(100.0)], 0, false).verdict, Verdict::Unknown);
     assert_eq!(judge(&[Some(1.0)], 9, true).verdict, Verdict::Fail);
+}
+
+/// Lie of H05: what a job wrote is not there when it is read after the run.
+/// Twin of H05: it is.
+#[test]
+fn what_is_only_written_is_judged_by_reads_after_the_run() {
+    let writes = |verify| Workload { verify, ..Workload::new(Access::new(4096, 0.0, 100.0), 1) };
+    let found = |compared, lost: u64| {
+        let found = (lost > 0).then_some(("lost", lost)).into_iter().collect();
+        vec![Recheck { compared, found, ..Recheck::default() }]
+    };
+    let judge = |workload: &Workload, found: &[Recheck]| {
+        let spec = spec(2, workload, 1.0);
+        let before = data(&spec, &Totals::default(), (false, None));
+        assert_eq!(before.verdict, Verdict::Unknown);
+        read_back(&spec, &before, found).map(|check| check.verdict)
+    };
+    let all = writes(Some(Verify::default()));
+    assert_eq!(judge(&all, &found(900, 0)), Some(Verdict::Pass));
+    assert_eq!(judge(&all, &found(900, 1)), Some(Verdict::Fail));
+    let unreadable = Recheck { compared: 9, unreadable: 1, ..Recheck::default() };
+    assert_eq!(judge(&all, &[unreadable]), Some(Verdict::Fail));
+    assert_eq!(judge(&all, &found(0, 0)), None);
+    assert_eq!(judge(&writes(None), &found(900, 0)), None);
+    // The verdict of the run stays if the read-back finds nothing wrong.
+    let spec = spec(1, &all, 1.0);
+    for verdict in [Verdict::Pass, Verdict::Fail] {
+        let before = Check::new("H05", "data", verdict, "");
+        assert_eq!(read_back(&spec, &before, &found(9, 0)), None);
+    }
+}
+
+/// Lie of H05: a place of real data reads otherwise after the run.
+/// Twin of H05: places of real data read the same.
+#[test]
+fn real_data_are_the_same_before_and_after_a_job_that_only_reads() {
+    let mut totals = Totals::default();
+    totals.read.ios = 9;
+    let of =
+        |workload: &Workload, kept| data(&spec(1, workload, 1.0), &totals, (false, kept)).verdict;
+    assert_eq!(of(&reads(1), Some([64, 0])), Verdict::Pass);
+    assert_eq!(of(&reads(1), Some([64, 1])), Verdict::Warn);
+    assert_eq!(of(&reads(1), None), Verdict::Unknown);
+    let writes = Workload::new(Access::new(4096, 50.0, 100.0), 1);
+    assert_eq!(of(&writes, Some([64, 0])), Verdict::Unknown);
 }

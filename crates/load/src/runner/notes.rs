@@ -10,8 +10,8 @@ use crate::run::Prepared;
 use job::spec::{RunSpec, Steady};
 
 /// Emulated drives, each once.
-pub(super) fn emulated(run: &Prepared) -> impl Iterator<Item = &str> {
-    let all: BTreeSet<&str> = run.driven().filter_map(|volume| volume.emulates()).collect();
+pub(super) fn emulated(run: &Prepared) -> impl Iterator<Item = String> {
+    let all: BTreeSet<String> = run.driven().filter_map(|volume| volume.emulates()).collect();
     all.into_iter()
 }
 
@@ -32,8 +32,8 @@ pub(super) fn hidden(run: &Prepared, before: &BTreeSet<Hidden>) -> Vec<String> {
 /// Overlapping writes of verified blocks are never in flight together: a pattern that repeats
 /// offsets has some moved elsewhere, which flattens its distribution.
 pub(super) fn displaced(collected: &Collector) -> Option<String> {
-    let Interval { displaced, write, other, .. } = collected.whole();
-    let writes = write.ios + other.ios;
+    let Interval { displaced, write, trim, .. } = collected.whole();
+    let writes = write.ios + trim.ios;
     let percent = *displaced as f64 / writes.max(1) as f64 * 100.0;
     (percent >= 1.0).then(|| {
         format!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::Nanos;
 use os::Clock;
 use stats::live::{About, Action, Live, Phase, Snapshot};
-use stats::{Collector, RunResult};
+use stats::{Collector, RunResult, Second};
 use volume::Hidden;
 
 use super::OVERTIME_SECONDS;
@@ -51,6 +51,8 @@ pub(super) struct Run<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) spec: &'a RunSpec,
     pub(super) stop: Stop,
+    /// Random places of the volumes are read before and after the run.
+    pub(super) cold_reads: bool,
     pub(super) clock: Clock,
     pub(super) collected: Collector,
     meter: Meter,
@@ -101,6 +103,7 @@ impl<'a> Run<'a> {
             prepared,
             spec,
             stop,
+            cold_reads: false,
             clock: Clock::get(),
             collected: Collector::new(names(spec)),
             meter: Meter::new(threads),
@@ -140,10 +143,10 @@ impl<'a> Run<'a> {
         let origin = origin(self.prepared);
         live.start(&About { job: spec.job.clone(), kind: None, origin, cores });
         // Data must exist before the first read, or after the fill.
-        let mut witness = (!fills(spec)).then(|| Witness::look(self.prepared));
+        let mut witness = (!fills(spec)).then(|| Witness::look(self.prepared, self.cold_reads));
         if fills(spec) {
             self.fill(crew, live);
-            witness = Some(Witness::look(self.prepared));
+            witness = Some(Witness::look(self.prepared, self.cold_reads));
         }
         let witness = witness.expect("looked before or after the filling");
         gate.into_iter().for_each(|wait| wait());
@@ -190,6 +193,15 @@ impl<'a> Run<'a> {
         let started = jiff::Timestamp::now().to_string();
         let before = (self.meter.read(self.clock.now()), witness.now());
         Opening { started, witness, before }
+    }
+
+    /// Looks at the volumes once more, when every I/O of the run has completed. Nobody waits for it
+    /// who asked for an end, nor after a run that was cut.
+    pub(super) fn look_again(&self, measured: &Measured) {
+        let whole = measured.end.0 && self.unanswered == 0 && self.trouble.is_none();
+        if whole && self.stop.asked() == 0 {
+            measured.opening.witness.look_again();
+        }
     }
 
     /// Everything that can complete has: shows failures, and sums up.
@@ -284,14 +296,13 @@ impl<'a> Run<'a> {
             let (second, latency_ns) = self.collected.end_second(t_s);
             let cpu = reading.live_since(&before, &reading.since(&before, 0));
             before = reading;
-            self.errors += second.errors;
-            self.connections_lost += second.connections_lost;
-            self.reconnects += second.reconnects;
+            self.count(&second);
             let snapshot = Snapshot {
                 t_s,
-                phase: if opening.is_some() { Phase::Run } else { Phase::Ramp },
+                phase: opening.map_or(Phase::Ramp, |_| Phase::Run),
                 seconds_left: Some((seconds - t_s).max(0.0)),
                 iops: second.iops,
+                flush_iops: second.flush_iops,
                 bytes_per_second: second.bytes_per_second,
                 latency_ns,
                 targets: self.collected.target_rates(),
@@ -326,6 +337,13 @@ impl<'a> Run<'a> {
             }
         }
         (true, end)
+    }
+
+    /// Counts what went wrong in a second.
+    fn count(&mut self, second: &Second) {
+        self.errors += second.errors;
+        self.connections_lost += second.connections_lost;
+        self.reconnects += second.reconnects;
     }
 
     /// Takes what the workers did in a second. Their threads' counters are read first: a thread

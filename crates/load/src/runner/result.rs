@@ -86,7 +86,7 @@ impl Run<'_> {
         });
         let partial = partial.or_else(|| {
             let none = || "all workers ended without an I/O".to_owned();
-            (self.finished && totals.ios + totals.errors == 0).then(none)
+            (self.finished && totals.completed() + totals.errors == 0).then(none)
         });
         let partial = partial.or_else(|| {
             let of = spec.workers.len();
@@ -102,15 +102,26 @@ impl Run<'_> {
     fn warnings(&self, workers: &[WorkerResult]) -> Vec<String> {
         let steady = self.spec.steady.map(|steady| steadiness(&steady, self.steady_at_s));
         emulated(self.prepared)
-            .map(str::to_owned)
             .chain(incidents(self.prepared))
             .chain(displaced(&self.collected))
+            .chain(part_of_the_host())
             .chain(earlier(self.spec))
             .chain(self.within_ramp.then(|| within_ramp(self.spec)))
             .chain(steady)
             .chain(outcome::searches(self.spec, workers))
             .collect()
     }
+}
+
+/// What does not show of a host whose namespaces this process is not in.
+fn part_of_the_host() -> Option<String> {
+    let words = |kind: &os::namespaces::Kind| match kind {
+        os::namespaces::Kind::User => "root is a user of the host",
+        os::namespaces::Kind::Pid => "processes outside do not show",
+        os::namespaces::Kind::Cgroup => "control groups above do not show",
+    };
+    let own: Vec<&str> = os::namespaces::own().iter().map(words).collect();
+    (!own.is_empty()).then(|| format!("in namespaces of its own: {}", own.join(", ")))
 }
 
 fn placement(run: &Prepared, taken: &[usize]) -> Placement {
@@ -161,6 +172,10 @@ fn measuring(iops: f64, cpu: &Cpu, collector_cores: f64) -> MeasuringCost {
 fn host() -> Host {
     let clock =
         os::counters::clock_source().map(|source| ("clock_source".to_owned(), source.into()));
+    // A host of its own shows all of itself.
+    let namespaces: Vec<&str> = os::namespaces::own().iter().map(|kind| kind.word()).collect();
+    let namespaces =
+        (!namespaces.is_empty()).then(|| ("namespaces".to_owned(), namespaces.join(", ").into()));
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     Host {
         name: name.trim().to_owned(),
@@ -168,7 +183,7 @@ fn host() -> Host {
         cores: os::cpu::allowed().len() as u32,
         memory_bytes: os::sample::memory_total_bytes().unwrap_or(0),
         kernel: format!("Linux {}", os::sample::kernel_release()),
-        more: clock.into_iter().collect(),
+        more: clock.into_iter().chain(namespaces).collect(),
         ..Host::default()
     }
 }

@@ -216,11 +216,11 @@ fn an_open_loop_with_a_limit_ends_with_its_last_io() {
 fn a_flush_at_the_end_belongs_to_the_window() {
     let writes = Workload { end_flush: true, ..Workload::new(Access::new(4096, 0.0, 100.0), 4) };
     let timed = run(&spec(1, &writes, 1.0, 0.0), 100_000, 99).unwrap();
-    assert_eq!((timed.totals.write.ios, timed.totals.other.ios), (40_000, 1));
+    assert_eq!((timed.totals.write.ios, timed.totals.flush.ios), (40_000, 1));
     assert_eq!((timed.totals.seconds, timed.partial), (1.0001, None));
     let limited = Workload { limit_ios: Some(100), ..writes };
     let limited = run(&spec(1, &limited, 1.0, 0.0), 100_000, 99).unwrap();
-    assert_eq!((limited.totals.write.ios, limited.totals.other.ios), (100, 1));
+    assert_eq!((limited.totals.write.ios, limited.totals.flush.ios), (100, 1));
     assert_eq!(limited.totals.seconds, 0.0026);
 }
 

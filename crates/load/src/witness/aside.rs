@@ -31,7 +31,7 @@ pub(super) fn any_is_remote(volume: &dyn Volume) -> bool {
     volume.transport() != "local" || below.into_iter().any(any_is_remote)
 }
 
-fn all_are_remote(volume: &dyn Volume) -> bool {
+pub(super) fn all_are_remote(volume: &dyn Volume) -> bool {
     let below = volume.below();
     match below.is_empty() {
         true => volume.transport() != "local",

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use os::Scheduling;
 use os::cgroup::{IoLimit, Limited};
-use stats::verdict::{self, Beside, Heat, Paced, Shared, Throttle};
+use stats::verdict::{self, Beside, Heat, Paced, Scheduled, Shared, Throttle};
 use stats::{Check, Collector, Cpu, WorkerResult};
 
 use super::Witness;
@@ -19,7 +20,8 @@ impl Witness {
     ) -> Option<Vec<Throttle>> {
         let mut limits: Vec<&IoLimit> = before.limits.as_deref()?.iter().collect();
         let later = after.map_or(Some(&[][..]), |after| after.limits.as_deref())?;
-        later.iter().for_each(|limit| {
+        let glanced = self.glanced.borrow();
+        later.iter().chain(&glanced.limits).for_each(|limit| {
             if !limits.contains(&limit) {
                 limits.push(limit);
             }
@@ -78,12 +80,36 @@ impl Witness {
 
     /// H13, for quotas. Before a run nothing is used.
     pub(super) fn quota(&self, before: &Moment, cpu: Option<&Cpu>) -> Option<Check> {
-        let quota = before.quota.as_ref()?;
+        let glanced = self.glanced.borrow();
+        let all = before.quota.iter().chain(&glanced.quota);
+        let quota = all.min_by(|a, b| a.cores.total_cmp(&b.cores))?;
         let used = match cpu {
             Some(cpu) => cpu.initiator_cores.map(|cores| cores + cpu.target_cores.unwrap_or(0.0)),
             None => Some(0.0),
         };
         verdict::quota(Some((&quota.file.display().to_string(), quota.cores)), used)
+    }
+
+    /// H13, for the scheduling of threads.
+    pub(super) fn scheduling(&self, before: &Moment, after: &Moment) -> Check {
+        let glanced = self.glanced.borrow();
+        let mut threads: BTreeMap<u32, Scheduled> = BTreeMap::new();
+        let ends = before.threads_of_ours.iter().chain(&after.threads_of_ours);
+        for seen in ends.chain(&glanced.scheduled) {
+            let Scheduling { thread, name, class, nice, cpus } = seen;
+            let known = threads.entry(*thread).or_default();
+            name.clone_into(&mut known.name);
+            if *class != Scheduling::OTHER {
+                known.class = Some((*class).to_owned());
+            }
+            if *nice != 0 {
+                known.nice = *nice;
+            }
+            if !known.cpus.contains(cpus) {
+                known.cpus.push(cpus.clone());
+            }
+        }
+        verdict::scheduling(&threads.into_values().collect::<Vec<_>>())
     }
 
     /// H17, for disks.
@@ -102,6 +128,7 @@ impl Witness {
         }
         let mut disks: BTreeMap<&str, (Shared, Vec<&str>)> = BTreeMap::new();
         let mut others = Vec::new();
+        let charged = charged_no_more(before, after, moved);
         for (index, seen) in self.volumes.iter().enumerate() {
             let device = seen.file().filter(|file| file.direct).and_then(|it| it.device.as_ref());
             let pair = before.disks[index].zip(after.disks[index]);
@@ -115,7 +142,7 @@ impl Witness {
             let (shared, parts) = disks.entry(&device.disk).or_insert_with(|| {
                 let whole = [whole.read_bytes, whole.written_bytes];
                 let disk = device.disk.clone();
-                (Shared { disk, whole, ..Shared::default() }, Vec::new())
+                (Shared { disk, whole, charged, ..Shared::default() }, Vec::new())
             });
             shared.asked[0] += moved[index][0];
             shared.asked[1] += moved[index][1];
@@ -149,7 +176,8 @@ impl Witness {
             let disk = disks.entry(&low.disk).or_insert_with(|| {
                 let all = [0, since.written_bytes];
                 let took_ms = [since.read_ms, since.write_ms];
-                Shared { disk: low.disk.clone(), device: all, whole: all, took_ms, asked: [0; 2] }
+                let disk = low.disk.clone();
+                Shared { disk, device: all, whole: all, took_ms, ..Shared::default() }
             });
             disk.asked[0] += moved[index][0];
             disk.asked[1] += moved[index][1];
@@ -213,6 +241,14 @@ impl Witness {
         let others = self.asides(|seen| !devices(seen).is_empty());
         verdict::placement(&nodes, &disks, Some(all), others)
     }
+}
+
+/// This process read no more than its workers asked: by the kernel's account of the process.
+fn charged_no_more(before: &Moment, after: &Moment, moved: &[[u64; 2]]) -> bool {
+    let asked: u64 = moved.iter().map(|[read, _]| read).sum();
+    let most = asked + asked / 50;
+    let read = before.process.zip(after.process).map(|(then, now)| now[0].saturating_sub(then[0]));
+    read.is_some_and(|read| read <= most)
 }
 
 /// The limit in words, and its key in cgroup v2.

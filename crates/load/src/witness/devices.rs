@@ -1,18 +1,25 @@
 //! Use and settings of devices in a window.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use os::{Device, DeviceCounters, DeviceSettings};
-use stats::verdict::{self, Asked, Counted, Disk, Merged, Merges, Queue};
+use stats::verdict::{self, Asked, Counted, Disk, Level, Merged, Merges, Queue};
 use stats::{Check, DeviceUse};
 
 use super::Witness;
 use super::moment::Moment;
 
 impl Witness {
-    pub(super) fn counters(&self, before: &Moment, after: &Moment, moved: &[[u64; 2]]) -> Check {
+    pub(super) fn counters(
+        &self,
+        before: &Moment,
+        after: &Moment,
+        moved: &[[u64; 2]],
+        apart: f64,
+    ) -> Check {
         let mut devices: BTreeMap<String, Counted> = BTreeMap::new();
         let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        let mut levels: BTreeMap<String, Vec<BTreeSet<&str>>> = BTreeMap::new();
         let groups = self.groups();
         let mut others = self.asides(|seen| seen.file().is_some());
         for (index, seen) in self.volumes.iter().enumerate() {
@@ -38,7 +45,12 @@ impl Witness {
                 charged: file.stack.is_charged
                     && (file.device.is_some() || file.stack.memory().is_none()),
                 hidden: None,
+                below: Vec::new(),
+                cached: false,
+                apart,
             });
+            counted.cached |= file.stack.cached_disk().is_some();
+            add(levels.entry(name.clone()).or_default(), &file.stack.levels);
             if counted.hidden.is_none() {
                 counted.hidden = file.stack.hidden().map(str::to_owned);
             }
@@ -57,6 +69,11 @@ impl Witness {
             counted.issued[0] += moved[index][0];
             counted.issued[1] += moved[index][1];
             counted.slack += seen.slack;
+        }
+        for (name, levels) in &levels {
+            if let Some(counted) = devices.get_mut(name) {
+                counted.below = below(levels, counted.device.is_some(), (before, after));
+            }
         }
         let process = before.process.zip(after.process);
         let process = process
@@ -139,6 +156,29 @@ impl Witness {
         }
         devices.into_values().collect()
     }
+}
+
+/// Adds the devices of a volume to those of others, level by level.
+fn add<'a>(all: &mut Vec<BTreeSet<&'a str>>, levels: &'a [Vec<Device>]) {
+    all.resize_with(all.len().max(levels.len()), BTreeSet::new);
+    for (all, level) in all.iter_mut().zip(levels) {
+        all.extend(level.iter().map(|device| device.name.as_str()));
+    }
+}
+
+/// The levels below a device, which is the first level itself where there is one.
+fn below(
+    levels: &[BTreeSet<&str>],
+    has_device: bool,
+    (before, after): (&Moment, &Moment),
+) -> Vec<Level> {
+    let below = levels.iter().skip(usize::from(has_device));
+    below.map(|names| level(names, before.moved(after, names))).collect()
+}
+
+fn level(names: &BTreeSet<&str>, moved: Option<[u64; 2]>) -> Level {
+    let names: Vec<&str> = names.iter().copied().collect();
+    Level { name: names.join(", "), moved }
 }
 
 fn merged(since: &DeviceCounters) -> Merged {

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 
 use os::Device;
-use stats::Check;
-use stats::verdict::{self, Data, Finding, Flash, Medium, WorkingSet};
+use stats::verdict::{self, Data, Finding, Flash, Medium, WorkingSet, Writes};
+use stats::{Check, Collector};
 use volume::{FileGround, Ground};
 
 use super::Witness;
-use super::aside::any_is_remote;
+use super::aside::{all_are_remote, any_is_remote};
 use super::moment::Moment;
 use super::seen::Seen;
+use super::wear;
 
 impl Seen {
     /// Memory of this process or of a target in it, without data reduction.
-    fn is_memory(&self) -> bool {
+    pub(super) fn is_memory(&self) -> bool {
         self.in_target_memory() || matches!(self.ground, Ground::Memory | Ground::Nothing)
     }
 
@@ -118,7 +119,7 @@ impl Witness {
     }
 
     /// H08: the working set is larger than caches.
-    pub(super) fn working_set(&self) -> Check {
+    pub(super) fn working_set(&self, collected: Option<&Collector>) -> Check {
         let cached = self.volumes.iter().filter(|seen| seen.is_cached());
         let all_bytes = cached.map(|seen| seen.hot_bytes).sum();
         let cached = Medium::PageCache { memory_bytes: self.memory_bytes, all_bytes };
@@ -129,11 +130,20 @@ impl Witness {
             hot_bytes: seen.hot_bytes,
             volume_bytes: seen.bytes,
             longest_bytes: seen.asked.most_bytes,
-            medium: seen.medium(cached.clone(), self.cache_bytes),
+            medium: self.by_reads(seen, seen.medium(cached.clone(), self.cache_bytes), collected),
         };
         let sets: Vec<WorkingSet> =
             self.volumes.iter().filter(|seen| stores(seen)).map(one).collect();
         verdict::working_set(&sets, self.asides(stores))
+    }
+
+    /// The medium of a remote volume as what reads took tells (H25): nothing else does.
+    fn by_reads(&self, seen: &Seen, medium: Medium, collected: Option<&Collector>) -> Medium {
+        if medium != Medium::Elsewhere || !all_are_remote(&*seen.volume) {
+            return medium;
+        }
+        let verdict = collected.and_then(|collected| self.served_by_cache(seen, collected));
+        verdict.map_or(medium, Medium::Probed)
     }
 
     /// H08: no two volumes, or parts of them, are one file or device.
@@ -156,8 +166,10 @@ impl Witness {
         verdict::distinct(&same, if self.volumes.len() > 1 { &untold } else { &[] })
     }
 
-    /// H07: flash was written before. The kernel's counters until `before` tell.
-    pub(super) fn preconditioning(&self, before: &Moment) -> Check {
+    /// H07: flash was written before. The kernel's counters until `before` tell, and in the window
+    /// those of the disk itself.
+    pub(super) fn preconditioning(&self, before: &Moment, after: &Moment) -> Check {
+        let glanced = self.glanced.borrow();
         let mut disks: BTreeMap<&str, Flash> = BTreeMap::new();
         let mut others = Vec::new();
         for (index, seen) in self.volumes.iter().enumerate() {
@@ -169,11 +181,23 @@ impl Witness {
                 }
             };
             let counted = before.disks[index].unwrap_or_default();
-            disks.entry(&device.disk).or_insert_with(|| Flash {
+            let disk = disks.entry(&device.disk).or_insert_with(|| Flash {
                 disk: device.disk.clone(),
                 capacity_bytes: device.disk_bytes().unwrap_or(0),
                 written_bytes: counted.written_bytes,
                 trimmed_bytes: counted.trimmed_bytes,
+                writes: counted.writes,
+                asked: seen.writes,
+                share: 0.0,
+                amplified: wear::amplified(
+                    &device.disk,
+                    &[Some(&before.media), glanced.media.as_ref(), Some(&after.media)],
+                ),
+            });
+            disk.share += seen.used_bytes as f64 / disk.capacity_bytes.max(1) as f64;
+            disk.asked = disk.asked.zip(seen.writes).map(|(one, other)| Writes {
+                mean_bytes: one.mean_bytes.min(other.mean_bytes),
+                random: one.random || other.random,
             });
         }
         verdict::preconditioning(&disks.into_values().collect::<Vec<_>>(), others)

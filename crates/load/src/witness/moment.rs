@@ -1,25 +1,33 @@
 //! The host's counters, at an instant and between two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::Nanos;
 
 use super::seen::Seen;
+use super::wear::{self, Media};
 use os::cgroup::{CpuQuota, IoLimit, cpu_quota, io_limits};
-use os::{DeviceCounters, DeviceSettings, Pace, counters};
+use os::{Clock, DeviceCounters, DeviceSettings, Pace, Rest, Scheduling, Segments, counters};
 use stats::KernelThread;
 
 /// Counters at an instant.
 pub(crate) struct Moment {
+    /// When devices were read.
+    read_at: Nanos,
     /// Of the device below each volume.
     pub(super) devices: Vec<Option<DeviceCounters>>,
     /// Of the whole disk of each of these.
     pub(super) disks: Vec<Option<DeviceCounters>>,
     /// Of the disk at the bottom of each volume.
     pub(super) lowest: Vec<Option<DeviceCounters>>,
+    /// Counters of every device below the volumes, by name.
+    pub(super) all: BTreeMap<String, DeviceCounters>,
     /// Bytes of each volume in the page cache.
     pub(super) cached: Vec<Option<u64>>,
     pub(super) process: Option<[u64; 2]>,
     pub(super) throttled: Option<u64>,
-    pub(super) segments: Option<[u64; 2]>,
+    /// Segments of each connection of this process, by socket.
+    pub(super) segments: BTreeMap<u64, Segments>,
     pub(super) settings: Vec<DeviceSettings>,
     pub(super) threads: BTreeMap<u32, (String, f64)>,
     /// I/O limits of cgroups, `None` where these do not show, and their least CPU quota.
@@ -27,6 +35,14 @@ pub(crate) struct Moment {
     pub(super) quota: Option<CpuQuota>,
     /// Of each CPU of the run.
     pub(super) paces: Vec<Pace>,
+    /// Likewise.
+    pub(super) rests: Vec<Rest>,
+    /// What the disks that are written count themselves.
+    pub(super) media: Media,
+    /// Uptime, and our clock at the same time.
+    pub(super) clocks: Option<[Nanos; 2]>,
+    /// Scheduling of the threads of this process.
+    pub(super) threads_of_ours: Vec<Scheduling>,
 }
 
 impl Moment {
@@ -34,6 +50,7 @@ impl Moment {
     /// however many volumes are on it.
     pub(super) fn of(volumes: &[Seen], cores: &[usize]) -> Moment {
         let files = || volumes.iter().map(|seen| seen.file());
+        let read_at = Clock::get().now();
         let mut known: BTreeMap<&str, Option<DeviceCounters>> = BTreeMap::new();
         let mut of = |name, count: &dyn Fn() -> Option<DeviceCounters>| {
             *known.entry(name).or_insert_with(count)
@@ -48,19 +65,27 @@ impl Moment {
             let low = file.and_then(|file| file.stack.devices.last());
             lowest.push(low.and_then(|it| of(&it.disk, &|| it.disk_counters())));
         }
+        let below = files().flatten().flat_map(|file| &file.stack.devices);
+        let all = below.filter_map(|it| Some((it.name.clone(), it.counters()?))).collect();
         Moment {
+            read_at,
             devices,
             disks,
             lowest,
+            all,
             process: counters::process_io(),
             cached: files().map(|file| file?.cached_bytes()).collect(),
             throttled: os::cgroup::throttled(),
-            segments: counters::tcp_segments(),
+            segments: os::own_segments(),
             settings: settings_of(volumes),
             threads: counters::kernel_threads(),
             limits: io_limits(),
             quota: cpu_quota(),
             paces: cores.iter().map(|cpu| Pace::of(*cpu)).collect(),
+            rests: cores.iter().map(|cpu| Rest::of(*cpu)).collect(),
+            media: wear::of(volumes),
+            clocks: clocks(),
+            threads_of_ours: Scheduling::of_threads(),
         }
     }
 
@@ -68,6 +93,48 @@ impl Moment {
     pub(super) fn until(&self, after: &Moment, volume: usize) -> Option<DeviceCounters> {
         let (before, after) = self.devices[volume].zip(after.devices[volume])?;
         Some(after.since(&before))
+    }
+}
+
+impl Moment {
+    /// Bytes that devices read and wrote since then, all together; `None` if one does not count.
+    pub(super) fn moved(&self, after: &Moment, devices: &BTreeSet<&str>) -> Option<[u64; 2]> {
+        devices.iter().try_fold([0; 2], |[read, written], name| {
+            let since = after.all.get(*name)?.since(self.all.get(*name)?);
+            Some([read + since.read_bytes, written + since.written_bytes])
+        })
+    }
+}
+
+/// Uptime and our clock: read once more where a pause between the two was long.
+fn clocks() -> Option<[Nanos; 2]> {
+    let one = || {
+        let before = Clock::get().now();
+        let uptime = os::sample::uptime()?;
+        let after = Clock::get().now();
+        Some((after.since(before), [uptime, before]))
+    };
+    let tries = (0..4).filter_map(|_| one());
+    tries.min_by_key(|(gap, _)| *gap).map(|(_, clocks)| clocks)
+}
+
+/// A longer gap is no excuse, as a share of the window.
+const APART_MOST: f64 = 0.1;
+
+impl Moment {
+    /// How far the window of so many seconds from `start` and the two readings of devices lie
+    /// apart, as a share of the window.
+    pub(super) fn apart(&self, after: &Moment, start: Nanos, seconds: f64) -> f64 {
+        let end = Nanos(start.0 + (seconds * 1e9) as u64);
+        let gaps = [(self.read_at, start), (after.read_at, end)];
+        let gap_ns: u64 = gaps.into_iter().map(|(read, at)| read.0.abs_diff(at.0)).sum();
+        (gap_ns as f64 / (seconds * 1e9).max(1.0)).min(APART_MOST)
+    }
+
+    /// Seconds since then by uptime and by our clock.
+    pub(super) fn clocks_s(&self, after: &Moment) -> Option<[f64; 2]> {
+        let [then, now] = [self.clocks?, after.clocks?];
+        Some([0, 1].map(|which| now[which].since(then[which]).0 as f64 / 1e9))
     }
 }
 
@@ -94,6 +161,16 @@ pub(super) struct Glanced {
     pub(super) other: Vec<Option<DeviceSettings>>,
     /// Of the CPUs, each time.
     pub(super) paces: Vec<Vec<Pace>>,
+    /// Scheduling of threads that differs from what it was before.
+    pub(super) scheduled: Vec<Scheduling>,
+    /// I/O limits that were there within the window.
+    pub(super) limits: Vec<IoLimit>,
+    /// The least CPU quota that was there within the window.
+    pub(super) quota: Option<CpuQuota>,
+    /// What disks count, from the middle of the window.
+    pub(super) media: Option<Media>,
+    /// Segments of each connection as they were seen last: workers close theirs as the window ends.
+    segments: BTreeMap<u64, Segments>,
 }
 
 /// Maximum number of frequency readings in a window.
@@ -104,8 +181,10 @@ impl Glanced {
     pub(super) fn glance(&mut self, before: &Moment, volumes: &[Seen], cores: &[usize]) {
         if self.base != before.settings || self.other.len() != volumes.len() {
             let base = before.settings.clone();
-            *self = Glanced { base, other: vec![None; volumes.len()], paces: Vec::new() };
+            *self = Glanced { base, other: vec![None; volumes.len()], ..Glanced::default() };
         }
+        self.look_at_threads();
+        self.segments.extend(os::own_segments());
         let now = settings_of(volumes).into_iter().zip(&self.base).zip(&mut self.other);
         now.filter(|((now, base), _)| now != *base)
             .for_each(|((now, _), other)| *other = Some(now));
@@ -117,12 +196,52 @@ impl Glanced {
     }
 }
 
-/// Retransmitted TCP segments of the host between two readings, in percent.
-pub(super) fn retransmitted(before: Option<[u64; 2]>, after: Option<[u64; 2]>) -> Option<f64> {
-    let ([sent, again], [sent_then, again_then]) = (after?, before?);
-    let again = again.saturating_sub(again_then) as f64;
-    let all = sent.saturating_sub(sent_then) as f64 + again;
-    (all > 0.0).then(|| again / all * 100.0)
+impl Glanced {
+    /// Looks once at what disks count, as soon as half of the window is over.
+    pub(super) fn look_at_media(&mut self, before: &Moment, volumes: &[Seen], asked_s: f64) {
+        let over_s = Clock::get().now().since(before.read_at).0 as f64 / 1e9;
+        if self.media.is_none() && over_s >= asked_s / 2.0 && !before.media.is_empty() {
+            self.media = Some(wear::of(volumes));
+        }
+    }
+
+    /// Segments of each connection at the end of the window, or when it was seen last.
+    pub(super) fn segments_until(&self, after: &Moment) -> BTreeMap<u64, Segments> {
+        let mut all = self.segments.clone();
+        all.extend(after.segments.iter().map(|(socket, now)| (*socket, *now)));
+        all
+    }
+
+    /// Looks at the scheduling of the threads and at their groups' limits.
+    fn look_at_threads(&mut self) {
+        for thread in Scheduling::of_threads() {
+            if self.scheduled.len() < MOST_PACES && !self.scheduled.contains(&thread) {
+                self.scheduled.push(thread);
+            }
+        }
+        for limit in io_limits().into_iter().flatten() {
+            if !self.limits.contains(&limit) {
+                self.limits.push(limit);
+            }
+        }
+        let least = |a: &CpuQuota, b: &CpuQuota| a.cores.total_cmp(&b.cores);
+        self.quota = self.quota.take().into_iter().chain(cpu_quota()).min_by(least);
+    }
+}
+
+/// Segments that were sent again on connections that lived between two readings, in percent; `None`
+/// without any.
+pub(super) fn retransmitted(
+    before: &BTreeMap<u64, Segments>,
+    after: &BTreeMap<u64, Segments>,
+) -> Option<f64> {
+    let both = after.iter().filter_map(|(socket, now)| Some((before.get(socket)?, now)));
+    let (sent, again) = both.fold((0, 0), |(sent, again), (then, now)| {
+        let more = now.sent.saturating_sub(then.sent);
+        (sent + more, again + now.again.saturating_sub(then.again))
+    });
+    let all = (sent + again) as f64;
+    (all > 0.0).then(|| again as f64 / all * 100.0)
 }
 
 /// Kernel threads below this share of a core are not listed.
@@ -149,8 +268,16 @@ mod test {
 
     #[test]
     fn counts_what_was_sent_again() {
-        assert_eq!(retransmitted(Some([100, 1]), Some([199, 2])), Some(1.0));
-        assert_eq!(retransmitted(Some([100, 1]), Some([100, 1])), None);
-        assert_eq!(retransmitted(None, Some([100, 1])), None);
+        let of = |all: &[(u64, u64, u64)]| -> BTreeMap<u64, Segments> {
+            let one = |(socket, sent, again): &(u64, u64, u64)| {
+                (*socket, Segments { sent: *sent, again: *again, shortest: None })
+            };
+            all.iter().map(one).collect()
+        };
+        let before = of(&[(1, 100, 1), (2, 50, 0)]);
+        let after = of(&[(1, 198, 2), (2, 51, 0), (3, 1000, 900)]);
+        assert_eq!(retransmitted(&before, &after), Some(1.0), "a new connection does not count");
+        assert_eq!(retransmitted(&before, &before), None);
+        assert_eq!(retransmitted(&of(&[]), &after), None);
     }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible};
+use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible, Writes};
 use volume::{FileGround, Ground, Leaf, Looked, SAMPLES, Volume};
 
+use super::{rest, sectors};
 use crate::run::Prepared;
-use job::spec::{Content, Workload};
+use job::spec::{Content, Line, Workload};
 
 /// A volume, or a part of a composite one.
 pub(super) struct Seen {
@@ -26,6 +27,12 @@ pub(super) struct Seen {
     pub(super) written: Option<Reducible>,
     pub(super) reads: bool,
     pub(super) asked: Asked,
+    /// What places and lengths of writes are multiples of; `None` where that is not known.
+    pub(super) unit_bytes: Option<u64>,
+    /// How it is written; `None` where a trace says so, or nothing is.
+    pub(super) writes: Option<Writes>,
+    /// A job leaves its disks idle for long enough to nap.
+    pub(super) pauses: bool,
     /// Bytes that may be in flight.
     pub(super) slack: u64,
     /// Total bytes.
@@ -55,7 +62,7 @@ fn hot_part(workload: &Workload, bytes: u64) -> f64 {
 }
 
 /// Samples per file; too few prove nothing, and become none.
-fn looked(volumes: usize) -> u32 {
+pub(super) fn looked(volumes: usize) -> u32 {
     let each = (LOOKED / volumes.clamp(1, 1 << 20) as u32).min(SAMPLES);
     if each < 16 { 0 } else { each }
 }
@@ -84,7 +91,7 @@ impl Seen {
         let first = &spec.workers[workers[0]];
         let volume = run.volume(first).clone();
         let name = name(&leaf, &first.uri);
-        let Leaf { ground, bytes, ranges, shares, .. } = leaf;
+        let Leaf { ground, bytes, ranges, shares, is_part } = leaf;
         let workloads = || all().map(|worker| &*worker.workload);
         let reads = workloads().any(|workload| workload.access.read_percent() > 0.0);
         let longest = workloads().map(|workload| u64::from(workload.access.longest_bytes()));
@@ -93,6 +100,10 @@ impl Seen {
         };
         let (existence, kept) =
             existence(&ground, ranges.iter().copied(), (reads, looked(volumes)));
+        // A target in this process does not serve yet.
+        let is_far = reads && !is_part && run.targets.is_none();
+        let far = is_far.then(|| existence_far(&*volume, &ranges, looked(volumes))).flatten();
+        let (existence, kept) = far.unwrap_or((existence, kept));
         let used_bytes: u64 = ranges.iter().map(|(_, length)| length).sum();
         // The widest worker's: others may use what it leaves cold.
         let hot_part =
@@ -113,6 +124,9 @@ impl Seen {
                 most_bytes: longest.max().unwrap_or(0),
                 flushes: workloads().filter(|it| it.access.writes()).all(flushes),
             },
+            unit_bytes: sectors::unit(workloads(), volume.geometry()),
+            writes: writes(workloads()),
+            pauses: workloads().any(rest::pauses),
             slack: workloads().map(in_flight).sum(),
             bytes,
             used_bytes,
@@ -134,8 +148,9 @@ impl Seen {
 
     fn part_unasked(whole: usize, uri: &str, volume: &Arc<dyn Volume>, leaf: Leaf) -> Seen {
         let name = name(&leaf, uri);
-        let Leaf { ground, bytes, ranges, shares, .. } = leaf;
-        let (existence, kept) = existence(&ground, ranges, (true, SAMPLES));
+        let Leaf { ground, bytes, ranges, shares, is_part } = leaf;
+        let far = (!is_part).then(|| existence_far(&**volume, &ranges, SAMPLES)).flatten();
+        let (existence, kept) = far.unwrap_or_else(|| existence(&ground, ranges, (true, SAMPLES)));
         let buffered = matches!(&ground, Ground::File(file) if !file.direct);
         Seen {
             name,
@@ -149,6 +164,9 @@ impl Seen {
             written: None,
             reads: true,
             asked: Asked { buffered, ..Asked::default() },
+            unit_bytes: Some(0),
+            writes: None,
+            pauses: false,
             slack: 0,
             used_bytes: bytes,
             hot_bytes: bytes,
@@ -190,7 +208,7 @@ fn turns(ground: &Ground) -> Option<bool> {
 }
 
 /// Merged ranges of start and length in ascending order.
-fn united(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+pub(super) fn united(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut sorted: Vec<(u64, u64)> = ranges.filter(|(_, length)| *length > 0).collect();
     sorted.sort_unstable();
     let mut united: Vec<(u64, u64)> = Vec::new();
@@ -210,6 +228,27 @@ fn flushes(workload: &Workload) -> bool {
     let access = &workload.access;
     let lines = access.lines.iter().any(|line| line.flush_percent > 0.0);
     lines || access.flush_every > 0 || workload.end_flush
+}
+
+/// How workloads write: the shortest mean length, and whether a tenth of any go to random places.
+fn writes<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<Writes> {
+    let writing = workloads.filter(|workload| workload.access.writes());
+    let of_one = |workload: &Workload| {
+        let share = |line: &Line| line.share_percent * line.write_percent();
+        let lines = || workload.access.lines.iter().filter(|line| share(line) > 0.0);
+        let all: f64 = lines().map(share).sum();
+        let mean =
+            |of: &dyn Fn(&Line) -> f64| lines().map(|it| share(it) * of(it)).sum::<f64>() / all;
+        (all > 0.0).then(|| Writes {
+            mean_bytes: mean(&|line| f64::from(line.size_bytes)),
+            random: mean(&|line| line.random_percent) >= 10.0,
+        })
+    };
+    let each: Option<Vec<Writes>> = writing.map(of_one).collect();
+    each?.into_iter().reduce(|one, other| Writes {
+        mean_bytes: one.mean_bytes.min(other.mean_bytes),
+        random: one.random || other.random,
+    })
 }
 
 fn reducible(content: &Content) -> Reducible {
@@ -278,6 +317,29 @@ fn existence(
     (found.unwrap_or_else(nothing), known.then_some(kept))
 }
 
+/// Existence of data of a target's volume, read over the network; `None` of other volumes. I/Os
+/// of an emulated or faulty drive would count among those of its profile.
+fn existence_far(
+    volume: &dyn Volume,
+    ranges: &[(u64, u64)],
+    most: u32,
+) -> Option<(Existence, Option<Kept>)> {
+    let is_far = matches!(volume.ground(), Ground::Target(_) | Ground::Elsewhere)
+        && volume.transport() != "local"
+        && volume.emulates().is_none();
+    if !is_far || most == 0 {
+        return None;
+    }
+    Some(match volume::sample(volume, ranges, most) {
+        Ok(looked) => {
+            let mut kept = Kept::default();
+            note(&mut kept, looked);
+            (Existence::Sampled { blocks: looked.blocks, zero: looked.zero }, Some(kept))
+        }
+        Err(error) => (Existence::Unknown(format!("its blocks cannot be read: {error}")), None),
+    })
+}
+
 fn mapped(
     file: &FileGround,
     (start, length): (u64, u64),
@@ -329,6 +391,7 @@ fn add(one: Existence, other: Existence) -> Existence {
 #[cfg(test)]
 mod test {
     use block::Rng;
+    use job::spec::Access;
 
     use super::*;
 
@@ -368,6 +431,20 @@ mod test {
                 assert_eq!(is_in(at, &found), once, "seed {seed}: {ranges:?} {found:?}");
             }
         }
+    }
+
+    #[test]
+    fn writes_are_known_by_length_and_order() {
+        let of = |lines: Vec<Line>| writes([&Workload::new(Access::of(lines), 1)].into_iter());
+        let (short, long) = (Line::new(4096, 0.0, 100.0), Line::new(1 << 20, 0.0, 0.0));
+        assert_eq!(of(vec![short]), Some(Writes { mean_bytes: 4096.0, random: true }));
+        assert_eq!(of(vec![long]).map(|writes| writes.random), Some(false));
+        let half = |line: Line, share_percent| Line { share_percent, ..line };
+        let mixed = of(vec![half(short, 5.0), half(long, 95.0)]);
+        assert_eq!(mixed.map(|writes| writes.random), Some(false), "one of twenty");
+        let reads = Line::new(512, 100.0, 100.0);
+        assert_eq!(of(vec![reads]), None);
+        assert_eq!(of(vec![half(reads, 50.0), half(short, 50.0)]).unwrap().mean_bytes, 4096.0);
     }
 
     #[test]

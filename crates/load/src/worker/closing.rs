@@ -100,10 +100,16 @@ impl Worker {
         }
         // Whatever the plan says, there are no more.
         let most = self.backlog_most();
+        let mut moment = None;
         for _ in 0..most {
             let Upcoming::Now(next, due) = self.upcoming(until) else { break };
             let age = now.since(due);
             self.interval.record_waiting(next.op, age, each, false);
+            // They come to an end at different times, as they were planned: nobody knows when.
+            let planned = stats::moment(due);
+            if moment.replace(planned) != Some(planned) {
+                self.interval.note_moment(next.op, age);
+            }
             self.interval.record_outstanding(each, age);
         }
         self.plan.exhausted = true;

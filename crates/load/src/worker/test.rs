@@ -342,7 +342,7 @@ fn a_rate_counts_no_flushes() {
         let mut worker = worker(Lane::new(100 * US, 0), &workload);
         let done = run(&mut worker, Nanos::from_secs(1));
         assert!((998..=1001).contains(&done.write.ios), "{} writes", done.write.ios);
-        assert!(flushes.contains(&done.other.ios), "{} flushes", done.other.ios);
+        assert!(flushes.contains(&done.flush.ios), "{} flushes", done.flush.ios);
     }
 }
 

@@ -1,5 +1,6 @@
 //! CPU and I/O limits of cgroups on this process.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,30 +55,53 @@ const V2: [(&str, Limited); 4] = [
     ("wbps", Limited::WrittenBytes),
 ];
 
-/// I/O limits that apply to this process. In version 2 those of parents apply, too; in version 1
-/// they do not. `None` where the groups of this process do not show.
+/// I/O limits that apply to threads of this process. In version 2 those of parents apply, too; in
+/// version 1 they do not. `None` where the groups of a thread do not show.
 pub fn io_limits() -> Option<Vec<IoLimit>> {
     Some(limits_of(&here("blkio")?))
 }
 
-/// The least CPU quota of this process's cgroup and its parents.
+/// The least CPU quota of the cgroups of this process's threads and their parents.
 pub fn cpu_quota() -> Option<CpuQuota> {
     let quotas = here("cpu")?.into_iter().filter_map(|group| quota_of(&group));
     quotas.min_by(|a, b| a.cores.total_cmp(&b.cores))
 }
 
-/// How often a quota throttled this process's cgroup or a parent, since its creation; `None` where
-/// these do not show, or one has a quota and no counters.
+/// How often a quota throttled a cgroup of this process's threads or a parent, since its creation;
+/// `None` where these do not show, or one has a quota and no counters.
 pub fn throttled() -> Option<u64> {
     throttled_of(&here("cpu")?)
 }
 
-/// The groups of this process with a controller; `None` where it is in one that does not show.
+/// The groups of this process's threads with a controller; `None` where one of them is in a group
+/// that does not show. Threads may be in groups of their own.
 fn here(controller: &str) -> Option<Vec<Group>> {
-    let read = |path: &str| fs::read_to_string(path).ok();
-    let (cgroups, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mountinfo")?);
-    let found = groups(Path::new("/"), &cgroups, &mounts, controller);
-    (!found.is_empty() || is_in_none(&cgroups, controller)).then_some(found)
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mut all: Vec<Group> = Vec::new();
+    for cgroups in &of_threads()? {
+        let found = groups(Path::new("/"), cgroups, &mounts, controller);
+        if found.is_empty() && !is_in_none(cgroups, controller) {
+            return None;
+        }
+        all.extend(found);
+    }
+    // A group may be the own group of one thread and the parent of another's.
+    all.sort_by(|a, b| (&a.folder, b.is_own).cmp(&(&b.folder, a.is_own)));
+    all.dedup_by(|a, b| a.folder == b.folder);
+    Some(all)
+}
+
+/// Most threads whose groups are looked at.
+const THREADS_MAX: usize = 256;
+
+/// The groups of the threads of this process, as `/proc` shows them, each text once.
+fn of_threads() -> Option<BTreeSet<String>> {
+    let mut texts = BTreeSet::from([fs::read_to_string("/proc/self/cgroup").ok()?]);
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    // A thread may end meanwhile.
+    let read = |task: fs::DirEntry| fs::read_to_string(task.path().join("cgroup")).ok();
+    texts.extend(tasks.take(THREADS_MAX).filter_map(read));
+    Some(texts)
 }
 
 /// Whether a process is in no group that could have a controller.

@@ -353,7 +353,8 @@ impl Cores {
         }
         let of = |d: &Direction, cost: (f64, f64)| d.iops * cost.0 + d.bytes_per_second * cost.1;
         let totals = &result.totals;
-        let cores = of(&totals.read, read) + of(&totals.write, write) + of(&totals.other, write);
+        let cores = of(&totals.read, read) + of(&totals.write, write);
+        let cores = cores + of(&totals.trim, write) + of(&totals.flush, write);
         let host_percent = Some(cores / f64::from(count) * 100.0);
         Cpu { host_percent, initiator_cores: Some(cores), ..Cpu::default() }.derive(totals.iops)
     }
@@ -365,7 +366,7 @@ fn withhold_percentiles(result: &mut RunResult) {
         *latency = Latency { mean: latency.mean, ..Latency::default() };
     };
     let totals = &mut result.totals;
-    for direction in [&mut totals.read, &mut totals.write, &mut totals.other] {
+    for direction in [&mut totals.read, &mut totals.write, &mut totals.trim, &mut totals.flush] {
         clear(&mut direction.latency_ns);
     }
     clear(&mut totals.latency_ns);
@@ -375,7 +376,8 @@ fn withhold_percentiles(result: &mut RunResult) {
     }
     for worker in &mut result.workers {
         clear(&mut worker.latency_ns);
-        for direction in [&mut worker.read, &mut worker.write, &mut worker.other] {
+        for direction in [&mut worker.read, &mut worker.write, &mut worker.trim, &mut worker.flush]
+        {
             clear(&mut direction.latency_ns);
         }
         worker.histograms = Default::default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::{Geometry, Memory};
+use block::{Backing, Geometry, Memory};
 
 use crate::{DiskId, Instance, UnitId};
 
@@ -37,6 +37,8 @@ pub struct Namespace {
     pub memory: Option<Memory>,
     /// Identity of the disk.
     pub disk: DiskId,
+    /// The backing store.
+    pub backing: Backing,
     /// Tells hosts that come back whether the volatile cache is the one that they left.
     pub instance: Option<Instance>,
 }
@@ -200,7 +202,14 @@ mod test {
     fn subsystem(nqn: &str) -> Subsystem {
         let geometry = Geometry::new(1 << 20, 512);
         let disk = DiskId::new([0; 16]);
-        let namespace = Namespace { id: UnitId(0), geometry, memory: None, disk, instance: None };
+        let namespace = Namespace {
+            id: UnitId(0),
+            geometry,
+            memory: None,
+            disk,
+            backing: Backing::Unknown,
+            instance: None,
+        };
         Subsystem {
             nqn: nqn.to_owned(),
             namespaces: vec![Some(namespace.clone()), None, Some(namespace)],

@@ -17,6 +17,8 @@ pub mod pdu;
 mod target;
 mod wire;
 
+use block::{BACKING_BYTES_MAX, Backing};
+
 pub use controllers::{ControllerLimits, Controllers};
 pub use directory::{Namespace, Portal, Subsystem, Subsystems, SubsystemsError};
 pub use initiator::{
@@ -37,6 +39,16 @@ fn instance_bytes(instance: u64) -> [u8; 16] {
     bytes[..8].copy_from_slice(&INSTANCE_MAGIC);
     bytes[8..].copy_from_slice(&instance.to_le_bytes());
     bytes
+}
+
+/// Where the line on the backing store stands in Identify Namespace data of a server of ours.
+//= NVMe NVM command set §Identify Namespace data structure: bytes 4095:384 are vendor specific.
+const BACKING_AT: usize = 384;
+
+/// The backing store that Identify Namespace data of a server of ours tell.
+fn backing_of(page: &[u8]) -> Option<Backing> {
+    let line = page.get(BACKING_AT..BACKING_AT + BACKING_BYTES_MAX)?;
+    Backing::parse(&String::from_utf8_lossy(line))
 }
 
 /// The instance in the vendor specific bytes of Identify Controller.

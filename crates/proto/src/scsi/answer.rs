@@ -2,8 +2,10 @@
 //!
 //! The unit is not trusted: data too short or impossible is `None`.
 
+use block::Backing;
+
 use super::field::{be16, be32, be64};
-use super::inquiry::{RUN, VENDOR};
+use super::inquiry::{BACKING_PAGE, RUN, VENDOR};
 use crate::ascii::printable;
 
 /// The result of READ CAPACITY.
@@ -103,6 +105,13 @@ pub fn parse_instance(bytes: &[u8]) -> Option<u64> {
     let ours = printable(bytes.get(8..16)?) == VENDOR;
     let digits = bytes.get(36..56)?.strip_prefix(RUN.as_bytes()).filter(|_| ours)?;
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// The backing store in the vendor specific page of a server of ours.
+pub fn parse_backing(bytes: &[u8]) -> Option<Backing> {
+    let [_, BACKING_PAGE, _, _, ..] = *bytes else { return None };
+    let end = 4 + usize::from(be16(bytes, 2));
+    Backing::parse(&String::from_utf8_lossy(bytes.get(4..end)?))
 }
 
 /// The name of a logical unit in its Device Identification page: the best of those that it has.

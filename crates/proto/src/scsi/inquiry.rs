@@ -7,7 +7,7 @@ use super::{Cdb, Plan, Sense, Unit, data};
 use crate::Instance;
 
 /// T10 vendor identification.
-pub(super) const VENDOR: &str = "DRUMFIRE";
+pub(crate) const VENDOR: &str = "DRUMFIRE";
 /// Stands before the server's instance, 16 hexadecimal digits, in the bytes that belong to vendors.
 pub(super) const RUN: &str = "RUN=";
 /// Product revision level: major and minor version.
@@ -22,8 +22,12 @@ const COMMAND_SUPPORT_DATA: u8 = 0x02;
 /// A VPD page: its code, and the function that appends to its 4-byte header.
 type Page = (u8, fn(&Unit, &mut Vec<u8>));
 
+/// Page code of the backing store.
+//= SPC-4 §Vital product data page codes: C0h to FFh are vendor specific.
+pub(crate) const BACKING_PAGE: u8 = 0xc0;
+
 //= SPC-4 §Supported VPD Pages VPD page: in ascending order.
-const PAGES: [Page; 7] = [
+const PAGES: [Page; 8] = [
     (0x00, supported_pages),
     (0x80, serial_number),
     (0x83, device_identification),
@@ -31,6 +35,7 @@ const PAGES: [Page; 7] = [
     (0xb0, block_limits),
     (0xb1, characteristics),
     (0xb2, provisioning_page),
+    (BACKING_PAGE, backing),
 ];
 
 //= SPC-4 §INQUIRY command: the allocation length has 16 bits.
@@ -155,9 +160,17 @@ fn provisioning_page(unit: &Unit, bytes: &mut Vec<u8>) {
     bytes[6] = 0x02; // PROVISIONING TYPE: thin.
 }
 
+/// The backing store, as a line of text.
+fn backing(unit: &Unit, bytes: &mut Vec<u8>) {
+    bytes.extend(unit.backing.line().as_bytes());
+}
+
 #[cfg(test)]
 mod test {
+    use block::Backing;
+
     use super::super::cdb as build;
+    use super::super::parse_backing;
     use super::super::test::{answer, cdb, refusal, unit};
     use super::*;
     use crate::DiskId;
@@ -190,7 +203,7 @@ mod test {
     #[test]
     fn pages_golden() {
         let unit = unit(1 << 30, 512);
-        let supported = [0, 0, 0, 7, 0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2];
+        let supported = [0, 0, 0, 8, 0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2, 0xc0];
         assert_eq!(page(&unit, 0x00), supported);
         assert_eq!(page(&unit, 0x80), *b"\x00\x80\x00\x143031323334358637b839");
         let mut expect = b"\x00\x83\x00\x2c\x02\x01\x00\x1cDRUMFIRE".to_vec();
@@ -204,6 +217,17 @@ mod test {
         expect[..6].copy_from_slice(&[0, 0xb1, 0, 0x3c, 0, 1]);
         assert_eq!(page(&unit, 0xb1), expect);
         assert_eq!(page(&unit, 0xb2), [0, 0xb2, 0, 4, 0, 0xe4, 2, 0]);
+    }
+
+    #[test]
+    fn the_backing_store_has_a_page() {
+        let unit = unit(1 << 30, 512);
+        assert_eq!(page(&unit, 0xc0), *b"\0\xc0\0\x0fbacking=unknown");
+        let backing = Backing::Emulated("emulates cd6".to_owned());
+        let bytes = page(&unit.backed_by(backing.clone()), 0xc0);
+        assert_eq!(parse_backing(&bytes), Some(backing));
+        assert_eq!(parse_backing(&bytes[..8]), None);
+        assert_eq!(parse_backing(&[0, 0xc1, 0, 14]), None);
     }
 
     #[test]

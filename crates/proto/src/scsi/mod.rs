@@ -22,14 +22,15 @@ mod supported;
 mod table;
 mod transfer;
 
-use block::{Geometry, Memory, Op};
+use block::{Backing, Geometry, Memory, Op};
 
 use crate::{DiskId, Instance, UnitId};
 
 pub(crate) use answer::{
-    Capacity, ModeFlags, parse_designation, parse_instance, parse_mode_sense6, parse_product,
-    parse_read_capacity10, parse_read_capacity16, parse_serial,
+    Capacity, ModeFlags, parse_backing, parse_designation, parse_instance, parse_mode_sense6,
+    parse_product, parse_read_capacity10, parse_read_capacity16, parse_serial,
 };
+pub(crate) use inquiry::{BACKING_PAGE, VENDOR};
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
@@ -48,6 +49,8 @@ pub struct Unit {
     pub identity: Identity,
     /// Tells clients that come back whether the volatile cache is the one that they left.
     pub instance: Option<Instance>,
+    /// The backing store.
+    pub backing: Backing,
 }
 
 /// Identity of a logical unit.
@@ -126,7 +129,12 @@ impl Unit {
         let Geometry { block_bytes, blocks, .. } = geometry;
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
         assert!(blocks.checked_mul(block_bytes.into()).is_some(), "{blocks} × {block_bytes} bytes");
-        Unit { id, geometry, memory, identity, instance: None }
+        Unit { id, geometry, memory, identity, instance: None, backing: Backing::Unknown }
+    }
+
+    /// Adds the backing store, which a vital product data page tells.
+    pub fn backed_by(self, backing: Backing) -> Unit {
+        Unit { backing, ..self }
     }
 
     /// Adds an instance, which INQUIRY tells.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use block::{Cause, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool};
+use block::{Backing, Cause, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
@@ -87,8 +87,8 @@ impl Server {
             let id = UnitId(index as u32);
             let memory = store.in_place.then(|| store.memory.clone());
             let disk = DiskId::new([index as u8; 16]);
-            let instance = Some(instances.unit());
-            Some(Namespace { id, geometry: store.geometry, memory, disk, instance })
+            let (backing, instance) = (Backing::Memory, Some(instances.unit()));
+            Some(Namespace { id, geometry: store.geometry, memory, disk, backing, instance })
         };
         let namespaces = stores.iter().enumerate().map(namespace).collect();
         let subsystem = |nqn: &str, namespaces| Subsystem {

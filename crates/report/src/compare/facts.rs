@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use stats::{Class, RunResult};
+use stats::{Origin, RunResult};
 
 use super::Difference;
 use crate::ended;
@@ -19,7 +19,6 @@ pub(super) fn of_side(runs: &[RunResult]) -> Vec<(&'static str, String)> {
     let size =
         job.size_bytes.map_or_else(|| "mixed".to_owned(), |bytes| figure::size(bytes.into()));
     vec![
-        ("class", class(runs)),
         ("origin", run.origin.with(run.kind)),
         ("size", size),
         ("reads", share(job.read_percent)),
@@ -45,19 +44,39 @@ pub(super) fn of_side(runs: &[RunResult]) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The class, with what speaks most against the runs that have the worst one.
-fn class(runs: &[RunResult]) -> String {
-    let rank = |run: &&RunResult| match run.class {
-        Class::Publishable => 0,
-        Class::Indicative => 1,
-        Class::Invalid => 2,
+/// Classes of two sides where they differ, each with what speaks most against the runs that
+/// have it. They are what the figures are worth, not what was measured.
+pub(super) fn classes(a: &[RunResult], b: &[RunResult]) -> Option<[String; 2]> {
+    let [one, other] = [a, b].map(least_believed);
+    (one.class != other.class).then(|| [one, other].map(reason::verdict))
+}
+
+/// The run of a side that is believed least.
+pub(super) fn least_believed(runs: &[RunResult]) -> &RunResult {
+    runs.iter().max_by_key(|run| reason::rank(run.class)).expect("a side has runs")
+}
+
+/// Runs of a simulation that both sides have: with equal seeds they are the same to the last bit.
+pub(super) fn same_runs(a: &[RunResult], b: &[RunResult]) -> Option<Difference> {
+    let simulated = |runs: &[RunResult]| runs.iter().all(|run| run.origin == Origin::Simulated);
+    if !simulated(a) || !simulated(b) {
+        return None;
+    }
+    let same = |b: &&RunResult| {
+        let is_same = |a: &RunResult| a.seed == b.seed && a.totals == b.totals;
+        a.iter().any(is_same)
     };
-    let worst = runs.iter().max_by_key(rank).expect("a side has runs");
-    reason::verdict(worst)
+    let seeds: Vec<String> = b.iter().filter(same).map(|run| run.seed.to_string()).collect();
+    let several = if seeds.len() == 1 { "seed" } else { "seeds" };
+    (!seeds.is_empty()).then(|| Difference {
+        what: several.to_owned(),
+        a: seeds.join(", "),
+        b: "the same seeds: the same runs".to_owned(),
+    })
 }
 
 /// The volumes, each once. Targets of loopback have other ports each time.
-fn volumes(run: &RunResult) -> String {
+pub(crate) fn volumes(run: &RunResult) -> String {
     let names: BTreeSet<String> = run.workers.iter().map(|w| without_port(&w.volume)).collect();
     let shown: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
     match names.len() - shown.len() {

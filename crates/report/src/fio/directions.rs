@@ -26,15 +26,18 @@ pub(super) fn directions(
 ) -> Directions {
     let figures = Figures::of(group.figures);
     let shown = Shown { figures: &figures, plus };
-    let none = Part::default();
+    let (trim, sync) = (&group.trim, &group.flush);
     let trims = options::trims(group.workload);
-    let (trim, sync) = if trims { (&group.other, &none) } else { (&none, &group.other) };
     let read = |s: &Second| (s.read_bytes_per_second, s.read_iops);
     let write = |s: &Second| (s.write_bytes_per_second, s.write_iops);
     let both = |s: &Second| (read(s).0 + write(s).0, read(s).1 + write(s).1);
     let rates = |part: &Part, of: &dyn Fn(&Second) -> (f64, f64)| {
         let mut rates = Rates::default();
-        seconds.iter().map(of).for_each(|(bytes, ios)| rates.note(bytes, ios));
+        // The rest of a second, in which a job begins or ends, is none of fio's samples.
+        let whole = |second: &&Second| second.seconds == 0.0 || second.seconds >= 0.5;
+        let some = seconds.iter().any(|second| whole(&second));
+        let counted = seconds.iter().filter(|second| !some || whole(second));
+        counted.map(of).for_each(|(bytes, ios)| rates.note(bytes, ios));
         if seconds.is_empty() { part.rates } else { rates }
     };
     let apart = |part, rates| figures.apart.then(|| direction(part, runtime_ms, rates, &shown));

@@ -92,6 +92,8 @@ pub(super) struct Job {
 /// it over.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(super) struct Trust {
+    /// How the figures came about: measured, emulated or simulated.
+    pub origin: String,
     pub class: &'static str,
     /// The class with the reason that matters most.
     pub reason: String,

@@ -131,9 +131,7 @@ fn ended(result: &RunResult) -> (i64, String) {
 }
 
 fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, include: Include) -> Job {
-    let trims = options::trims(group.workload);
-    let none = Part::default();
-    let (trim, sync) = if trims { (&group.other, &none) } else { (&none, &group.other) };
+    let (trim, sync) = (&group.trim, &group.flush);
     let mut all = group.read.clone();
     all.merge(&group.write);
     all.merge(trim);
@@ -144,7 +142,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, include: Inc
     let seconds: &[Second] = if alone { &result.intervals } else { &[] };
     let cpu = &result.cpu;
     // The share of the group's own I/Os: threads are shared by groups.
-    let share = all.iops / result.totals.iops.max(f64::MIN_POSITIVE);
+    let share = all.ios as f64 / result.totals.ios.max(1) as f64;
     let (system, whole) = (cpu.initiator_system_cores, cpu.initiator_cores);
     let system = system.unwrap_or(0.0).min(whole.unwrap_or(0.0));
     // Like fio's for a group: the mean over its jobs.
@@ -195,6 +193,7 @@ fn trust(result: &RunResult, group: &Group<'_>) -> Trust {
     let verdicts = reason::verdicts(result).into_iter();
     let workers = || group.workers.iter();
     Trust {
+        origin: result.origin.with(result.kind),
         class: result.class.word(),
         reason: reason::verdict(result),
         checks: Object(verdicts.map(|(code, word)| (code.to_owned(), word)).collect()),
@@ -214,7 +213,8 @@ const EILSEQ: u32 = 84;
 fn error(result: &RunResult, group: &Group<'_>) -> Option<u32> {
     let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
     let differs = || differs(result, group).then_some(EILSEQ);
-    let failed = group.read.errors + group.write.errors + group.other.errors > 0;
+    let failed =
+        group.read.errors + group.write.errors + group.trim.errors + group.flush.errors > 0;
     let first = || failed.then(|| first_error(result, group));
     missed.map(|missed| missed.errno).or_else(differs).or_else(first)
 }
@@ -453,7 +453,7 @@ mod test {
         };
         assert_eq!(errors(&result), [Some(0), None, None]);
         result.workers[0].read.errors = 2;
-        result.workers[1].other.errors = 1;
+        result.workers[1].flush.errors = 1;
         let mut failure = sample::failures()[0].clone();
         failure.first.worker.clone_from(&result.workers[0].name);
         failure.status = Some("medium error: unrecovered read error (11/00)".into());

@@ -66,7 +66,7 @@ fn one(job: &Job, jobs: usize, time: &str, out: &mut impl Write) -> io::Result<(
     for (word, of) in directions(job) {
         direction(word, of, out)?;
     }
-    if let Some(sync) = job.directions.sync.as_ref().filter(|sync| sync.total_ios > 0) {
+    if let Some(sync) = job.directions.sync.as_ref().filter(|sync| sync.lat_ns.samples > 0) {
         writeln!(out, "  fsync/fdatasync/sync_file_range:")?;
         spread("sync", &sync.lat_ns, out)?;
         percentiles("sync", &sync.lat_ns, out)?;
@@ -267,7 +267,8 @@ fn disk_stats(disks: &[Disk], out: &mut impl Write) -> io::Result<()> {
 
 /// What fio does not say: how far to believe it.
 fn class(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "\nHonesty checks: {}", result.class.word())?;
+    let origin = result.origin.with(result.kind);
+    writeln!(out, "\nHonesty checks: {} ({origin})", result.class.word())?;
     let speaks = |check: &&stats::Check| {
         matches!(check.verdict, stats::Verdict::Fail | stats::Verdict::Warn)
     };

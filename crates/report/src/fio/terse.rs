@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use stats::RunResult;
+use stats::{Origin, RunResult};
 
 use super::document::{Direction, Disk, Job, Object, Spread};
 use super::figures::Figures;
@@ -14,7 +14,13 @@ const PERCENTILES: usize = 20;
 /// Writes a line for each job of a run, a result for each of its steps. `version` is 3, 4 or 5.
 pub fn write_terse(steps: &[RunResult], version: u32, out: &mut impl Write) -> io::Result<()> {
     let disks = disks::disks(steps);
-    let lines = each_job(steps, Include::default(), |job, group| {
+    // The last field is the description, which people write and read.
+    let origin = steps.iter().map(|result| result.origin).find(|it| *it != Origin::Measured);
+    let lines = each_job(steps, Include::default(), |mut job, group| {
+        if let Some(origin) = origin {
+            let words = job.desc.take().map_or(String::new(), |words| format!(": {words}"));
+            job.desc = Some(format!("{}{words}", origin.word()));
+        }
         let figures = Figures::of(group.figures);
         let shows = figures.of_completion || figures.of_whole;
         let named = figures.percentiles.iter().map(|percent| format!("{percent:.6}"));
@@ -104,6 +110,21 @@ mod test {
         assert_eq!(line[17..37].iter().filter(|field| field.contains("%=")).count(), PERCENTILES);
         assert_eq!(line[23], "50.000000%=99");
         assert_eq!(line[46 + 2], "500");
+    }
+
+    #[test]
+    fn figures_of_a_model_say_so_in_the_last_field() {
+        let mut result = sample::counted();
+        let mut last = |origin| {
+            result.origin = origin;
+            let mut out = Vec::new();
+            write_terse(&[result.clone()], 3, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            text.trim_end().rsplit(';').next().unwrap().to_owned()
+        };
+        assert_eq!(last(Origin::Emulated), "emulated");
+        assert_eq!(last(Origin::Simulated), "simulated");
+        assert_ne!(last(Origin::Measured), "measured");
     }
 
     #[test]

@@ -1,5 +1,22 @@
 //! Figures as they are printed, read again.
 
+use stats::RunResult;
+
+/// Makes the same check of all results, and says of which it fails.
+pub fn each(results: &[RunResult], check: impl Fn(&RunResult)) {
+    for (seed, result) in results.iter().enumerate() {
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(result)));
+        assert!(checked.is_ok(), "seed {seed}");
+    }
+}
+
+/// The text that a form writes.
+pub fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+    let mut out = Vec::new();
+    write(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
 /// A printed figure against the truth: within half of its last digit.
 pub fn agrees(printed: &str, truth: f64) {
     let (value, half) = number(printed);

@@ -89,13 +89,15 @@ fn heat(spans: &[Span]) -> Option<Heat> {
 pub(super) fn percentiles(result: &RunResult, name: &str) -> Option<Series> {
     let all = result.histograms.all();
     let samples = all.samples();
+    let moments = result.totals.latency_ns.moments;
+    let of_moments = |share| moments.is_none_or(|tail| tail.supports(share));
     let mut points = Vec::new();
     let mut shown = f64::NEG_INFINITY;
     let mut seen = 0;
     for bucket in all.iter() {
         seen += bucket.count;
         let share = seen as f64 / samples as f64;
-        if share >= 1.0 || !stats::supports(samples, share) {
+        if share >= 1.0 || !stats::supports(samples, share) || !of_moments(share) {
             break;
         }
         let place = -(1.0 - share).log10();

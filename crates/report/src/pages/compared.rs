@@ -1,24 +1,35 @@
 //! A comparison as a page: both sides beside each other, then the same charts laid over each other.
 
-use stats::{Bound, Class, RunResult};
+use stats::{Bound, RunResult};
 
-use super::{charts, section};
+use super::{charts, section, subject};
 use crate::bounds;
 use crate::chart::{Axis, Plot, Point, Scale, Series, Unit};
-use crate::compare::{self, Change, Comparison};
+use crate::compare::{self, Change, Comparison, Judged as Figures};
 use crate::figure;
 use crate::job;
 use crate::page::{Content, Judged, Page, Section, Table};
 use crate::reason;
 use crate::style::Paint;
 
-/// One comparison with a run of each side, what stands on one side only, and what bounds came to.
-pub fn comparison(
-    found: &[(&Comparison, &RunResult, &RunResult)],
-    names: [&str; 2],
-    alone: &[String],
-    bounds: &[Bound],
-) -> Page {
+/// What stands beside the pairs of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// Folders of both sides.
+    pub names: [&'a str; 2],
+    /// What the figures of all pairs came to.
+    pub figures: Figures,
+    /// What stands on one side only.
+    pub alone: &'a [String],
+    /// What the journals of both sides say, a line each.
+    pub journals: &'a [String],
+    /// What bounds came to.
+    pub bounds: &'a [Bound],
+}
+
+/// One comparison or several, each with a run of each side, and what stands around them.
+pub fn comparison(found: &[(&Comparison, &RunResult, &RunResult)], around: &Around<'_>) -> Page {
+    let Around { names, figures, alone, journals, bounds } = *around;
     let many = found.len() > 1;
     let mut sections: Vec<Section> = bounds::section(bounds).into_iter().collect();
     for (comparison, a, b) in found {
@@ -33,11 +44,18 @@ pub fn comparison(
         let content = alone.iter().cloned().map(Content::Text).collect();
         sections.push(section("on one side only", content));
     }
+    if !journals.is_empty() {
+        let content = journals.iter().cloned().map(Content::Text).collect();
+        sections.push(section("journals", content));
+    }
     let all: Vec<&Comparison> = found.iter().map(|(comparison, ..)| *comparison).collect();
     let tool = found.first().map(|(_, _, b)| b.tool.version.clone()).unwrap_or_default();
     Page {
         title: format!("{} against {}", names[1], names[0]),
-        lead: lead(found),
+        lead: match figures.words() {
+            Some(words) => format!("{} {words}.", lead(found)),
+            None => lead(found),
+        },
         judged: judged(found),
         sections,
         foot: format!("drumfire {tool}"),
@@ -59,31 +77,31 @@ fn lead(found: &[(&Comparison, &RunResult, &RunResult)]) -> String {
         found.iter().flat_map(|(all, ..)| &all.figures).filter(is_rate).count()
     };
     format!(
-        "{} pairs; IOPS faster in {}, slower in {}, same in {}, cannot tell in {}.",
+        "{} pairs; IOPS faster in {}, slower in {}, same in {}, not told apart in {}, cannot tell \
+         in {}.",
         found.len(),
         count(Change::Higher),
         count(Change::Lower),
         count(Change::Unchanged),
+        count(Change::NotToldApart),
         count(Change::CannotTell)
     )
 }
 
 fn judged(found: &[(&Comparison, &RunResult, &RunResult)]) -> Option<Judged> {
     let sides = || found.iter().flat_map(|(_, a, b)| [*a, *b]);
-    let worst = sides().max_by_key(|run| match run.class {
-        Class::Publishable => 0,
-        Class::Indicative => 1,
-        Class::Invalid => 2,
-    })?;
+    let worst = sides().max_by_key(|run| reason::rank(run.class))?;
     let differs: Vec<String> = (found.iter())
         .flat_map(|(all, ..)| &all.differences)
         .map(|of| format!("{} {} → {}", of.what, of.a, of.b))
         .collect();
     let invalid = found.iter().flat_map(|(all, ..)| &all.invalid).next().cloned();
-    let because = match (invalid, differs.first()) {
-        (Some(invalid), _) => format!("not comparable, {invalid}"),
-        (None, Some(first)) => format!("not the same measurement: {first}"),
-        (None, None) => reason::verdict(worst),
+    let doubt = found.iter().flat_map(|(all, ..)| &all.doubts).next();
+    let because = match (invalid, differs.first(), doubt) {
+        (Some(invalid), ..) => format!("not comparable, {invalid}"),
+        (None, Some(first), _) => format!("not the same measurement: {first}"),
+        (None, None, Some(doubt)) => format!("{doubt}; {}", reason::verdict(worst)),
+        (None, None, None) => reason::verdict(worst),
     };
     Some(Judged {
         class: worst.class.word(),
@@ -95,8 +113,11 @@ fn judged(found: &[(&Comparison, &RunResult, &RunResult)]) -> Option<Judged> {
 
 fn sides(comparison: &Comparison, a: &RunResult, b: &RunResult, names: [&str; 2]) -> Vec<Section> {
     let row = |what: &str, of: &dyn Fn(&RunResult) -> String| vec![what.to_owned(), of(a), of(b)];
+    // Figures below are of all runs.
+    let runs = comparison.figures.first().map_or((1, 1), |figure| (figure.a.runs, figure.b.runs));
+    let result = if runs == (1, 1) { "result" } else { "result of the first run" };
     let rows = vec![
-        row("result", &|run| reason::headline(run, Paint::PLAIN)),
+        row(result, &|run| reason::headline(run, Paint::PLAIN)),
         row("mean latency", &|run| figure::mean(&run.totals.latency_ns)),
         row("p99", &|run| figure::bound(&run.totals.latency_ns, run.totals.latency_ns.p99)),
         row("begun", &|run| run.started.clone()),
@@ -111,11 +132,18 @@ fn sides(comparison: &Comparison, a: &RunResult, b: &RunResult, names: [&str; 2]
     content.extend(comparison.differences.iter().map(|of| {
         Content::Text(format!("{}: {} → {}: a change may come from this.", of.what, of.a, of.b))
     }));
+    content.extend(
+        comparison.invalid.iter().map(|why| Content::Text(format!("Not comparable, {why}."))),
+    );
+    content.extend(comparison.doubts.iter().map(|doubt| Content::Text(format!("{doubt}."))));
     let mut sections = vec![section("both sides", content)];
     let overlaid = overlaid(a, b);
     if !overlaid.is_empty() {
         sections.push(section("laid over each other", overlaid));
     }
+    let [one, other] = [a, b].map(subject::of_run);
+    let of = if one == other { one } else { format!("{one}, and {other}") };
+    subject::name_charts(&mut sections, &of);
     sections
 }
 
@@ -153,12 +181,17 @@ mod test {
     #[test]
     fn both_sides_stand_beside_each_other_with_one_word() {
         let (a, b) = (generated::small(1), generated::small(2));
-        let found = compare::compare("", std::slice::from_ref(&a), std::slice::from_ref(&b));
+        let mut found = compare::compare("", std::slice::from_ref(&a), std::slice::from_ref(&b));
+        let judged = compare::mark([&mut found]);
         let page = comparison(
             &[(&found, &a, &b)],
-            ["old", "new"],
-            &["size=8k".to_owned()],
-            &[Bound { bound: "iops<-3%".to_owned(), ..Bound::default() }],
+            &Around {
+                names: ["old", "new"],
+                figures: judged,
+                alone: &["size=8k".to_owned()],
+                journals: &["journal of old: 4 runs begun".to_owned()],
+                bounds: &[Bound { bound: "iops<-3%".to_owned(), ..Bound::default() }],
+            },
         );
         let html = page.html();
         for part in [
@@ -167,6 +200,7 @@ mod test {
             "new against old",
             "Rate over time",
             "on one side only",
+            "journal of old: 4 runs begun",
             "fail if iops&lt;-3%",
         ] {
             assert!(html.contains(part), "{part} in {html}");

@@ -4,6 +4,7 @@ use serde_json::Value;
 use stats::RunResult;
 use stats::sweep::SweepResult;
 
+use super::subject;
 use crate::figure;
 use crate::job;
 use crate::page::{Content, Section, Table};
@@ -53,6 +54,10 @@ pub(super) fn section(result: &RunResult) -> Section {
         ("cores", host.cores.to_string()),
         ("memory", memory),
         ("kernel", host.kernel.clone()),
+        (
+            "namespaces",
+            host.more.get("namespaces").and_then(Value::as_str).unwrap_or("").to_owned(),
+        ),
         ("hypervisor", host.hypervisor.clone().unwrap_or_default()),
         ("workers on cores", cores(&placement.initiator)),
         ("targets on cores", cores(&placement.target)),
@@ -75,6 +80,8 @@ pub(super) fn of_sweep(sweep: &SweepResult) -> Section {
         ("seed", plan.seed.to_string()),
         ("made by", version(&sweep.tool)),
     ];
+    rows.insert(0, ("hosts", subject::hosts(sweep).join("; ")));
+    rows.insert(0, ("volumes", subject::volumes(&plan.job)));
     let axes = plan.axes.iter().map(|axis| format!("{}={}", axis.word, axis.values.join(",")));
     rows.insert(0, ("axes", axes.collect::<Vec<_>>().join("; ")));
     section_of(rows, &plan.job)

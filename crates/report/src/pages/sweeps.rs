@@ -1,9 +1,9 @@
 //! A sweep as a page: a line for each series over its load, where it bends, and every cell.
 
 use stats::sweep::{Cell, Search, Series as Of, Setting, SweepResult};
-use stats::{Class, Origin};
+use stats::{Latency, Origin, Spread};
 
-use super::{section, setup};
+use super::{section, setup, subject};
 use crate::bounds;
 use crate::chart::{Axis, Bar, Chart, Mark, Plot, Point, Scale, Series, Unit};
 use crate::figure;
@@ -16,7 +16,7 @@ pub fn sweep(sweep: &SweepResult) -> Page {
     let rows = sweep.cells.iter().map(|cell| {
         let mut row = table::row(sweep, cell);
         let figures = row.split_off(cell.settings.len());
-        std::iter::once(words(cell)).chain(figures).collect()
+        std::iter::once(table::words_of(cell)).chain(figures).collect()
     });
     let head = std::iter::once("cell").chain(table::FIGURES).collect();
     let cells = Content::Table(Table { head, rows: rows.collect() });
@@ -31,7 +31,8 @@ pub fn sweep(sweep: &SweepResult) -> Page {
     if !held.is_empty() {
         checks.push(Content::Text(format!("Not passed: {}.", held.join(", "))));
     }
-    checks.extend(failed.into_iter().map(Content::Text));
+    let told = table::doubts(sweep).into_iter().chain(table::journal(sweep));
+    checks.extend(told.chain(failed).map(Content::Text));
     let mut sections: Vec<Section> = plots(sweep);
     if sections.is_empty() {
         sections.push(rates(sweep));
@@ -49,8 +50,10 @@ pub fn sweep(sweep: &SweepResult) -> Page {
         sweep.cells.iter().map(|cell| cell.whole_runs().count()).sum::<usize>(),
         sweep.cells.iter().map(|cell| table::wanted(sweep, cell) as usize).sum::<usize>(),
     );
+    let subject = subject::of_sweep(sweep);
+    subject::name_charts(&mut sections, &subject);
     Page {
-        title: "sweep".to_owned(),
+        title: if subject.is_empty() { "sweep".to_owned() } else { format!("sweep of {subject}") },
         lead: format!("{}{done} of {planned} runs: {}.", best(sweep), table::rests_on(sweep)),
         judged: judged(sweep),
         sections,
@@ -59,18 +62,13 @@ pub fn sweep(sweep: &SweepResult) -> Page {
     }
 }
 
-fn words(cell: &Cell) -> String {
-    let words = cell.settings.iter().map(|setting| format!("{}={}", setting.word, setting.value));
-    words.collect::<Vec<_>>().join(" ")
-}
-
 fn rates(sweep: &SweepResult) -> Section {
     let best = sweep.cells.iter().filter_map(|cell| cell.iops).map(|iops| iops.median);
     let best = best.fold(0.0, f64::max);
     let bar = |cell: &Cell| {
         let iops = cell.iops?;
         Some(Bar {
-            label: words(cell),
+            label: table::words_of(cell),
             value: iops.median,
             range: Some((iops.low, iops.high)),
             text: format!("{} {}", figure::iops(iops.median), table::class(cell)),
@@ -87,26 +85,30 @@ fn rates(sweep: &SweepResult) -> Section {
     section("rates", vec![Content::Chart(chart)])
 }
 
-/// The highest rate with its interval: "1.01M IOPS ± 0.8 % at outstanding=32; ".
+/// The highest rate with its interval: "1.01M IOPS (990k to 1.05M) at outstanding=32; ".
 fn best(sweep: &SweepResult) -> String {
     let cells = sweep.cells.iter().filter_map(|cell| Some((cell, cell.iops?)));
     let best = cells.max_by(|a, b| a.1.median.total_cmp(&b.1.median));
     let Some((cell, iops)) = best else { return String::new() };
+    // The ends as they are: the median is rarely in their middle.
     let about = match iops.n {
-        0..3 => String::new(),
-        _ => format!(" ± {:.1} %", iops.relative() * 50.0),
+        1 => String::new(),
+        _ => format!(" ({} to {})", figure::rate(iops.low), figure::rate(iops.high)),
     };
-    format!("{}{about} at {}; ", figure::iops(iops.median), words(cell))
+    let at = table::words_of(cell);
+    let at = if at.is_empty() { at } else { format!(" at {at}") };
+    let knee = match &sweep.series[..] {
+        [only] => only.knee.as_ref().map(|knee| format!("knee at {}={}; ", only.axis, knee.value)),
+        _ => None,
+    };
+    let most = if sweep.cells.len() > 1 { "at most " } else { "" };
+    format!("{most}{}{about}{at}; {}", figure::iops(iops.median), knee.unwrap_or_default())
 }
 
 /// How far to believe it: as far as the cell that is believed least.
 fn judged(sweep: &SweepResult) -> Option<Judged> {
     let measured = || sweep.cells.iter().filter(|cell| cell.iops.is_some());
-    let class = measured().map(|cell| cell.class).max_by_key(|class| match class {
-        Class::Publishable => 0,
-        Class::Indicative => 1,
-        Class::Invalid => 2,
-    })?;
+    let class = measured().map(|cell| cell.class).max_by_key(|class| reason::rank(*class))?;
     let origin = measured().flat_map(Cell::whole_runs).map(|run| run.origin.with(run.kind)).next();
     let held = table::held_against(sweep);
     let because = held.first().cloned().unwrap_or_default();
@@ -194,6 +196,7 @@ fn plots(sweep: &SweepResult) -> Vec<Section> {
         let lines: Vec<&Line> = all.iter().filter(|line| line.of.axis == **axis).collect();
         let mut content = vec![Content::Plot(rate_over(axis, &lines))];
         content.push(Content::Plot(latency_over(axis, &lines)));
+        content.push(Content::Plot(p99_over(axis, &lines)));
         content.push(Content::Plot(latency_over_rate(axis, &lines)));
         content.extend(lines.iter().filter_map(|line| scaling(line)));
         section(&format!("over {axis}"), content)
@@ -222,7 +225,9 @@ fn drawn(lines: &[&Line], point: impl Fn(f64, &Cell) -> Point) -> Vec<Series> {
 fn knees(axis: &str, lines: &[&Line]) -> Vec<Mark> {
     let mut found: Vec<(f64, &str, Vec<&str>)> = Vec::new();
     for line in lines {
-        let Some(knee) = line.of.knee.as_ref().filter(|knee| !knee.at_end) else { continue };
+        let Some(knee) = line.of.knee.as_ref().filter(|knee| !knee.at_end && !knee.at_start) else {
+            continue;
+        };
         let Some(x) = number(axis, &knee.value) else { continue };
         match found.iter_mut().find(|(at, ..)| *at == x) {
             Some((.., names)) => names.push(&line.name),
@@ -271,6 +276,30 @@ fn latency_over(axis: &str, lines: &[&Line]) -> Plot {
     }
 }
 
+fn p99_over(axis: &str, lines: &[&Line]) -> Plot {
+    let spread = |cell: &Cell| {
+        // A run without one could have any, and one that is a lower bound a longer one.
+        let known = |latency: &Latency| latency.p99.filter(|ns| !latency.at_least(*ns));
+        let each: Option<Vec<u64>> = cell.whole_runs().map(|run| known(&run.latency_ns)).collect();
+        let each = each?.into_iter().map(|ns| ns as f64);
+        let range = each.clone().reduce(f64::min).zip(each.clone().reduce(f64::max));
+        Some((Spread::of(each)?.median, range?))
+    };
+    Plot {
+        title: format!("p99 over {axis}"),
+        about: "Latency that one of a hundred I/Os exceeds. Points are medians of the runs' p99, \
+                bands their range; gaps have too few I/Os for one, or I/Os without an answer."
+            .to_owned(),
+        x: axis_of(axis, lines),
+        y: Axis::new("p99", Unit::Nanos, Scale::Log),
+        series: drawn(lines, |x, cell| {
+            let found = spread(cell);
+            Point { x, y: found.map(|(median, _)| median), range: found.map(|(_, range)| range) }
+        }),
+        marks: knees(axis, lines),
+    }
+}
+
 fn latency_over_rate(axis: &str, lines: &[&Line]) -> Plot {
     let series = lines.iter().map(|line| {
         let point = |cell: &Cell| Some(Point::new(cell.iops?.median, cell.mean_ns()));
@@ -304,7 +333,7 @@ fn scaling(line: &Line) -> Option<Content> {
     let point = |(x, scale): &(f64, &stats::sweep::Scale)| Point {
         x: *x,
         y: Some(scale.times),
-        range: Some((scale.range[0], scale.range[1])),
+        range: scale.range.map(|[low, high]| (low, high)),
     };
     let points: Vec<Point> = scales.iter().map(point).collect();
     let ideal = scales.iter().map(|(x, _)| Point::new(*x, x / first)).collect();
@@ -366,7 +395,6 @@ fn law(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod test {
     use super::*;
-    use stats::Spread;
     use stats::sweep::{CellRun, Knee, SweepPlan};
 
     #[test]
@@ -382,7 +410,7 @@ mod test {
             runs: rates.iter().map(|rate| run(*rate)).collect(),
             ..Cell::default()
         };
-        let knee = Knee { value: "8".into(), iops: 2e6, mean_ns: 1e4, at_end: false };
+        let knee = Knee { value: "8".into(), iops: 2e6, mean_ns: 1e4, ..Knee::default() };
         let series =
             Of { axis: "outstanding".into(), points: 3, knee: Some(knee), ..Of::default() };
         let result = SweepResult {
@@ -407,6 +435,48 @@ mod test {
             assert!(page.contains(part), "{part} in {page}");
         }
         assert!(sweep(&SweepResult::default()).html().contains("not measured yet"));
+    }
+
+    #[test]
+    fn a_skewed_range_is_told_as_it_is_and_p99_has_a_chart() {
+        let cell = |value: &str, rates: &[f64], p99: &[Option<u64>]| Cell {
+            settings: vec![Setting { word: "outstanding".into(), value: value.into() }],
+            iops: Spread::of(rates.iter().copied()),
+            runs: (rates.iter().zip(p99))
+                .map(|(iops, p99)| CellRun {
+                    iops: *iops,
+                    latency_ns: Latency { p99: *p99, ..Latency::default() },
+                    ..CellRun::default()
+                })
+                .collect(),
+            ..Cell::default()
+        };
+        let (known, none) = ([Some(2_000_000), Some(9_000_000), Some(3_000_000)], [None; 3]);
+        let mut open = cell("4", &[3e4; 3], &known);
+        open.runs[1].latency_ns.waiting_from = Some(8_000_000);
+        let knee = Knee { value: "2".into(), ..Knee::default() };
+        let result = SweepResult {
+            cells: vec![
+                cell("1", &[2.67e4, 2.72e4, 3.69e4], &known),
+                cell("2", &[1e4; 3], &[known[0], None, known[1]]),
+                open,
+                cell("8", &[1e4; 3], &none),
+            ],
+            series: vec![Of { axis: "outstanding".into(), knee: Some(knee), ..Of::default() }],
+            ..SweepResult::default()
+        };
+        let one = SweepResult { cells: result.cells[..1].to_vec(), ..SweepResult::default() };
+        assert_eq!(best(&one), "27.2k IOPS (26.7k to 36.9k) at outstanding=1; ");
+        let most = "at most 30.0k IOPS (30.0k to 30.0k) at outstanding=4; knee at outstanding=2; ";
+        assert_eq!(best(&result), most);
+        assert!(!sweep(&result).html().contains('±'));
+        let plot = p99_over("outstanding", &lines(&result).iter().collect::<Vec<_>>());
+        let points: Vec<_> =
+            plot.series[0].points.iter().map(|it| (it.x, it.y, it.range)).collect();
+        let first = (1.0, Some(3e6), Some((2e6, 9e6)));
+        // Runs without a p99, or of which it is a lower bound, leave a gap.
+        assert_eq!(points, [first, (2.0, None, None), (4.0, None, None), (8.0, None, None)]);
+        assert!(sweep(&result).html().contains("p99 over outstanding"));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub fn metrics(moment: &Moment) -> String {
 impl Out {
     fn rates(&mut self, now: &Snapshot) {
         self.one("drumfire_iops", "I/Os per second, of the last second.", now.iops);
+        let help = "Flushes per second, of the last second; they are no I/Os.";
+        self.one("drumfire_flushes_per_second", help, now.flush_iops);
         self.one(
             "drumfire_bytes_per_second",
             "Bytes per second, of the last second.",

@@ -78,9 +78,10 @@ pub(super) struct Leg {
     pub(super) blamed: bool,
     /// It lost its cache, and was not recorded as in since.
     pub(super) lost: bool,
-    /// How often it lost writes that it had acknowledged, and how often when all was made good. The
-    /// next flush of each lane fails, as those of a remote volume do.
+    /// How often it lost writes that it had acknowledged, how many of these losses a flush has
+    /// told, and how many were made good. The next flush fails, as that of a remote volume does.
     losses: u64,
+    losses_told: u64,
     forgiven: u64,
 }
 
@@ -114,8 +115,6 @@ pub(super) struct World {
     pub(super) in_it: u32,
     /// Violation: a write to a leg whose map did not mark it.
     pub(super) unmarked: Option<String>,
-    /// The loss of its leg that each lane has told of.
-    knows: Vec<u64>,
     /// Flushes that failed for a cache that was lost.
     pub(super) told: u64,
     /// Pages torn by crashes.
@@ -144,7 +143,6 @@ impl World {
             next: 1,
             in_it: 0,
             unmarked: None,
-            knows: Vec::new(),
             told: 0,
             torn: 0,
             time: 1,
@@ -212,14 +210,14 @@ impl World {
         let lively = self.taken.iter().enumerate().filter(|(_, taken)| lively(taken));
         let (index, _) = lively.into_iter().nth(at).expect("there are more");
         self.time += 1;
-        let Taken { id, way, leg, io, at, result, epoch, late, .. } = &mut self.taken[index];
+        let Taken { id, leg, io, at, result, epoch, late, .. } = &mut self.taken[index];
         *late = None;
         let leg = &mut self.legs[*leg];
         let Some(result) = *result else {
             *result = Some(match *epoch == leg.epoch {
                 // It is given up, as a kernel does after half a minute.
                 true if leg.hung => Err(Fault::Medium),
-                true if io.op == Op::Flush && leg.tells(&mut self.knows, *way) => {
+                true if io.op == Op::Flush && leg.tells() => {
                     self.told += 1;
                     Err(Fault::Medium)
                 }
@@ -280,6 +278,10 @@ impl World {
                 leg.write(&io, id, || true);
             }
         }
+        // The next flush covers them: nothing is under way any more.
+        let time = self.time;
+        let versions = self.legs[leg].cache.values_mut().flatten();
+        versions.for_each(|version| version.answered = version.answered.min(time));
     }
 
     /// A leg's host is gone; with `power` it loses its cache.
@@ -314,7 +316,6 @@ impl World {
     /// The process dies: some I/Os in flight are executed, pages are torn, and caches lost.
     pub(super) fn crash(&mut self) {
         self.answered.clear();
-        self.knows.clear();
         self.gone.clear();
         self.waiting = 0;
         for Taken { leg, io, result, id, epoch, .. } in std::mem::take(&mut self.taken) {
@@ -395,7 +396,6 @@ impl Way {
     pub(super) fn new(world: &Shared, leg: usize) -> Way {
         let mut of = world.borrow_mut();
         of.answered.push(Vec::new());
-        of.knows.push(0);
         let (number, epoch) = (of.answered.len() - 1, of.legs[leg].epoch);
         Way { number, leg, epoch, world: Rc::clone(world) }
     }

@@ -14,7 +14,7 @@ use volume::array::{DATA_OFFSET, TAIL_BYTES};
 use super::disk::{PAGE, Shared, World};
 use super::model::Block;
 use super::remote::{Client, Hosts, latest, protocols, session};
-use super::rig::{BYTES, EVENT, PLACES, REFUSALS, TRIES};
+use super::rig::{BYTES, EVENT, PLACES, REFUSALS, SCRATCH, TRIES};
 use super::story::{BLOCKS, Over, Step, Story};
 use super::{Happened, Kept};
 
@@ -56,8 +56,11 @@ struct Run {
     next: u64,
     now: Nanos,
     rng: Rng,
-    /// Flushes that may fail because connections were lost, or flushes of others failed.
+    /// Flushes that may fail because connections were lost, or because flushes of others failed,
+    /// and when one failed last: others that had begun by then fail, too.
     untold: usize,
+    retold: usize,
+    told_at: u64,
     answered: u64,
     kept: Kept,
 }
@@ -96,6 +99,8 @@ impl Run {
             now: Nanos::from_secs(1),
             rng: Rng::new(story.seed, 32),
             untold: 0,
+            retold: 0,
+            told_at: 0,
             answered: 0,
             kept: Kept::default(),
         }
@@ -198,9 +203,8 @@ impl Run {
             Step::Slow(_) => Happened::Slow,
             _ => Happened::Failed,
         });
-        // Each lane loses its connection by itself, and each loss is told by each lane. A server
-        // tells again those who may not have heard it.
-        self.untold += self.lanes * self.lanes + self.lanes;
+        // A loss is told once, whichever lanes have lost their connections.
+        self.untold += 1;
         if power {
             let time = self.world.borrow().time;
             self.model.iter_mut().for_each(|block| block.lost(time));
@@ -223,12 +227,18 @@ impl Run {
     }
 
     fn submit(&mut self, op: Op, fua: bool, blocks: Range<usize>) {
+        let offset = if op == Op::Flush { 0 } else { DATA_OFFSET + PLACES[blocks.start] };
+        let len = (blocks.len() as u64 * PAGE) as u32;
+        self.submit_at(op, blocks, fua, (offset, len));
+    }
+
+    /// Submits an I/O of these bytes, which are blocks of the model or none.
+    fn submit_at(&mut self, op: Op, blocks: Range<usize>, fua: bool, (offset, len): (u64, u32)) {
         let number = self.next;
         self.next += 1;
         let way = self.rng.below(self.lanes as u64) as usize;
         self.world.borrow_mut().time += 1;
         let time = self.world.borrow().time;
-        let len = (blocks.len() as u64 * PAGE) as u32;
         let mut buf = match op {
             Op::Read | Op::Write => self.pool.take_beyond(len as usize),
             _ => None,
@@ -243,7 +253,6 @@ impl Run {
                 self.model[block].begin(number, value, time);
             }
         }
-        let offset = if op == Op::Flush { 0 } else { DATA_OFFSET + PLACES[blocks.start] };
         self.asked.insert(number, Asked { op, fua, blocks, begun: time, way });
         self.ways[way].waiting.push_back(Io { tag: Tag(number), op, fua, len, offset, buf });
     }
@@ -344,6 +353,8 @@ impl Run {
                 calm_since = None;
             } else if self.now >= *calm_since.get_or_insert(self.now) + QUIET {
                 world.legs[0].blamed = world.legs[0].bad.is_some();
+                // However often connections were lost.
+                self.untold = self.untold.min(1);
                 return Ok(true);
             }
             drop(world);
@@ -386,16 +397,22 @@ impl Run {
         Ok(())
     }
 
-    /// I/Os fail only in trouble, and flushes once for each loss and lane.
+    /// I/Os fail only in trouble, and flushes once for each loss.
     fn may_fail(&mut self, asked: &Asked, fault: Fault) -> Result<(), String> {
         let flush = asked.op == Op::Flush;
         if self.world.borrow().legs[0].blamed {
-            // The server tells other connections of a flush that failed.
-            self.untold += if flush { self.lanes } else { 0 };
+            // The server tells other connections of a flush that failed, and the volume once more
+            // of each of these.
+            let fails = flush && !self.world.borrow().legs[0].is_well();
+            self.retold += if fails { 2 * self.lanes } else { 0 };
             return Ok(());
         }
-        match self.untold.checked_sub(1).filter(|_| flush) {
-            Some(left) => self.untold = left,
+        if flush && asked.begun <= self.told_at {
+            return Ok(());
+        }
+        let budget = if self.untold > 0 { &mut self.untold } else { &mut self.retold };
+        match budget.checked_sub(1).filter(|_| flush) {
+            Some(left) => (*budget, self.told_at) = (left, self.world.borrow().time),
             None => return Err(format!("{:?} fails, {fault}, without trouble", asked.op)),
         }
         Ok(())
@@ -409,19 +426,22 @@ impl Run {
             return Err("it does not become calm".to_owned());
         }
         self.flush()?;
+        // A write of what no step writes; it fails in trouble only.
+        self.submit_at(Op::Write, 0..0, false, (DATA_OFFSET + SCRATCH, PAGE as u32));
+        self.rest()?;
         self.read_all()?;
         self.crash(true)?;
         self.read_all()
     }
 
-    /// Flushes until that is done: each lane may have losses to tell.
+    /// Flushes until that is done: there may be losses to tell.
     fn flush(&mut self) -> Result<(), String> {
-        let fails = self.untold;
+        let fails = self.untold + self.retold;
         for _ in 0..=fails {
-            let before = self.untold;
+            let before = self.untold + self.retold;
             self.submit(Op::Flush, false, 0..0);
             self.rest()?;
-            if self.untold == before {
+            if self.untold + self.retold == before {
                 return Ok(());
             }
         }

@@ -19,15 +19,19 @@ mod away;
 mod end;
 mod grow;
 mod harm;
+mod heals;
 mod open;
 
 use self::away::Away;
 use self::grow::sizes;
+use self::heals::Unseen;
 
 /// Offsets of the blocks: at the ends of a region, at the start of the next, and in another; and at
 /// the ends of the grown part.
 pub(super) const PLACES: [u64; BLOCKS_GROWN] =
     [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE, BYTES, BYTES + (128 << 10) - PAGE];
+/// A page in a region that no step writes.
+pub(super) const SCRATCH: u64 = (128 << 10) + PAGE;
 /// Maximum number of regions.
 pub(super) const REGIONS: usize = 12;
 /// Initial size of the array: four regions.
@@ -93,11 +97,21 @@ struct Run {
     /// Size of the array, and its possible size at the next opening.
     bytes: u64,
     grows_to: u64,
-    /// Flushes that may fail because connections to the last leg were lost.
+    /// Flushes that may fail because connections to the last leg were lost, and when one failed
+    /// last: others that had begun by then fail, too.
     untold: usize,
-    /// Client I/Os completed.
+    told_at: u64,
+    /// Connections to the last leg that may have been lost unseen, since they had nothing to do.
+    unseen: Unseen,
+    /// The generation of the array when it was opened, until data are shown.
+    opened: Option<u64>,
+    /// Client I/Os completed, and those that failed.
     answered: u64,
+    failed: u64,
     kept: Kept,
+    /// In the end writes must succeed. They could hide what other checks would find, so half of the
+    /// stories end without.
+    ends_with_writes: bool,
 }
 
 /// Runs a story; an error is the first violation.
@@ -170,8 +184,13 @@ impl Run {
             bytes: BYTES,
             grows_to: BYTES,
             untold: 0,
+            told_at: 0,
+            unseen: Unseen::default(),
+            opened: None,
             answered: 0,
+            failed: 0,
             kept: Kept::default(),
+            ends_with_writes: story.seed.is_multiple_of(2),
         }
     }
 
@@ -279,13 +298,25 @@ impl Run {
     }
 
     fn submit(&mut self, op: Op, fua: bool, blocks: std::ops::Range<usize>) {
+        let offset = if op == Op::Flush { 0 } else { PLACES[blocks.start] };
+        let len = (blocks.len() as u64 * PAGE) as u32;
+        self.submit_at(op, fua, blocks, (offset, len));
+    }
+
+    /// Submits an I/O of these bytes, which are blocks of the model or none.
+    fn submit_at(
+        &mut self,
+        op: Op,
+        fua: bool,
+        blocks: std::ops::Range<usize>,
+        (offset, len): (u64, u32),
+    ) {
         let number = self.next;
         self.next += 1;
         let lane = self.rng.below(self.lanes as u64) as usize;
         let process = self.process.as_mut().expect("it is open");
         self.world.borrow_mut().time += 1;
         let time = self.world.borrow().time;
-        let len = (blocks.len() as u64 * PAGE) as u32;
         let mut buf = match op {
             Op::Read | Op::Write => process.pool.take_beyond(len as usize),
             _ => None,
@@ -306,7 +337,6 @@ impl Run {
         self.world.borrow_mut().in_it = process.keeper.recorded() & legs;
         let asked = Asked { op, fua, blocks: blocks.clone(), begun: time, legs };
         self.asked.insert(number, asked);
-        let offset = if op == Op::Flush { 0 } else { PLACES[blocks.start] };
         let io = Io { tag: Tag(number), op, fua, len, offset, buf };
         process.lanes[lane].submit(self.now, &mut VecDeque::from([io]));
     }
@@ -499,6 +529,7 @@ impl Run {
         let process = self.process.as_ref().expect("it is open");
         let time = self.world.borrow().time;
         if one.result.is_ok() && asked.op != Op::Read {
+            self.unseen.works(asked.op);
             self.truth = process.keeper.recorded();
         }
         match asked.op {
@@ -514,9 +545,11 @@ impl Run {
             }
         }
         if let Err(fault) = one.result {
+            self.failed += 1;
             return self.may_fail(&asked, fault);
         }
         let Some(buf) = one.buf.filter(|_| asked.op == Op::Read) else { return Ok(()) };
+        self.shown()?;
         for (at, block) in asked.blocks.clone().enumerate() {
             let value = word(&buf, at);
             if self.model[block].may_be(value, asked.begun) {
@@ -529,23 +562,14 @@ impl Run {
         Ok(())
     }
 
-    /// An I/O must not fail while a good leg is in.
-    fn may_fail(&mut self, asked: &Asked, fault: block::Fault) -> Result<(), String> {
-        let world = self.world.borrow();
-        let in_it = self.process.as_ref().map_or(0, |process| process.array.in_it());
-        let all = asked.legs & in_it;
-        if self.away.is_some() && fault == Fault::Unanswered && all.count_ones() == 1 {
-            // The connection to the last leg was lost unseen, and this I/O has noticed.
-            return Ok(());
-        }
-        let good = |leg: &usize| !world.legs[*leg].blamed;
-        match (0..self.legs).filter(|leg| all & 1 << leg != 0).find(good) {
-            Some(_) if asked.op == Op::Flush && self.untold > 0 => {
-                self.untold -= 1;
-                Ok(())
+    /// Data are shown: this opening is recorded, unless legs cannot be written.
+    fn shown(&mut self) -> Result<(), String> {
+        let is_well = self.world.borrow().legs.iter().all(|leg| !leg.blamed);
+        match self.opened.take() {
+            Some(opened) if is_well && self.newest().number <= opened => {
+                Err("data are shown, and the opening is on no leg".to_owned())
             }
-            Some(leg) => Err(format!("{:?} fails, {fault}, though leg {leg} is good", asked.op)),
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 }

@@ -346,7 +346,7 @@ impl Case for Story {
             2 => Step::last(&mut rng, legs),
             3 | 7 if legs > 1 => Step::older(&mut rng, legs),
             4 => Step::silent(&mut rng, legs),
-            5 if legs > 1 => Step::unequal(&mut rng, legs),
+            5 if legs > 1 => Step::unequal(&mut rng),
             6 if legs > 1 => Step::compared(&mut rng),
             8 | 9 if legs > 1 => Step::late(&mut rng, legs),
             _ => Vec::new(),

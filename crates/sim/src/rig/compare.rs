@@ -1,7 +1,7 @@
 //! Compares every figure of a result with the truth, exactly or within a histogram's error.
 
-use block::{Nanos, Op};
-use stats::{Buckets, Direction, Latency, RunResult, Second, Totals, WorkerResult};
+use block::Op;
+use stats::{Buckets, Direction, Latency, MOMENTS_ABOVE, RunResult, Second, Totals, WorkerResult};
 
 use super::medium::Medium;
 use super::truth::{Fact, Figures, Times, Truth};
@@ -59,19 +59,28 @@ impl Differences {
 /// A direction of a result: its name, and the I/Os that belong to it.
 type Kind = (&'static str, fn(&Fact) -> bool);
 
-const DIRECTIONS: [Kind; 3] = [
+const DIRECTIONS: [Kind; 4] = [
     ("reads", |fact| fact.op == Op::Read),
     ("writes", |fact| matches!(fact.op, Op::Write | Op::WriteZeroes)),
-    ("others", |fact| matches!(fact.op, Op::Flush | Op::Trim)),
+    ("trims", |fact| fact.op == Op::Trim),
+    ("flushes", |fact| fact.op == Op::Flush),
 ];
+
+/// Whether it is an I/O: flushes are counted apart.
+fn is_io(fact: &Fact) -> bool {
+    fact.op != Op::Flush
+}
 
 /// Compares every figure of a result with the truth.
 pub(super) fn compare(truth: &Truth, medium: &Medium, told: &RunResult, found: &mut Differences) {
     let (workers, window) = (0..truth.facts.len(), (truth.begin, truth.end));
     let (figures, long) = truth.figures(workers.clone(), window, |_| true);
-    totals(found, &told.totals, &figures, long);
-    let parts = [&told.totals.read, &told.totals.write, &told.totals.other];
-    let kept = [&told.histograms.read, &told.histograms.write, &told.histograms.other];
+    let (of_ios, _) = truth.figures(workers.clone(), window, is_io);
+    totals(found, &told.totals, (&figures, &of_ios), long);
+    let of = &told.totals;
+    let parts = [&of.read, &of.write, &of.trim, &of.flush];
+    let kept = &told.histograms;
+    let kept = [&kept.read, &kept.write, &kept.trim, &kept.flush];
     for (((name, belongs), part), kept) in DIRECTIONS.into_iter().zip(parts).zip(kept) {
         let (figures, _) = truth.figures(workers.clone(), window, belongs);
         direction(found, name, part, &figures, long);
@@ -86,8 +95,9 @@ pub(super) fn compare(truth: &Truth, medium: &Medium, told: &RunResult, found: &
         let what = format!("what became of the connection of worker {number}");
         found.equal(&what, told.connections, lasted.into());
     }
-    found.equal("number of seconds", told.intervals.len(), truth.seconds.len());
-    for (told, stretch) in told.intervals.iter().zip(&truth.seconds) {
+    let rows = truth.rows();
+    found.equal("number of seconds", told.intervals.len(), rows.len());
+    for (told, stretch) in told.intervals.iter().zip(&rows) {
         second(found, truth, told, *stretch);
         if stretch.1 < truth.end {
             let lasted = truth.connections(workers.clone(), *stretch, medium);
@@ -98,28 +108,34 @@ pub(super) fn compare(truth: &Truth, medium: &Medium, told: &RunResult, found: &
     let failed: u64 = told.failures.iter().map(|failure| failure.count).sum();
     found.equal("failures that are listed", failed + told.failures_unlisted, figures.errors);
     let spans: u64 = told.spans.iter().map(|span| count(&span.buckets)).sum();
-    found.equal("latencies in all spans", spans, figures.latencies.count());
+    found.equal("latencies in all spans", spans, of_ios.latencies.count());
 }
 
 fn count(buckets: &Buckets) -> u64 {
     buckets.count.iter().sum()
 }
 
-fn totals(found: &mut Differences, told: &Totals, truth: &Figures, long: f64) {
+/// `of_ios` are the figures without flushes.
+fn totals(
+    found: &mut Differences,
+    told: &Totals,
+    (truth, of_ios): (&Figures, &Figures),
+    long: f64,
+) {
     found.near("length of the window", told.seconds, long);
     found.equal("I/Os without an answer", told.waiting.ios, truth.waiting.0);
     found.equal("age of the oldest", told.waiting.oldest_ns, truth.waiting.1);
     let backlog = told.paced.map_or((0, 0), |paced| (paced.backlog.ios, paced.backlog.oldest_ns));
     found.equal("I/Os that never began, and the age of the oldest", backlog, truth.backlog);
-    found.equal("I/Os", told.ios, truth.ios);
+    found.equal("I/Os", told.ios, of_ios.ios);
     found.equal("errors", told.errors, truth.errors);
-    found.near("IOPS", told.iops, per(truth.ios as f64, long));
-    found.near("bytes per second", told.bytes_per_second, per(truth.bytes as f64, long));
+    found.near("IOPS", told.iops, per(of_ios.ios as f64, long));
+    found.near("bytes per second", told.bytes_per_second, per(of_ios.bytes as f64, long));
     if truth.exact {
         let in_flight = per(truth.in_flight as f64 / 1e9, long);
         found.outstanding("all", told.mean_outstanding, in_flight, truth, long);
     }
-    latency(found, "all", &told.latency_ns, truth);
+    latency(found, "all", &told.latency_ns, of_ios);
     if let Some(paced) = &told.paced {
         times(found, "service", &paced.service_ns, &truth.service);
         times(found, "lag", &paced.lag_ns, &truth.lag);
@@ -139,8 +155,29 @@ fn direction(found: &mut Differences, name: &str, told: &Direction, truth: &Figu
 
 fn latency(found: &mut Differences, name: &str, told: &Latency, truth: &Figures) {
     found.equal(&format!("lower bounds of {name}"), told.waiting_from, truth.bounded);
+    moments(found, name, told, truth);
     times(found, name, told, &truth.latencies);
 }
+
+/// Compares in how many moments an I/O took as long as each tail. One in which an interval was
+/// handed over counts twice, and I/Os that are given up are of the last moment that was begun.
+fn moments(found: &mut Differences, name: &str, told: &Latency, truth: &Figures) {
+    let Some(tail) = told.moments else {
+        return found.equal(&format!("samples of {name} without moments"), told.samples, 0);
+    };
+    for (told, share) in [(tail.p99, 9900), (tail.p99_9, 9990), (tail.p99_99, 9999)] {
+        let is = truth.moments(share);
+        if told + SPLIT < is || told > is + truth.handed_over + SPLIT {
+            let share = share as f64 / 100.0;
+            found.say(format!(
+                "moments of percentile {share} of {name} are told as {told}, not {is}"
+            ));
+        }
+    }
+}
+
+/// Moments that may be told more, or less, beside those of intervals.
+const SPLIT: u64 = 4;
 
 fn times(found: &mut Differences, name: &str, told: &Latency, truth: &Times) {
     let sorted = &truth.0;
@@ -151,10 +188,12 @@ fn times(found: &mut Differences, name: &str, told: &Latency, truth: &Times) {
         (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
         (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
     }
+    let moments = told.moments;
+    let of_enough = |share: u64| moments.is_none_or(|tail| tail.supports(share as f64 / 1e4));
     let told = [told.p50, told.p90, told.p99, told.p99_9, told.p99_99];
     for (told, share) in told.into_iter().zip([5000, 9000, 9900, 9990, 9999]) {
         let what = format!("percentile {} of {name}", share as f64 / 100.0);
-        found.percentile(&what, told, truth.percentile(share));
+        found.percentile(&what, told, truth.percentile(share).filter(|_| of_enough(share)));
     }
 }
 
@@ -178,19 +217,20 @@ fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerRe
     found.near(&format!("time of {name}"), told.seconds, long);
     let waiting = (told.waiting.ios, told.waiting.oldest_ns);
     found.equal(&format!("I/Os without an answer of {name}"), waiting, figures.waiting);
-    found.equal(&format!("I/Os of {name}"), told.ios, figures.ios);
+    let (of_ios, _) = truth.figures(this.clone(), window, is_io);
+    found.equal(&format!("I/Os of {name}"), told.ios, of_ios.ios);
     found.equal(&format!("errors of {name}"), told.errors, figures.errors);
-    found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
-    let bytes = per(figures.bytes as f64, long);
+    found.near(&format!("IOPS of {name}"), told.iops, per(of_ios.ios as f64, long));
+    let bytes = per(of_ios.bytes as f64, long);
     found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
     let in_flight = per(figures.in_flight as f64 / 1e9, long);
     if figures.exact {
         found.outstanding(&name, told.mean_outstanding, in_flight, &figures, long);
     }
-    latency(found, &name, &told.latency_ns, &figures);
+    latency(found, &name, &told.latency_ns, &of_ios);
     let idle = truth.idle_seconds(number);
     found.equal(&format!("seconds without an I/O of {name}"), told.idle_seconds, idle);
-    let parts = [&told.read, &told.write, &told.other];
+    let parts = [&told.read, &told.write, &told.trim, &told.flush];
     for ((which, belongs), part) in DIRECTIONS.into_iter().zip(parts) {
         let (figures, _) = truth.figures(this.clone(), window, belongs);
         direction(found, &format!("{which} of {name}"), part, &figures, long);
@@ -198,37 +238,44 @@ fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerRe
 }
 
 fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u64, u64)) {
-    let end = Nanos(to - truth.begin).as_secs_f64();
+    let end = truth.end_of((from, to));
     let name = format!("the second up to {end}");
     let workers = 0..truth.facts.len();
     let (figures, long) = truth.figures(workers.clone(), (from, to), |_| true);
+    let (of_ios, _) = truth.figures(workers.clone(), (from, to), is_io);
     found.near("end of a second", told.t, end);
-    found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
-    let bytes = per(figures.bytes as f64, long);
+    found.near(&format!("span of {name}"), told.seconds, long);
+    found.equal(&format!("I/Os of {name}"), told.ios, of_ios.ios);
+    found.near(&format!("IOPS of {name}"), told.iops, per(of_ios.ios as f64, long));
+    let bytes = per(of_ios.bytes as f64, long);
     found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
     let errors = figures.errors - figures.late_errors;
     found.equal(&format!("errors of {name}"), told.errors, errors);
     let oldest = (told.oldest_ns, told.waiting_from_ns);
-    let truly = (figures.oldest, figures.bounded);
+    let truly = (figures.oldest, of_ios.bounded);
     found.equal(&format!("what waits after {name}"), oldest, truly);
     let in_flight = per(figures.in_flight as f64 / 1e9, long);
     if figures.exact {
         found.outstanding(&name, told.mean_outstanding, in_flight, &figures, long);
     }
-    match (told.mean_ns, figures.latencies.mean()) {
+    match (told.mean_ns, of_ios.latencies.mean()) {
         (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
         (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
     }
-    let longest = figures.latencies.0.last().copied().max(figures.oldest);
+    let longest = of_ios.latencies.0.last().copied().max(figures.oldest);
     found.equal(&format!("longest of {name}"), told.max_ns, longest);
     for (told, share) in
         [told.p50_ns, told.p99_ns, told.p99_9_ns].into_iter().zip([5000, 9900, 9990])
     {
-        found.percentile(
-            &format!("a percentile of {name}"),
-            told,
-            figures.latencies.percentile(share),
-        );
+        // A row does not say of how many moments it is: near the least of them either may be.
+        let moments = if share < 9900 { u64::MAX } else { of_ios.moments(share) };
+        let truth = of_ios.latencies.percentile(share);
+        let is_shown = match moments {
+            few if few.saturating_add(SPLIT + of_ios.handed_over) < MOMENTS_ABOVE => false,
+            some if some < MOMENTS_ABOVE + SPLIT => told.is_some(),
+            _ => true,
+        };
+        found.percentile(&format!("a percentile of {name}"), told, truth.filter(|_| is_shown));
     }
     let (reads, _) = truth.figures(workers, (from, to), DIRECTIONS[0].1);
     found.near(&format!("reads of {name}"), told.read_iops, per(reads.ios as f64, long));

@@ -250,6 +250,32 @@ impl Truth {
         }
     }
 
+    /// Stretches with a row: seconds in which nobody was measured belong to the one before.
+    pub(super) fn rows(&self) -> Vec<(u64, u64)> {
+        let mut rows: Vec<(u64, u64)> = Vec::new();
+        for (from, to) in &self.seconds {
+            let spans = |worker| self.worked(worker, *from, *to);
+            let is_covered = (0..self.facts.len()).filter_map(spans).any(|(from, to)| to > from);
+            match rows.last_mut() {
+                _ if is_covered => rows.push((*from, *to)),
+                Some(last) => last.1 = *to,
+                None => {}
+            }
+        }
+        rows
+    }
+
+    /// End of the measured time within a row, in seconds since the first worker was measured.
+    pub(super) fn end_of(&self, (from, to): (u64, u64)) -> f64 {
+        let workers = 0..self.facts.len();
+        let spans =
+            |from, to| workers.clone().filter_map(move |worker| self.worked(worker, from, to));
+        let spans = |from, to| spans(from, to).filter(|(from, to)| to > from);
+        let begin = spans(self.begin, self.end).map(|(from, _)| from).min().unwrap_or(0);
+        let end = spans(from, to).map(|(_, to)| to).max().unwrap_or(begin);
+        Nanos(end - begin).as_secs_f64()
+    }
+
     /// Whole seconds in which an active worker completed nothing while another one did.
     pub(super) fn idle_seconds(&self, worker: usize) -> u32 {
         let done =
@@ -298,13 +324,13 @@ impl Truth {
         (from, to): (u64, u64),
         belongs: fn(&Fact) -> bool,
     ) -> (Figures, f64) {
-        let (mut figures, mut hull) = (Figures { exact: true, ..Figures::default() }, None);
+        let handed_over =
+            self.seconds.iter().filter(|row| row.0 < to && row.1 > from).count() as u64;
+        let mut figures = Figures { exact: true, handed_over, ..Figures::default() };
+        let mut spans = Vec::new();
         let late = to == self.end && to > from;
         for worker in workers {
-            if let Some((from, to)) = self.worked(worker, from, to) {
-                let (first, last) = hull.unwrap_or((from, to));
-                hull = Some((from.min(first), to.max(last)));
-            }
+            spans.extend(self.worked(worker, from, to));
             if self.is_unmeasured(worker, to) {
                 continue;
             }
@@ -315,14 +341,20 @@ impl Truth {
                     figures.errors += u64::from(fact.fate == Fate::Silent);
                     continue;
                 }
+                figures.worker = worker as u64;
                 figures.add(fact, (from.max(opens), to), opens, (late, self.known));
             }
         }
         for times in [&mut figures.latencies, &mut figures.service, &mut figures.lag] {
             sort(&mut times.0);
         }
-        let (first, last) = hull.unwrap_or_default();
-        (figures, Nanos(last - first).as_secs_f64())
+        spans.sort_unstable();
+        let (mut covered, mut until) = (0, 0);
+        for (from, to) in spans {
+            covered += to.saturating_sub(from.max(until));
+            until = until.max(to);
+        }
+        (figures, Nanos(covered).as_secs_f64())
     }
 }
 
@@ -429,6 +461,12 @@ pub(super) struct Figures {
     pub(super) bytes: u64,
     /// Latencies of completed I/Os, and waiting times of those without a completion; sorted.
     pub(super) latencies: Times,
+    /// Each of them, and the moment of its end.
+    ended: Vec<(u64, u64)>,
+    /// Worker whose facts are added.
+    worker: u64,
+    /// Intervals that were handed over in the span.
+    pub(super) handed_over: u64,
     /// Times from the actual starts, and delays from the planned ones.
     pub(super) service: Times,
     pub(super) lag: Times,
@@ -485,6 +523,14 @@ impl Figures {
         }
         if fact.fate != Fate::Failed {
             self.latencies.0.push(age);
+            // An I/O that never began counts by its planned start, for each worker.
+            let moment = match fact.fate {
+                Fate::Backlog => (self.worker + 1) << 48 | fact.start >> 20,
+                // Late ones are of one interval, which has so many.
+                _ if is_late => (end >> 20).min((to >> 20) + 2047),
+                _ => end >> 20,
+            };
+            self.ended.push((age, moment));
             match fact.given {
                 Some(given) => self.service.0.push(end - given),
                 None => self.lag.0.push(age),
@@ -493,6 +539,23 @@ impl Figures {
         if matches!(fact.fate, Fate::Lost | Fate::Silent | Fate::Backlog) {
             self.bounded = Some(self.bounded.map_or(age, |least| least.min(age)));
         }
+    }
+}
+
+impl Figures {
+    /// Moments in which an I/O took as long as the percentile of a share, or longer: within the
+    /// same of 128 buckets for each power of two.
+    pub(super) fn moments(&self, share: u64) -> u64 {
+        let sorted = &self.latencies.0;
+        let rank = (sorted.len() as u64 * share).div_ceil(10_000).max(1);
+        let Some(ns) = sorted.get(rank as usize - 1) else { return 0 };
+        let wide = 1_u64 << (63 - (ns | 1).leading_zeros()).saturating_sub(7);
+        let least = ns / wide * wide;
+        let above = self.ended.iter().filter(|(age, _)| *age >= least);
+        let mut moments: Vec<u64> = above.map(|(_, moment)| *moment).collect();
+        sort(&mut moments);
+        moments.dedup();
+        moments.len() as u64
     }
 }
 

@@ -59,7 +59,7 @@ impl Tracks {
     /// Adds what a worker did in the open second.
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         let open = &mut self.open[worker];
-        open.ios += interval.ios();
+        open.ios += interval.completed();
         open.seconds += interval.seconds();
         for (moved, tally) in open.moved.iter_mut().zip([&interval.read, &interval.write]) {
             *moved = (moved.0 + tally.bytes, moved.1 + tally.ios);
@@ -87,11 +87,12 @@ impl Tracks {
             self.filled = 0;
         }
         self.filled += 1;
-        self.extend_second(to_s);
+        self.extend_second(Some(to_s));
     }
 
-    /// The last second ends at `to_s` in truth, and holds what is open.
-    pub fn extend_second(&mut self, to_s: f64) {
+    /// The last second ends at `to_s` in truth, if that is later, and holds what is open.
+    pub fn extend_second(&mut self, to_s: Option<f64>) {
+        let to_s = to_s.unwrap_or(self.ended_s);
         self.ended_s = to_s;
         let Some(last) = self.stretches.last_mut() else { return };
         last.to_s = to_s;

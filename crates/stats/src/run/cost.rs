@@ -32,6 +32,10 @@ pub struct Cpu {
     pub initiator_switches: Option<u64>,
     /// Pages that the workers' threads had to wait for, without a disk and with one.
     pub initiator_faults: Option<[u64; 2]>,
+    /// Share of the window in which the workers' threads were ready and waited for a processor, 0
+    /// to 100; of several the mean. About that share of each latency is the host's: nobody takes
+    /// completions meanwhile. The rest is the volume's, and the way to it.
+    pub initiator_waited_percent: Option<f64>,
     /// Cores that the targets on this host used.
     pub target_cores: Option<f64>,
     /// Core time per I/O in microseconds, initiator and target together.

@@ -76,11 +76,12 @@ impl Waiting {
 /// Everything together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Length of the measured window in seconds.
+    /// Length of the measured window in seconds, as far as I/Os could happen in it: the sum of the
+    /// rows.
     pub seconds: f64,
-    /// I/Os done without a fault.
+    /// I/Os done without a fault: reads, writes and trims.
     pub ios: u64,
-    /// I/Os that ended in a fault.
+    /// I/Os and flushes that ended in a fault.
     pub errors: u64,
     /// I/Os per second.
     pub iops: f64,
@@ -92,9 +93,13 @@ pub struct Totals {
     pub read: Direction,
     /// Writes.
     pub write: Direction,
-    /// Flushes and trims.
+    /// Trims.
     #[serde(default)]
-    pub other: Direction,
+    pub trim: Direction,
+    /// Flushes, which are in none of the other numbers but `errors`; of documents before layout 4
+    /// trims, too.
+    #[serde(default, alias = "other")]
+    pub flush: Direction,
     /// Latencies of all directions in nanoseconds.
     pub latency_ns: Latency,
     /// I/Os that had no answer at the end.
@@ -112,6 +117,13 @@ pub struct Totals {
     /// Of an open loop, whose latencies count from the planned starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced: Option<PacedTotals>,
+}
+
+impl Totals {
+    /// I/Os and flushes done without a fault.
+    pub fn completed(&self) -> u64 {
+        self.ios + self.flush.ios
+    }
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -200,9 +212,13 @@ pub struct WorkerResult {
     /// Writes.
     #[serde(default)]
     pub write: Direction,
-    /// Flushes and trims.
+    /// Trims.
     #[serde(default)]
-    pub other: Direction,
+    pub trim: Direction,
+    /// Flushes, which are in none of the other numbers but `errors`; of documents before layout 4
+    /// trims, too.
+    #[serde(default, alias = "other")]
+    pub flush: Direction,
     /// Connections lost and made again.
     #[serde(flatten)]
     pub connections: Connections,
@@ -215,6 +231,10 @@ pub struct WorkerResult {
     /// Why it ended before its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<MissedDemand>,
+    /// For how long it was to be measured; `None` where its work, or that of others, may end it
+    /// before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_seconds: Option<f64>,
 }
 
 /// The greatest depth at which latencies stay below a target.
@@ -237,12 +257,21 @@ pub struct MissedDemand {
     pub errno: u32,
 }
 
-/// What happened in one second, over all workers; in a long run in a longer stretch, which ends at
-/// `t` and begins where the one before ends.
+/// What happened in one second, over all workers; in a long run in a longer stretch. Rates are the
+/// counts over `seconds`. A second in which no I/O could happen has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// End of the second, in seconds since the measured window began.
+    /// End of the second, in seconds since the first instant of the window in which an I/O could
+    /// happen.
     pub t: f64,
+    /// How much of the time up to `t` is of this row: that in which I/Os could happen, in seconds.
+    /// The last row of work that ends by itself ends with it. 0 in documents from before it was
+    /// told: then the row begins where the one before ends.
+    #[serde(default)]
+    pub seconds: f64,
+    /// I/Os done without a fault.
+    #[serde(default)]
+    pub ios: u64,
     /// I/Os per second.
     pub iops: f64,
     /// Bytes per second.
@@ -253,6 +282,9 @@ pub struct Second {
     /// Writes per second.
     #[serde(default)]
     pub write_iops: f64,
+    /// Flushes per second, which are no I/Os.
+    #[serde(default)]
+    pub flush_iops: f64,
     /// Bytes read per second.
     #[serde(default)]
     pub read_bytes_per_second: f64,

@@ -25,6 +25,22 @@ pub struct Counted {
     pub charged: bool,
     /// The layer below which nothing can be followed: what counts may be above memory.
     pub hidden: Option<String>,
+    /// The levels of devices below it, from the top down.
+    pub below: Vec<Level>,
+    /// A loop device on the way down uses the page cache of its file.
+    pub cached: bool,
+    /// Share of the window by which it and the time between the two readings of the device may
+    /// differ.
+    pub apart: f64,
+}
+
+/// Devices of one level below a volume: together they move what the level above moves, or more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Their names.
+    pub name: String,
+    /// Bytes that they read and wrote; `None` if one does not count.
+    pub moved: Option<[u64; 2]>,
 }
 
 /// What a difference between the two counts means.
@@ -42,7 +58,12 @@ const WAYS: [&str; 2] = ["read", "wrote"];
 
 impl Counted {
     fn judge(&self, account: Option<Account>) -> Finding {
-        let (verdict, words) = self.counted(account);
+        let (mut verdict, mut words) = self.counted(account);
+        for level in &self.below {
+            let (worse, more) = self.conserved(level);
+            verdict = verdict.worse(worse);
+            words += &more;
+        }
         let mut why = Vec::new();
         if account.is_none() {
             why.push("what this process moved is not known".to_owned());
@@ -80,7 +101,11 @@ impl Counted {
                 mib(issued),
                 share * 100.0
             ));
-            let compared = self.compare(index, issued, seen);
+            let compared = match account {
+                // The rest is that of others, which H17 tells.
+                Some(account) if seen > issued && account.agrees(index) => Verdict::Pass,
+                _ => self.compare(index, issued, seen),
+            };
             if compared != Verdict::Pass && compared == verdict.worse(compared) {
                 why = Some(match seen > issued {
                     true => MORE,
@@ -93,12 +118,43 @@ impl Counted {
         if words.is_empty() {
             words.push("no I/O requested".to_owned());
         }
-        let why = why.map_or_else(String::new, |why| format!(" ({why}; at most 2 % apart)"));
+        let most = (AGREE + self.apart) * 100.0;
+        let why =
+            why.map_or_else(String::new, |why| format!(" ({why}; at most {most:.0} % apart)"));
         (verdict, format!("{name} {} in {} I/Os{why}", words.join(", "), self.device_ios))
     }
 
+    /// Whether a level below moved what was asked. More is no news: arrays keep copies, and others
+    /// use the same disks.
+    fn conserved(&self, level: &Level) -> Finding {
+        let Level { name, moved } = level;
+        let Some(moved) = moved else {
+            return (Verdict::Unknown, format!("; below it {name} has no counters"));
+        };
+        let mut found = (Verdict::Pass, String::new());
+        for (index, way) in WAYS.into_iter().enumerate() {
+            let (issued, seen) = (self.issued[index], moved[index]);
+            if (seen + self.slack) as f64 >= issued as f64 * (1.0 - AGREE - self.apart) {
+                continue;
+            }
+            let absent = (seen as f64) < ABSENT * issued as f64;
+            let verdict = match absent && self.direct && !self.cached {
+                true => Verdict::Fail,
+                false => Verdict::Warn,
+            };
+            let percent = seen as f64 / issued as f64 * 100.0;
+            let words = format!(
+                "; below it {name} {way} {} of them ({percent:.1} %; at least 98 %): a layer \
+                 above answered",
+                mib(seen)
+            );
+            found = (found.0.worse(verdict), found.1 + &words);
+        }
+        found
+    }
+
     fn compare(&self, way: usize, issued: u64, seen: u64) -> Verdict {
-        let margin = (AGREE * issued as f64) as u64 + self.slack;
+        let margin = ((AGREE + self.apart) * issued as f64) as u64 + self.slack;
         match () {
             () if seen.abs_diff(issued) <= margin => Verdict::Pass,
             () if self.must_arrive(way) && (seen as f64) < ABSENT * issued as f64 => Verdict::Fail,
@@ -128,6 +184,12 @@ impl Account {
         Account { asked, had, slack: counting().map(|one| one.slack).sum() }
     }
 
+    /// Whether this process was charged what it asked, to the byte or nearly so.
+    fn agrees(&self, way: usize) -> bool {
+        let margin = (AGREE * self.asked[way] as f64) as u64 + self.slack;
+        self.had[way].abs_diff(self.asked[way]) <= margin
+    }
+
     fn is_absent(&self, way: usize) -> bool {
         ((self.had[way] + self.slack) as f64) < ABSENT * self.asked[way] as f64
     }
@@ -139,7 +201,7 @@ impl Account {
         for (way, word) in WAYS.into_iter().enumerate().filter(|(way, _)| counted.issued[*way] > 0)
         {
             let (asked, had) = (self.asked[way], self.had[way]);
-            let least = asked as f64 * (1.0 - AGREE);
+            let least = asked as f64 * (1.0 - AGREE - counted.apart);
             verdict = verdict.worse(match () {
                 () if (had + self.slack) as f64 >= least => Verdict::Pass,
                 () if self.is_absent(way) && counted.must_arrive(way) => Verdict::Fail,
@@ -191,22 +253,32 @@ pub fn counters_agree(
 mod test {
     use super::*;
 
+    /// A disk that counts, of which direct I/O asked for these bytes in either direction.
+    fn disk(issued: [u64; 2], device: Option<[u64; 2]>) -> Counted {
+        Counted {
+            name: "vda".into(),
+            direct: true,
+            issued,
+            device,
+            device_ios: 17,
+            slack: 1000,
+            memory: false,
+            charged: true,
+            hidden: None,
+            below: Vec::new(),
+            cached: false,
+            apart: 0.0,
+        }
+    }
+
+    const ASKED: u64 = 100_000_000;
+
     /// Lie of H03: less than half arrived at the device.
     /// Twin of H03: 98 % did.
     #[test]
     fn a_device_must_have_seen_it() {
         let counted = |direct, seen: u64, process| {
-            let device = Counted {
-                name: "vda".into(),
-                direct,
-                issued: [100_000_000, 0],
-                device: Some([seen, 55]),
-                device_ios: 17,
-                slack: 1000,
-                memory: false,
-                charged: true,
-                hidden: None,
-            };
+            let device = Counted { direct, ..disk([ASKED, 0], Some([seen, 55])) };
             counters_agree(&[device], process, Vec::new())
         };
         let by_others = counted(true, 103_000_000, Some([4096, 0]));
@@ -214,6 +286,13 @@ mod test {
         let counted = |direct, seen| counted(direct, seen, Some([seen, 0]));
         assert_eq!(counted(true, 98_000_000).verdict, Verdict::Pass);
         assert_eq!(counted(true, 97_998_000).verdict, Verdict::Warn);
+        // Reads of others are for H17 to tell.
+        let beside = |seen, process| {
+            let device = disk([ASKED, 0], Some([seen, 0]));
+            counters_agree(&[device], Some([process, 0]), Vec::new())
+        };
+        assert_eq!(beside(121_000_000, 100_100_000).verdict, Verdict::Pass);
+        assert_eq!(beside(121_000_000, 121_000_000).verdict, Verdict::Warn, "read-ahead of ours");
         let more = counted(true, 103_000_000);
         assert_eq!(more.verdict, Verdict::Warn);
         assert!(more.evidence.contains("other users, or read-ahead"), "{more:?}");
@@ -234,15 +313,8 @@ mod test {
     #[test]
     fn what_hides_what_is_below_it_is_said() {
         let device = |hidden: Option<&str>, seen| Counted {
-            name: "loop7".into(),
-            direct: true,
-            issued: [100_000_000, 0],
-            device: Some([seen, 0]),
-            device_ios: 17,
-            slack: 1000,
-            memory: false,
-            charged: true,
             hidden: hidden.map(str::to_owned),
+            ..disk([ASKED, 0], Some([seen, 0]))
         };
         let judge = |device, process| counters_agree(&[device], process, Vec::new());
         let all = Some([100_000_000, 0]);
@@ -258,18 +330,8 @@ mod test {
     /// A file system without a device of its own: overlay, btrfs.
     fn uncounted(direct: bool, way: usize, had: u64, charged: bool) -> Check {
         let mut issued = [0; 2];
-        issued[way] = 100_000_000;
-        let device = Counted {
-            name: "overlay".into(),
-            direct,
-            issued,
-            device: None,
-            device_ios: 0,
-            slack: 1000,
-            memory: false,
-            charged,
-            hidden: None,
-        };
+        issued[way] = ASKED;
+        let device = Counted { direct, charged, ..disk(issued, None) };
         let mut process = [0; 2];
         process[way] = had;
         counters_agree(&[device], Some(process), Vec::new())
@@ -293,17 +355,7 @@ mod test {
 
     #[test]
     fn memory_is_no_device() {
-        let device = Counted {
-            name: "tmpfs".into(),
-            direct: true,
-            issued: [1 << 30, 0],
-            device: None,
-            device_ios: 0,
-            slack: 0,
-            memory: true,
-            charged: false,
-            hidden: None,
-        };
+        let device = Counted { memory: true, charged: false, ..disk([1 << 30, 0], None) };
         let check = counters_agree(&[device], Some([0, 0]), Vec::new());
         assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
         assert!(check.evidence.contains("memory answers"), "{check:?}");
@@ -313,17 +365,8 @@ mod test {
     #[test]
     fn buffered_writes_that_never_arrive_are_no_writes() {
         let counted = |written: u64, device: bool| {
-            let device = Counted {
-                name: "vda".into(),
-                direct: false,
-                issued: [0, 100_000_000],
-                device: device.then_some([0, written]),
-                device_ios: 1,
-                slack: 1000,
-                memory: false,
-                charged: true,
-                hidden: None,
-            };
+            let device = device.then_some([0, written]);
+            let device = Counted { direct: false, ..disk([0, ASKED], device) };
             counters_agree(&[device], Some([0, written]), Vec::new())
         };
         for device in [true, false] {
@@ -332,5 +375,44 @@ mod test {
             assert_eq!(counted(100_000_000, device).verdict, Verdict::Pass);
         }
         assert!(counted(4096, true).evidence.contains("end_flush"));
+    }
+
+    /// Twin of H03: the counters were read late by 3 % of the window.
+    #[test]
+    fn moments_that_lie_apart_are_no_cache() {
+        let judge = |seen: u64, apart| {
+            let device = Counted { apart, ..disk([ASKED, 0], Some([seen, 0])) };
+            counters_agree(&[device], Some([seen, 0]), Vec::new()).verdict
+        };
+        assert_eq!(
+            [judge(95_500_000, 0.03), judge(95_500_000, 0.0)],
+            [Verdict::Pass, Verdict::Warn]
+        );
+        assert_eq!([judge(94_000_000, 0.03), judge(4096, 0.5)], [Verdict::Warn, Verdict::Fail]);
+    }
+
+    /// Lie of H03: a loop device counted all, and the disk below its file next to nothing.
+    /// Twin of H03: the disk counted all of it, or others' I/O, too.
+    #[test]
+    fn every_level_moves_what_the_one_above_moves() {
+        let judge = |below: &[Option<u64>], direct, cached| {
+            let level = |(index, moved): (usize, &Option<u64>)| Level {
+                name: format!("dm-{index}"),
+                moved: moved.map(|read| [read, 0]),
+            };
+            let below = below.iter().enumerate().map(level).collect();
+            let counted = disk([ASKED, 0], Some([ASKED, 0]));
+            let device = Counted { direct, below, cached, ..counted };
+            counters_agree(&[device], Some([ASKED, 0]), Vec::new())
+        };
+        let (all, most, none) = (Some(100_000_000), Some(90_000_000), Some(4096));
+        assert_eq!(judge(&[all, Some(300_000_000)], true, false).verdict, Verdict::Pass);
+        assert_eq!(judge(&[all, most], true, false).verdict, Verdict::Warn);
+        let lie = judge(&[all, none], true, false);
+        assert_eq!(lie.verdict, Verdict::Fail);
+        assert!(lie.evidence.contains("below it dm-1 read 0.0 MiB of them"), "{lie:?}");
+        assert_eq!(judge(&[none], false, false).verdict, Verdict::Warn, "asked for");
+        assert_eq!(judge(&[none], true, true).verdict, Verdict::Warn, "H08 names the cache");
+        assert_eq!(judge(&[all, None], true, false).verdict, Verdict::Unknown);
     }
 }

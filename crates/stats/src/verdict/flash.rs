@@ -1,6 +1,7 @@
 //! Whether flash was in the state that it keeps.
 
-use super::together::{Finding, mib, together};
+use super::amplified::{Amplified, amplified};
+use super::together::{Finding, kib, mib, together};
 use super::{Check, Verdict};
 
 /// A solid-state disk that a job writes, or one that may be, and what the kernel counted of it
@@ -15,14 +16,46 @@ pub struct Flash {
     pub written_bytes: u64,
     /// Bytes that were trimmed.
     pub trimmed_bytes: u64,
+    /// Writes that it did.
+    pub writes: u64,
+    /// How the job writes it; `None` where that is not known.
+    pub asked: Option<Writes>,
+    /// The share of its capacity that the job uses, 0 to 1.
+    pub share: f64,
+    /// What it wrote in the parts of the window, in the order of time; empty where it does not
+    /// tell.
+    pub amplified: Vec<Amplified>,
 }
+
+/// How a job writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Writes {
+    /// Mean length of a write in bytes.
+    pub mean_bytes: f64,
+    /// Some of them go to random places.
+    pub random: bool,
+}
+
+/// Writes that are so many times longer than those before are of another kind.
+const LONGER: f64 = 4.0;
 
 /// So many times its capacity is written to flash before it keeps its rate.
 const CAPACITIES: f64 = 2.0;
 
 impl Flash {
     fn judge(&self) -> Finding {
-        let Flash { disk, capacity_bytes: capacity, written_bytes: written, trimmed_bytes } = self;
+        let (verdict, words) = self.before();
+        let random = self.asked.is_some_and(|asked| asked.random);
+        match amplified(&self.amplified, random, self.share) {
+            Some((found, more)) => (verdict.worse(found), format!("{words}; {more}")),
+            None => (verdict, words),
+        }
+    }
+
+    /// What was written before the window.
+    fn before(&self) -> Finding {
+        let Flash { disk, capacity_bytes: capacity, written_bytes: written, trimmed_bytes, .. } =
+            self;
         let times = *written as f64 / (*capacity).max(1) as f64;
         let words = format!(
             "{disk} took {} of writes since the system started, {times:.2} times its capacity (at \
@@ -32,11 +65,64 @@ impl Flash {
         );
         // What is trimmed is free again, and how much of what was written is trimmed nobody knows.
         match *capacity > 0 && times >= CAPACITIES && *trimmed_bytes == 0 {
-            true => (Verdict::Pass, words),
+            true => {
+                let (verdict, kind) = self.kind();
+                (verdict, format!("{words}; {kind}"))
+            }
             false => {
                 let why = "earlier writes are unknown: fresh flash is faster";
                 (Verdict::Unknown, format!("{words}; {why}"))
             }
+        }
+    }
+
+    /// Whether earlier writes were of the kind that the job does. Those before the system started
+    /// are gone after two capacities.
+    fn kind(&self) -> Finding {
+        let Some(Writes { mean_bytes, random }) = self.asked else {
+            return (Verdict::Unknown, "how the job writes is not known".to_owned());
+        };
+        if self.writes == 0 || mean_bytes <= 0.0 {
+            return (Verdict::Unknown, "the lengths of earlier writes are not known".to_owned());
+        }
+        let before_bytes = self.written_bytes as f64 / self.writes as f64;
+        // The most that this number of writes covers if each was as short as those of the job.
+        let covered = self.writes as f64 * mean_bytes / self.capacity_bytes as f64;
+        let [before, now] = [before_bytes, mean_bytes].map(|bytes| kib(bytes as u64));
+        match random {
+            true if covered < 1.0 => {
+                let words = format!(
+                    "with {before} each it was filled in order: writes as short as the job's, of \
+                     {now} at random places, covered at most {covered:.2} of it (at least 1), \
+                     and are faster until they have"
+                );
+                (Verdict::Warn, words)
+            }
+            false if before_bytes * LONGER < mean_bytes => {
+                let words = format!(
+                    "with {before} each it was left scattered: the job's writes of {now} in \
+                     order are slower until they have covered it"
+                );
+                (Verdict::Warn, words)
+            }
+            _ => (Verdict::Pass, format!("with {before} each, like the job's of {now}")),
+        }
+    }
+
+    /// The job that leaves it as the measured one finds it later.
+    fn condition(&self) -> String {
+        let fio = |more: &str| {
+            format!(
+                "fio --name=twice --filename=/dev/{} {more} --iodepth=32 --direct=1 --loops=2 # \
+                 destroys all that is on it",
+                self.disk
+            )
+        };
+        match self.asked {
+            Some(Writes { mean_bytes, random: true }) => {
+                fio(&format!("--rw=randwrite --bs={}", (mean_bytes as u64).max(512)))
+            }
+            _ => fio("--rw=write --bs=1m"),
         }
     }
 }
@@ -47,12 +133,7 @@ pub fn preconditioning(disks: &[Flash], others: Vec<Finding>) -> Check {
     let judged = disks.iter().map(Flash::judge).chain(others);
     let check = together("H07", "preconditioning", judged, "no volume was looked at");
     let open = disks.iter().filter(|disk| disk.judge().0 != Verdict::Pass);
-    open.fold(check, |check, Flash { disk, .. }| {
-        check.mend(format!(
-            "fio --name=twice --filename=/dev/{disk} --rw=write --bs=1m --iodepth=32 --direct=1 \
-             --loops=2 # destroys all that is on it"
-        ))
-    })
+    open.fold(check, |check, disk| check.mend(disk.condition()))
 }
 
 #[cfg(test)]
@@ -65,7 +146,16 @@ mod test {
     fn fresh_flash_is_not_known() {
         let judge = |written_bytes, trimmed_bytes| {
             let (disk, capacity_bytes) = ("nvme0n1".to_owned(), 1000);
-            let flash = Flash { disk, capacity_bytes, written_bytes, trimmed_bytes };
+            let asked = Some(Writes { mean_bytes: 10.0, random: true });
+            let flash = Flash {
+                disk,
+                capacity_bytes,
+                written_bytes,
+                trimmed_bytes,
+                writes: 200,
+                asked,
+                ..Flash::default()
+            };
             preconditioning(&[flash], Vec::new())
         };
         assert_eq!(judge(2000, 0).verdict, Verdict::Pass);
@@ -77,5 +167,65 @@ mod test {
         assert_eq!(preconditioning(&[Flash::default()], Vec::new()).verdict, Verdict::Unknown);
         let reads = vec![(Verdict::DoesNotApply, "file:a: not written".to_owned())];
         assert_eq!(preconditioning(&[], reads).verdict, Verdict::DoesNotApply);
+    }
+
+    /// Lie of H07: flash that was filled in order, and is written at random places.
+    /// Lie of H07: flash that was written at random places, and is written in order.
+    /// Twin of H07: flash that was written as the job writes it.
+    #[test]
+    fn flash_that_was_written_otherwise_is_said() {
+        const CAPACITY: u64 = 1 << 40;
+        let judge = |parts: &[(u64, u64)], mean_bytes: f64, random: bool| {
+            // Parts are bytes and the length of each write.
+            let flash = Flash {
+                disk: "nvme0n1".into(),
+                capacity_bytes: CAPACITY,
+                written_bytes: parts.iter().map(|(bytes, _)| bytes).sum(),
+                trimmed_bytes: 0,
+                writes: parts.iter().map(|(bytes, length)| bytes / length).sum(),
+                asked: Some(Writes { mean_bytes, random }),
+                ..Flash::default()
+            };
+            preconditioning(&[flash], Vec::new())
+        };
+        let filled = [(2 * CAPACITY, 1 << 20)];
+        let lie = judge(&filled, 4096.0, true);
+        assert_eq!((lie.verdict, lie.mend.len()), (Verdict::Warn, 1));
+        assert!(lie.evidence.contains("covered at most 0.01 of it"), "{lie:?}");
+        assert!(lie.mend[0].contains("--rw=randwrite --bs=4096"), "{lie:?}");
+        let some = [filled[0], (CAPACITY / 2, 4096)];
+        assert_eq!(judge(&some, 4096.0, true).verdict, Verdict::Warn, "half of it was");
+        let scattered = [filled[0], (CAPACITY, 4096)];
+        assert_eq!(judge(&scattered, 4096.0, true).verdict, Verdict::Pass);
+        assert_eq!(judge(&[(2 * CAPACITY, 4096)], 4096.0, true).verdict, Verdict::Pass);
+        let in_order = judge(&[(2 * CAPACITY, 4096)], f64::from(1 << 20), false);
+        assert_eq!(in_order.verdict, Verdict::Warn);
+        assert!(in_order.evidence.contains("left scattered"), "{in_order:?}");
+        assert_eq!(judge(&filled, f64::from(1 << 20), false).verdict, Verdict::Pass);
+        assert_eq!(judge(&filled, 65_536.0, false).verdict, Verdict::Pass);
+    }
+
+    /// What the disk counts makes a result worse, and never better.
+    #[test]
+    fn the_disks_own_count_is_heard() {
+        let judge = |written_bytes, factor: u64| {
+            let part = Amplified { host_bytes: 1 << 30, media_bytes: factor << 30 };
+            let flash = Flash {
+                disk: "nvme0n1".into(),
+                capacity_bytes: 1 << 30,
+                written_bytes,
+                writes: 1 << 20,
+                asked: Some(Writes { mean_bytes: 4096.0, random: true }),
+                share: 1.0,
+                amplified: vec![part],
+                ..Flash::default()
+            };
+            preconditioning(&[flash], Vec::new())
+        };
+        let settled = judge(4 << 30, 3);
+        assert_eq!(settled.verdict, Verdict::Pass);
+        assert!(settled.evidence.contains("it wrote 3.00 to its media"), "{settled:?}");
+        assert_eq!(judge(4 << 30, 1).verdict, Verdict::Warn);
+        assert_eq!(judge(0, 3).verdict, Verdict::Unknown);
     }
 }

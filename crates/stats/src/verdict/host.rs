@@ -23,13 +23,21 @@ pub struct Window {
     pub measured_s: f64,
     /// Of it, what no second accounts for.
     pub stopped_s: f64,
+    /// Time between two readings of the kernel's uptime, and the same by our clock, where both are
+    /// known.
+    pub clocks_s: Option<[f64; 2]>,
 }
+
+/// Two clocks may differ by this share of the time between two readings, or by as much as uptime,
+/// which is in hundredths of a second, and the moments of reading may.
+const CLOCKS_SHARE: f64 = 0.01;
+const CLOCKS_S: f64 = 0.05;
 
 impl Window {
     /// A process that was stopped, or a host that was, measures that, too. It shows in a second
     /// that lasted long, and in the end of the window.
     fn judge(self) -> (Verdict, String) {
-        let Window { asked_s, measured_s, stopped_s } = self;
+        let Window { asked_s, measured_s, stopped_s, clocks_s } = self;
         let lost = stopped_s.max(measured_s - asked_s);
         let beyond = |which: usize| lost > STOPPED_LEAST_S[which].max(asked_s * STOPPED[which]);
         let verdict = match (beyond(0), beyond(1)) {
@@ -44,7 +52,23 @@ impl Window {
                 ": not scheduled for {lost:.2} s or more (at most 2 %); the rate includes that time"
             )
         };
-        (verdict, format!("{measured_s:.2} s measured, {asked_s:.2} asked{why}"))
+        let (agree, told) = agreement(clocks_s);
+        let words = format!("{measured_s:.2} s measured, {asked_s:.2} asked{why}{told}");
+        (verdict.worse(agree), words)
+    }
+}
+
+/// Whether the kernel's uptime and our clock agree.
+fn agreement(clocks_s: Option<[f64; 2]>) -> (Verdict, String) {
+    let Some([uptime, ours]) = clocks_s else {
+        return (Verdict::Unknown, "; no second clock to hold it against".to_owned());
+    };
+    match (uptime - ours).abs() > CLOCKS_S.max(CLOCKS_SHARE * uptime.max(ours)) {
+        true => {
+            let words = "times and rates are those of a wrong clock";
+            (Verdict::Fail, format!("; {uptime:.2} s by uptime and {ours:.2} s by ours: {words}"))
+        }
+        false => (Verdict::Pass, String::new()),
     }
 }
 
@@ -172,7 +196,8 @@ mod test {
             let begins = std::iter::once(0.0).chain(ends.iter().copied());
             let lengths = begins.zip(ends.iter()).map(|(begin, end)| end - begin);
             let stopped_s = lengths.map(stopped_s).sum();
-            let window = Some(Window { asked_s, measured_s, stopped_s });
+            let clocks_s = Some([measured_s; 2]);
+            let window = Some(Window { asked_s, measured_s, stopped_s, clocks_s });
             let [known, unknown] =
                 [Some("tsc"), None].map(|source| clock(source, true, 8.0, None, window));
             assert_eq!(unknown.verdict, known.verdict.worse(Verdict::Unknown));
@@ -191,6 +216,21 @@ mod test {
         assert_eq!(judge(4.5, 4.5, &[1.0, 2.0, 3.0, 4.5]), Verdict::Pass);
         assert_eq!(judge(60.0, 60.0, &[1.0, 2.6, 3.0, 60.0]), Verdict::Fail);
         assert_eq!(judge(60.0, 60.0, &[1.0, 3.3, 4.0]), Verdict::Warn);
+    }
+
+    /// Lie of H15: a clock that runs at a quarter of the kernel's.
+    /// Twin of H15: one that was read 40 ms later.
+    #[test]
+    fn two_clocks_must_agree() {
+        let judge = |clocks_s| {
+            let window = Window { asked_s: 2.0, measured_s: 2.0, stopped_s: 0.0, clocks_s };
+            clock(Some("tsc"), true, 8.0, None, Some(window))
+        };
+        let lie = judge(Some([8.0, 2.0]));
+        assert_eq!(lie.verdict, Verdict::Fail);
+        assert!(lie.evidence.contains("8.00 s by uptime and 2.00 s by ours"), "{lie:?}");
+        assert_eq!(judge(Some([2.04, 2.0])).verdict, Verdict::Pass);
+        assert_eq!(judge(None).verdict, Verdict::Unknown);
     }
 
     /// Lie of H20: five runs, 6 % apart.

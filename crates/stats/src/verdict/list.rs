@@ -14,19 +14,28 @@ pub struct Listed {
     pub asks: &'static str,
     /// It applies to every run: that it does not apply is no answer.
     pub always: bool,
+    /// The first [layout](crate::SCHEMA_VERSION) whose results have it.
+    pub since: u32,
 }
 
 const fn some(code: &'static str, name: &'static str, asks: &'static str) -> Listed {
-    Listed { code, name, asks, always: false }
+    Listed { code, name, asks, always: false, since: crate::EVERY_CHECK_SINCE }
 }
 
 const fn every(code: &'static str, name: &'static str, asks: &'static str) -> Listed {
-    Listed { code, name, asks, always: true }
+    Listed { code, name, asks, always: true, since: crate::EVERY_CHECK_SINCE }
+}
+
+impl Listed {
+    /// The same, of results from a layout on.
+    const fn since(self, layout: u32) -> Listed {
+        Listed { since: layout, ..self }
+    }
 }
 
 /// All checks in the order of their numbers. One more makes a new
 /// [layout](crate::SCHEMA_VERSION): results are judged by the list of their layout.
-pub const ALL: [Listed; 24] = [
+pub const ALL: [Listed; 26] = [
     some("H01", "direct-io", "does I/O go around the page cache, where asked?"),
     every("H02", "data-exist", "was what is read ever written?"),
     some("H03", "device-counters", "did the device see the I/O?"),
@@ -55,7 +64,14 @@ pub const ALL: [Listed; 24] = [
     every("H22", "even", "did every worker have its part?"),
     some("H23", "connections", "did connections hold?"),
     some("H24", "one-medium", "is all of one kind?"),
+    some("H25", "cache", "did a cache serve the job?").since(5),
+    some("H26", "burst-credits", "can the rate last?").since(5),
 ];
+
+/// The checks that every result of a layout has, from 3 on.
+pub fn of_layout(layout: u32) -> impl Iterator<Item = &'static Listed> + Clone {
+    ALL.iter().filter(move |listed| listed.since <= layout)
+}
 
 /// The check of this number; `None` for one that this version does not know.
 pub fn listed(code: &str) -> Option<&'static Listed> {
@@ -73,9 +89,12 @@ pub fn complete(checks: Vec<Check>) -> Vec<Check> {
     all
 }
 
-/// Whether every check of the list is there.
-pub(super) fn is_whole<'a>(verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone) -> bool {
-    ALL.iter().all(|listed| verdicts.clone().any(|(code, _)| code == listed.code))
+/// Whether every check of a layout is there.
+pub(super) fn is_whole<'a>(
+    layout: u32,
+    verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone,
+) -> bool {
+    of_layout(layout).all(|listed| verdicts.clone().any(|(code, _)| code == listed.code))
 }
 
 /// Whether every check that is there speaks for a number.

@@ -5,6 +5,10 @@ use super::{Check, Verdict};
 /// Others may use this share of the processor time, in percent.
 const OTHERS_PERCENT: f64 = 10.0;
 
+/// CPU time of `/proc/stat` is sampled by ticks, and may miss this much of the threads' clocks.
+const ACCOUNTS_SHARE: f64 = 0.8;
+const ACCOUNTS_CORES: f64 = 0.05;
+
 /// How busy a host was, and with what.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostUse {
@@ -27,6 +31,12 @@ pub fn nobody_else(host: HostUse) -> Check {
     let (Some(busy), Some(ours), true) = (host_percent, ours, cores > 0) else {
         return check(Verdict::Unknown, "CPU use of other programs was not measured".to_owned());
     };
+    // Threads have clocks of their own in the kernel, beside what it counts of CPUs.
+    let all = busy / 100.0 * f64::from(cores);
+    if all < ACCOUNTS_SHARE * ours - ACCOUNTS_CORES {
+        let words = "this process alone used more CPU time than all CPUs were busy";
+        return check(Verdict::Unknown, format!("{words}: {ours:.2} and {all:.2} cores"));
+    }
     let of_all = (busy - ours / f64::from(cores) * 100.0).max(0.0);
     let of_taken = taken.filter(|(count, _)| *count > 0).map(|(count, busy)| {
         let others = (busy - ours).max(0.0) / f64::from(count) * 100.0;
@@ -72,6 +82,21 @@ mod test {
         // On a large host a neighbour on our own processor shows nowhere else.
         let some = HostUse { cores: 2, ours: Some(1.0), host_percent: Some(50.0), taken: None };
         assert_eq!(nobody_else(some).verdict, Verdict::Unknown);
+    }
+
+    /// Lie of H17: idle CPUs, and a process that used one of them.
+    #[test]
+    fn two_accounts_must_agree() {
+        let host = |busy, ours| HostUse {
+            host_percent: Some(busy),
+            cores: 2,
+            ours: Some(ours),
+            taken: Some((1, busy / 100.0)),
+        };
+        let lie = nobody_else(host(0.0, 0.9));
+        assert_eq!(lie.verdict, Verdict::Unknown);
+        assert!(lie.evidence.contains("0.90 and 0.00 cores"), "{lie:?}");
+        assert_eq!(nobody_else(host(42.0, 1.0)).verdict, Verdict::Pass);
     }
 
     /// Lie of H17: half of our one processor of 64 is taken.

@@ -2,6 +2,7 @@
 
 use super::{Check, Verdict};
 use crate::histogram::{Latencies, Latency, supports};
+use crate::moments::{MOMENTS_ABOVE, TailMoments};
 
 /// Percentiles that a result shows, with their names.
 const SHOWN: [(f64, &str); 5] =
@@ -27,15 +28,18 @@ pub struct Shown<'a> {
 pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
     let check = |verdict, words: String| Check::new("H12", "percentiles-supported", verdict, words);
     let samples = shown.latencies.count();
-    let withheld: Vec<&str> =
-        SHOWN.into_iter().filter(|(p, _)| !supports(samples, *p)).map(|(_, name)| name).collect();
-    let words = if withheld.is_empty() {
+    let tail = shown.latencies.tail_moments();
+    let few = SHOWN.into_iter().filter(|(p, _)| !supports(samples, *p));
+    let few: Vec<&str> = few.map(|(_, name)| name).collect();
+    let words = if few.is_empty() {
         "every percentile has at least 100 samples above it".to_owned()
     } else {
-        format!("withheld, fewer than 100 samples above them: {}", withheld.join(", "))
+        format!("withheld, fewer than 100 samples above them: {}", few.join(", "))
     };
-    let words = format!("{samples} samples; {words}; merged histograms, error at most 0.78 %");
-    if !supports(samples, 0.99) {
+    let gathered = gathered(samples, tail);
+    let words =
+        format!("{samples} samples; {words}{gathered}; merged histograms, error at most 0.78 %");
+    if !shown.latencies.supports(0.99) {
         return check(Verdict::Warn, words).mend("--seconds 60 (10,000 I/Os support p99)");
     }
     let stalls = stalls(shown).map(|words| {
@@ -49,13 +53,27 @@ pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
     findings.iter().fold(made, |check, (_, mend)| check.mend(&**mend))
 }
 
+/// Tails of samples enough, and of too few moments: a few stalls hit them all.
+fn gathered(samples: u64, tail: Option<TailMoments>) -> String {
+    let Some(tail) = tail else { return String::new() };
+    let few = SHOWN.into_iter().filter(|(p, _)| supports(samples, *p) && !tail.supports(*p));
+    let each: Vec<String> =
+        few.map(|(p, name)| format!("{name} of {}", tail.of(p).unwrap_or_default())).collect();
+    match each.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; withheld, samples of fewer than {MOMENTS_ABOVE} moments (of 1 ms): {}",
+            each.join(", ")
+        ),
+    }
+}
+
 /// Time that no percentile tells of. In a closed loop all I/Os together take as long as the window
 /// times the outstanding I/Os: what few of them took is the share of the window in which the
 /// storage stood still for them.
 fn stalls(shown: &Shown<'_>) -> Option<String> {
     let all = shown.latencies;
-    let samples = all.count();
-    let (p, name) = SHOWN.into_iter().rev().find(|(p, _)| supports(samples, *p))?;
+    let (p, name) = SHOWN.into_iter().rev().find(|(p, _)| all.supports(*p))?;
     let highest = all.percentile(p).filter(|_| shown.closed)?;
     let above = all.buckets().filter(|bucket| bucket.from_ns > highest);
     let (ios, took) = above.fold((0, 0.0), |(ios, took), bucket| {
@@ -119,6 +137,26 @@ mod test {
         let few = judge(&of(&[(5, 9_999)]));
         assert_eq!((few.verdict, few.mend.len()), (Verdict::Warn, 1));
         assert_eq!(judge(&of(&[])).verdict, Verdict::Warn);
+    }
+
+    /// Lie of H12: a p99 of 200 I/Os that two stalls hit.
+    /// Twin of H12: as many, each by itself.
+    #[test]
+    fn percentiles_need_moments() {
+        let of = |each: u64| {
+            let mut latencies = Latencies::new();
+            for at in 0..20_000_u64 {
+                latencies.turn(at / 20);
+                let slow = at % (80 * each) < each;
+                latencies.record(if slow { 300_000 } else { 100_000 });
+            }
+            judge(&latencies)
+        };
+        let check = of(100);
+        assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
+        let words = "withheld, samples of fewer than 50 moments (of 1 ms): p99 of 15";
+        assert!(check.evidence.contains(words), "{check:?}");
+        assert_eq!(of(1).verdict, Verdict::Pass);
     }
 
     /// Lie of H12: stalls that no percentile shows.

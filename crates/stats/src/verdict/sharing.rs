@@ -15,10 +15,14 @@ pub struct Shared {
     pub device: [u64; 2],
     /// Bytes that the whole disk moved.
     pub whole: [u64; 2],
+    /// This process was charged no more than it asked: what the device read beyond is of others.
+    pub charged: bool,
     /// What I/Os of the device took, one added to the other, in milliseconds.
     pub took_ms: [u64; 2],
 }
 
+/// Counts of one window may lie this far apart.
+const APART_SHARE: f64 = 0.02;
 /// Others may move this share of what we do.
 const OTHERS_SHARE: f64 = 0.05;
 /// I/Os that nobody asked here may take this share of the time of all.
@@ -32,7 +36,17 @@ impl Shared {
     fn others(&self) -> [u64; 2] {
         [0, 1].map(|way| {
             let beside = self.whole[way].saturating_sub(self.device[way]);
-            beside + if self.asked[way] == 0 { self.device[way] } else { 0 }
+            let unasked = match self.asked[way] {
+                0 => self.device[way],
+                // Journals and arrays write more than was asked; nobody reads more directly.
+                asked if way == 0 && self.charged => {
+                    let more = self.device[way].saturating_sub(asked);
+                    // The window and the readings of the device are not the same moments.
+                    if more as f64 > APART_SHARE * asked as f64 { more } else { 0 }
+                }
+                _ => 0,
+            };
+            beside + unasked
         })
     }
 
@@ -89,6 +103,7 @@ mod test {
             device: [read, written],
             whole: [read, written],
             took_ms: [1000, write_ms],
+            charged: false,
         };
         let shared = |disks: &[Shared]| disks_shared(disks, 5.0, Vec::new());
         assert_eq!(shared(&[disk(0, 0), disk(2 * MIB, 900)]).verdict, Verdict::Pass);
@@ -110,10 +125,33 @@ mod test {
             device: [400 * MIB, 900 * MIB],
             whole: [whole, 900 * MIB],
             took_ms: [10, 10],
+            charged: false,
         };
         // More of what we asked, too, is for H03 to tell.
         let verdict = |whole| disks_shared(&[disk(whole)], 1.0, Vec::new()).verdict;
         assert_eq!(verdict(400 * MIB), Verdict::Pass);
         assert_eq!(verdict(500 * MIB), Verdict::Warn);
+    }
+
+    /// Lie of H17: another program reads the disk that we read.
+    /// Twin of H17: what the device read beyond is read-ahead of ours.
+    #[test]
+    fn reads_beside_our_reads_are_said() {
+        let verdict = |charged, device: u64| {
+            let disk = Shared {
+                disk: "vda".into(),
+                asked: [400 * MIB, 0],
+                device: [device, 0],
+                whole: [device, 0],
+                took_ms: [10, 0],
+                charged,
+            };
+            disks_shared(&[disk], 1.0, Vec::new()).verdict
+        };
+        assert_eq!(
+            [verdict(true, 500 * MIB), verdict(false, 500 * MIB)],
+            [Verdict::Warn, Verdict::Pass]
+        );
+        assert_eq!(verdict(true, 410 * MIB), Verdict::Pass);
     }
 }

@@ -49,6 +49,8 @@ pub struct Steadiness<'a> {
     pub others: u32,
     /// What was planned.
     pub plan: Plan,
+    /// When workers begin or end by the plan of the job, in seconds since the window began.
+    pub changes_s: &'a [f64],
 }
 
 /// What a run planned to do in a second.
@@ -73,9 +75,43 @@ type Finding = (String, &'static str);
 ///
 /// A rate may be settled by that rule and yet be the mean of two: single seconds, the latency, the
 /// plan of an open loop, every volume and every worker are looked at, too.
+///
+/// Where workers begin or end by plan, the longest stretch between two such moments is judged.
 pub fn steady_state(run: &Steadiness<'_>) -> Check {
+    let Some((stretch, [from_s, to_s])) = longest_stretch(run) else { return judge(run) };
+    let mut check = judge(&Steadiness { seconds: &stretch, changes_s: &[], ..*run });
+    let words = format!("from {from_s:.0} to {to_s:.0} s, between workers that begin or end: ");
+    check.evidence.insert_str(0, &words);
+    check
+}
+
+/// The seconds of the longest stretch in which no worker begins or ends by plan, as if the window
+/// were that alone; `None` where no worker does.
+fn longest_stretch(run: &Steadiness<'_>) -> Option<(Vec<Second>, [f64; 2])> {
+    let end_s = run.seconds.last()?.t;
+    let within = run.changes_s.iter().copied().filter(|at_s| *at_s > 0.0 && *at_s < end_s);
+    let mut edges: Vec<f64> = within.chain([0.0, end_s]).collect();
+    edges.sort_by(f64::total_cmp);
+    if edges.len() == 2 {
+        return None;
+    }
+    let length = |pair: &&[f64]| pair[1] - pair[0];
+    let longest = edges.windows(2).max_by(|a, b| length(a).total_cmp(&length(b)))?;
+    let (from_s, to_s) = (longest[0], longest[1]);
+    let begins = [0.0].into_iter().chain(run.seconds.iter().map(|second| second.t));
+    let inside = begins
+        .zip(run.seconds)
+        .filter(|(begin_s, second)| *begin_s >= from_s - EDGE_S && second.t <= to_s + EDGE_S);
+    let stretch = inside.map(|(_, second)| Second { t: second.t - from_s, ..*second });
+    Some((stretch.collect(), [from_s, to_s]))
+}
+
+/// Seconds end so much late or early.
+const EDGE_S: f64 = 0.1;
+
+fn judge(run: &Steadiness<'_>) -> Check {
     let check = |verdict, evidence: String| Check::new("H06", "steady-state", verdict, evidence);
-    let rates: Vec<(f64, f64)> = run.seconds.iter().map(|second| (second.t, second.iops)).collect();
+    let rates = course(run.seconds, |second| second.iops);
     if !rates.is_empty() && rates.iter().all(|(_, iops)| *iops <= 0.0) {
         return check(Verdict::Warn, "nothing was done".to_owned())
             .mend("--seconds 60 (an I/O may take longer than the run did)");
@@ -83,11 +119,11 @@ pub fn steady_state(run: &Steadiness<'_>) -> Check {
     let rule = Rule::of(&rates);
     let settled = rule.as_ref().is_none_or(|rule| rule.settled);
     let mut findings: Vec<Finding> = [
-        too_short(run.seconds),
+        too_short(&rates),
         nothing_in(&rates),
         uneven_seconds(&rates).filter(|_| settled),
         rising_latency(run.seconds).filter(|_| settled),
-        behind_plan(run),
+        behind_plan(run, &rates),
     ]
     .into_iter()
     .flatten()
@@ -103,6 +139,7 @@ pub fn steady_state(run: &Steadiness<'_>) -> Check {
         (true, _) => Verdict::Unknown,
     };
     let by_rule = match &rule {
+        Some(rule) if steady => format!("{}; {}", rule.words(), rule.sees()),
         Some(rule) => rule.words(),
         None => {
             let ran = run.seconds.len();
@@ -119,6 +156,18 @@ pub fn steady_state(run: &Steadiness<'_>) -> Check {
     let words = findings.iter().map(|(words, _)| &**words).chain([&*by_rule]);
     let words: Vec<&str> = words.chain(unheld.iter().map(|words| &**words)).collect();
     mends.fold(check(verdict, format!("{word}{}", words.join("; "))), Check::mend)
+}
+
+/// A figure of each row where the row ends: in seconds of the time in which I/Os could happen, so
+/// that lengths are those of the rows.
+fn course(seconds: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
+    let (mut from_s, mut to_s) = (0.0, 0.0);
+    let row = |second: &Second| {
+        let apart_s = second.t - std::mem::replace(&mut from_s, second.t);
+        to_s += if second.seconds > 0.0 { second.seconds } else { apart_s };
+        (to_s, of(second))
+    };
+    seconds.iter().map(row).collect()
 }
 
 /// What is not held against the run because nobody can tell what it should have been.
@@ -139,6 +188,9 @@ struct Rule {
     /// The most that each may be.
     limits: [f64; 2],
     width_s: f64,
+    /// A straight drift over all of the windows, as a share of the mean, that is found in four of
+    /// five runs.
+    visible: f64,
     settled: bool,
 }
 
@@ -158,7 +210,15 @@ impl Rule {
         let slope_limit = if straight { STEADY_SLOPE } else { STEADY_SLOPE.max(by_chance[1]) };
         let limits = [STEADY_RANGE.max(by_chance[0]), slope_limit];
         let settled = range <= limits[0] && slope.abs() <= limits[1];
-        Some(Rule { range, slope, limits, width_s, settled })
+        let visible = visible(&windows, rates, limits);
+        Some(Rule { range, slope, limits, width_s, visible, settled })
+    }
+
+    fn sees(&self) -> String {
+        let percent = self.visible * 100.0;
+        format!(
+            "a drift of {percent:.0} % from start to end would have shown, in four of five runs"
+        )
     }
 
     fn words(&self) -> String {
@@ -171,6 +231,28 @@ impl Rule {
             self.width_s,
         )
     }
+}
+
+/// The straight drift from the first second to the last, as a share of the mean, that exceeds the
+/// limits in four of five runs whose windows scatter as these do around their line.
+fn visible(windows: &[f64; WINDOWS], rates: &[(f64, f64)], limits: [f64; 2]) -> f64 {
+    // The middles of the first and the last window are four fifths of the length apart.
+    const SEEN: f64 = 0.8;
+    /// Deviations that a normal distribution exceeds in one of five cases.
+    const ONE_OF_FIVE: f64 = 0.84;
+    let mean = windows.iter().sum::<f64>() / WINDOWS as f64;
+    let middle = (WINDOWS - 1) as f64 / 2.0;
+    let step = drift(windows) / (WINDOWS - 1) as f64;
+    let off = |(i, rate): (usize, &f64)| (rate - mean - step * (i as f64 - middle)).powi(2);
+    let by_windows = windows.iter().enumerate().map(off).sum::<f64>() / (WINDOWS - 2) as f64;
+    // Three numbers are few: the seconds know more of noise that is independent.
+    let (level, spread) = deviation(rates);
+    let each = (rates.len() / WINDOWS).max(1) as f64;
+    let by_seconds = (spread * level).powi(2) / each;
+    let scatter = by_windows.max(by_seconds).sqrt() / mean;
+    // The line through five windows rises from first to last with this deviation.
+    let slope = limits[1] + ONE_OF_FIVE * scatter * (1.6_f64).sqrt();
+    slope / SEEN
 }
 
 /// Whether single seconds lie so close to a line that it is no chance: its slope is many times what
@@ -192,8 +274,8 @@ fn is_straight(rates: &[(f64, f64)]) -> bool {
     slope.abs() > (6.0 + 40.0 / free) * error
 }
 
-fn too_short(seconds: &[Second]) -> Option<Finding> {
-    let ran_s = seconds.last()?.t;
+fn too_short(rates: &[(f64, f64)]) -> Option<Finding> {
+    let ran_s = rates.last()?.0;
     let words = format!("measured for {ran_s:.2} s, too short for a steady state");
     (ran_s < LEAST_SECONDS).then_some((words, "--seconds 10"))
 }
@@ -235,10 +317,9 @@ fn uneven_seconds(rates: &[(f64, f64)]) -> Option<Finding> {
 
 fn rising_latency(seconds: &[Second]) -> Option<Finding> {
     // I/Os per second, and what all of a second took: their ratio is the mean latency.
-    let busy = |second: &Second| (second.t, second.iops * second.mean_ns.unwrap_or(0.0));
-    let took = windows::<WINDOWS>(&seconds.iter().map(busy).collect::<Vec<_>>())?;
-    let done: Vec<(f64, f64)> = seconds.iter().map(|second| (second.t, second.iops)).collect();
-    let done = windows::<WINDOWS>(&done)?;
+    let busy = |second: &Second| second.iops * second.mean_ns.unwrap_or(0.0);
+    let took = windows::<WINDOWS>(&course(seconds, busy))?;
+    let done = windows::<WINDOWS>(&course(seconds, |second| second.iops))?;
     if done.iter().any(|(iops, length_s)| iops * length_s < PART_IOS) {
         return None;
     }
@@ -257,11 +338,10 @@ fn rising_latency(seconds: &[Second]) -> Option<Finding> {
     Some((words, "a --rate below the completed one"))
 }
 
-fn behind_plan(run: &Steadiness<'_>) -> Option<Finding> {
+fn behind_plan(run: &Steadiness<'_>, rates: &[(f64, f64)]) -> Option<Finding> {
     let Plan::Iops(planned) = run.plan else { return None };
-    let all_s = run.seconds.last()?.t;
-    let rates: Vec<(f64, f64)> = run.seconds.iter().map(|second| (second.t, second.iops)).collect();
-    let done: f64 = lasted(&rates).map(|(length_s, iops)| length_s * iops).sum();
+    let all_s = rates.last()?.0;
+    let done: f64 = lasted(rates).map(|(length_s, iops)| length_s * iops).sum();
     // What is in flight where nothing queues comes back after the end.
     let quick = run.seconds.iter().filter_map(|second| second.mean_ns);
     let quick_s = quick.reduce(f64::min).unwrap_or(0.0) / 1e9;

@@ -17,7 +17,7 @@ const HIDDEN_TOLD: usize = 4;
 /// the legs that are left, and is measured with these.
 pub fn ios_succeeded(totals: &Totals, hidden: &[String]) -> Check {
     let check = |verdict, evidence: String| Check::new("H21", "ios-succeeded", verdict, evidence);
-    let all = totals.ios + totals.errors;
+    let all = totals.completed() + totals.errors;
     let findings: Vec<(Verdict, String, &str)> =
         [failed(totals), waiting(totals), below(hidden), sent_again(totals), in_the_ramp(totals)]
             .into_iter()
@@ -35,7 +35,7 @@ pub fn ios_succeeded(totals: &Totals, hidden: &[String]) -> Check {
 }
 
 fn failed(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
-    let all = totals.ios + totals.errors;
+    let all = totals.completed() + totals.errors;
     let percent = totals.errors as f64 / all.max(1) as f64 * 100.0;
     let verdict = if percent > FAILED_PERCENT { Verdict::Fail } else { Verdict::Warn };
     let words = format!(
@@ -53,7 +53,7 @@ fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     // No I/O is in flight within the window for longer than it lasts.
     let waited = waiting.ios as f64 * oldest_s.min(totals.seconds);
     let percent = waited / (totals.mean_outstanding * totals.seconds).max(1e-9) * 100.0;
-    let fails = percent > WAITED_PERCENT || totals.ios == 0;
+    let fails = percent > WAITED_PERCENT || totals.completed() == 0;
     let verdict = if fails { Verdict::Fail } else { Verdict::Warn };
     let words = format!(
         "{} I/Os were never answered, the oldest for {oldest_s:.2} s: up to {:.0} % of what was \

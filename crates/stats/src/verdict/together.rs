@@ -101,6 +101,11 @@ fn grouped(all: Vec<(Verdict, String)>) -> Vec<Group> {
     groups
 }
 
+/// Bytes as KiB.
+pub(super) fn kib(bytes: u64) -> String {
+    format!("{:.1} KiB", bytes as f64 / 1024.0)
+}
+
 /// Bytes as MiB.
 pub(super) fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))

@@ -33,6 +33,8 @@ pub enum Medium {
     Emulated,
     /// Only its target, or another program, knows.
     Elsewhere,
+    /// Only its target knows; whether a cache served the job was told by what reads took (H25).
+    Probed(Verdict),
 }
 
 /// What a job uses of a volume.
@@ -139,6 +141,21 @@ impl WorkingSet {
                 "an emulated drive: its model has no other cache".to_owned(),
             ),
             Medium::Elsewhere => unknown("what caches are above its data is not known here"),
+            Medium::Probed(Verdict::Pass) if used < DISK_CACHE_BYTES[0] => warn(format!(
+                "{} are used: the cache of a disk may hold them (at least {})",
+                size(used),
+                size(DISK_CACHE_BYTES[0])
+            )),
+            Medium::Probed(Verdict::Pass) => pass(format!(
+                "{} are used, and no cache served the job, by what reads take (H25)",
+                size(used)
+            )),
+            Medium::Probed(Verdict::Warn | Verdict::Fail) => {
+                warn("a cache served the job, by what reads take (H25)".to_owned())
+            }
+            Medium::Probed(_) => {
+                unknown("what caches are above its data is not known here, nor by its reads (H25)")
+            }
         }
     }
 }
@@ -286,6 +303,26 @@ mod test {
         assert_eq!(hot.verdict, Verdict::Warn, "{hot:?}");
         assert!(hot.evidence.contains("90 % of the I/Os go to 4.0 MiB of 20000.0 MiB"), "{hot:?}");
         assert_eq!(of(300 * MIB).verdict, Verdict::Pass);
+    }
+
+    /// Lie of H08: a cache of a target served the job; 16 MiB of a remote volume.
+    /// Twin of H08: no cache did, and 64 MiB of it are used.
+    #[test]
+    fn what_reads_took_tells_of_remote_volumes() {
+        let of = |mib: u64, verdict| {
+            let (name, used_bytes) = ("nvme://a".to_owned(), mib * MIB);
+            let (hot_bytes, volume_bytes, longest_bytes) = (used_bytes, used_bytes, 4096);
+            let medium = Medium::Probed(verdict);
+            working_set(
+                &[WorkingSet { name, used_bytes, hot_bytes, volume_bytes, longest_bytes, medium }],
+                Vec::new(),
+            )
+        };
+        assert_eq!(of(64, Verdict::Pass).verdict, Verdict::Pass);
+        assert_eq!(of(16, Verdict::Pass).verdict, Verdict::Warn);
+        assert_eq!(of(64, Verdict::Warn).verdict, Verdict::Warn);
+        assert_eq!(of(64, Verdict::Unknown).verdict, Verdict::Unknown);
+        assert_eq!(of(64, Verdict::DoesNotApply).verdict, Verdict::Unknown);
     }
 
     /// Lie of H08: 16 MiB of memory below a cache of 32; memory below a file.

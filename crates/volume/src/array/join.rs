@@ -43,6 +43,8 @@ pub(super) struct Join {
     is_empty: bool,
     /// The user was told that the leg is waited for.
     told: bool,
+    /// Changes came to be in doubt on the leg that is copied from since all was copied.
+    doubted: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,7 @@ impl Join {
             bytes: u64::MAX,
             is_empty: false,
             told: false,
+            doubted: false,
         }
     }
 
@@ -124,7 +127,11 @@ impl Join {
                 self.phase = Phase::Copying;
             }
             Phase::Recording if recorder.is_durable() => self.give_up(port),
-            Phase::Copying if port.shared.map.behind() == 0 => self.flush(port, pages),
+            Phase::Copying if port.reads_in_doubt_until().is_some() => {}
+            Phase::Copying if port.shared.map.behind() == 0 => {
+                self.doubted = false;
+                self.flush(port, pages);
+            }
             Phase::Flushing => {
                 let Some((_, bad)) = port.verdict(self.job) else { return };
                 for leg in legs(bad) {
@@ -137,10 +144,7 @@ impl Join {
                 recorder.wish(self.leg, LegState::In);
                 self.phase = Phase::Ending;
             }
-            Phase::Ending if recorder.is(self.leg, LegState::In) => {
-                port.shared.say(format!("{} is in again", port.shared.leg_name(self.leg)));
-                (self.phase, self.short_since, self.pause) = (Phase::Idle, None, PAUSE);
-            }
+            Phase::Ending if recorder.is(self.leg, LegState::In) => self.end(port),
             Phase::Ending if recorder.is_durable() => self.give_up(port),
             Phase::Recording | Phase::Copying | Phase::Mapping { .. } | Phase::Ending => {}
         }
@@ -198,14 +202,15 @@ impl Join {
         if !port.is_open(self.leg) {
             return;
         }
-        if let Some(end) = port.in_doubt_until(self.leg) {
-            // A write of a lost connection must not be executed after the leg was made equal.
+        if let Some(end) = port.in_doubt_until(self.leg).max(port.reads_in_doubt_until()) {
+            // A write of a lost connection must not be executed after the leg was made equal, there
+            // or on the leg that it is copied from.
             self.phase = Phase::Opening { until: end.max(port.now) + OPENING };
             if !std::mem::replace(&mut self.told, true) {
                 let (name, wait) = (port.shared.leg_name(self.leg), end.since(port.now));
                 let seconds = wait.as_secs_f64();
                 port.shared.say(format!(
-                    "{name} waits {seconds:.0} s: writes of its lost connection may still be \
+                    "{name} waits {seconds:.0} s: writes of a lost connection may still be \
                      executed"
                 ));
             }
@@ -335,6 +340,29 @@ impl Join {
         self.must.clear();
         recorder.wish(self.leg, LegState::Syncing);
         self.phase = Phase::Recording;
+    }
+
+    /// Changes are in doubt, or were, on a leg that is in.
+    pub(super) fn doubt(&mut self) {
+        self.doubted = true;
+    }
+
+    /// The leg is read from now on.
+    ///
+    /// If changes came to be in doubt meanwhile on the leg that it was copied from, it is made
+    /// equal again first: a change that was executed late, and read there, would be missing.
+    fn end(&mut self, port: &Port) {
+        let in_doubt = port.reads_in_doubt_until().is_some() || port.shared.map.behind() > 0;
+        if self.doubted && in_doubt {
+            return;
+        }
+        port.shared.admit(self.leg);
+        if port.has_new_doubts() {
+            // The last leg did not leave, as this one was not read.
+            return port.shared.retract(self.leg);
+        }
+        port.shared.say(format!("{} is in again", port.shared.leg_name(self.leg)));
+        (self.phase, self.short_since, self.pause) = (Phase::Idle, None, PAUSE);
     }
 
     /// Flushes the copied data.

@@ -48,6 +48,8 @@ pub struct Keeper {
     every: Option<Nanos>,
     check_at: Option<Nanos>,
     fence: Fence,
+    /// Writes of a lost connection could still be executed on the last leg.
+    doubtful: bool,
     /// Superblocks and maps of this opening are durable.
     recorded: bool,
     /// The region after the one whose copy was begun last.
@@ -82,6 +84,7 @@ impl Keeper {
             every: None,
             check_at: None,
             fence,
+            doubtful: false,
             recorded: false,
             next: 0,
             closing: false,
@@ -95,14 +98,18 @@ impl Keeper {
         self.recorder.step(&mut self.port);
         self.pages.step(&mut self.port);
         let shared = Arc::clone(&self.port.shared);
-        self.recorded |= self.pages.rounds() > 0 && self.recorder.is_durable();
+        if !self.recorded && self.pages.rounds() > 0 && self.recorder.is_durable() {
+            self.recorded = true;
+            shared.start.record();
+        }
         if !shared.is_ready() && self.recorded {
             self.fence.step(now, &shared);
             if self.fence.is_over() {
                 shared.set_ready();
             }
         }
-        let calm = self.fence.is_over() && (self.is_calm() || self.is_coming());
+        self.look_for_doubts();
+        let calm = self.fence.is_over() && !self.doubtful && (self.is_calm() || self.is_coming());
         self.cool.step(&mut self.port, calm, self.closing);
         self.copy();
         // After everything it waits for, so that it needs no further step to see it.
@@ -112,6 +119,22 @@ impl Keeper {
         self.slow.step(now, &shared);
         self.check(now);
         self.port.submit(now);
+    }
+
+    /// Makes legs equal again that were copied from the last leg while writes of a lost connection
+    /// could still be executed there.
+    ///
+    /// Doubts may begin and end between two looks.
+    fn look_for_doubts(&mut self) {
+        let begun = self.port.look_for_doubts();
+        let is_doubtful = self.port.reads_in_doubt_until().is_some();
+        let was_doubtful = std::mem::replace(&mut self.doubtful, is_doubtful) || begun;
+        if was_doubtful {
+            self.join.doubt();
+        }
+        if was_doubtful && !is_doubtful && self.port.shared.writers_now().count_ones() > 1 {
+            self.port.shared.map.joined();
+        }
     }
 
     /// Whether no leg is out, leaving or joining.
@@ -234,3 +257,6 @@ impl Keeper {
         self.is_calm() && self.port.shared.map.behind() == 0
     }
 }
+
+#[cfg(test)]
+mod test;

@@ -30,6 +30,8 @@ struct Writing {
     /// Regions that these pages mark dirty.
     asked: Vec<usize>,
     all: bool,
+    /// How often the last leg had been there again when they were sent.
+    renewals: u32,
 }
 
 impl Pages {
@@ -105,8 +107,12 @@ impl Pages {
                 port.send(self.job, leg, Deed { op, offset, len, fua, buf });
             }
         }
+        if port.takes_writes() {
+            shared.set_map_failed(false);
+        }
         let versions = pages.iter().map(|page| shared.map.version(*page)).collect();
-        self.writing = Some(Writing { pages, versions, asked: regions, all });
+        let renewals = shared.renewals();
+        self.writing = Some(Writing { pages, versions, asked: regions, all, renewals });
     }
 
     fn written(&mut self, port: &mut Port, writing: &Writing, good: u32, bad: u32) {
@@ -118,8 +124,10 @@ impl Pages {
         if good & shared.recorded() == 0 || bad & shared.in_it() != 0 {
             writing.pages.iter().for_each(|page| shared.map.ask(*page));
             self.all |= writing.all;
-            self.retry_at = port.now + PAUSE;
-            shared.set_map_failed(true);
+            if writing.renewals == shared.renewals() {
+                self.retry_at = port.now + PAUSE;
+                shared.set_map_failed(true);
+            }
             return;
         }
         shared.set_map_failed(false);

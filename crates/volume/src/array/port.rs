@@ -24,6 +24,8 @@ pub(super) struct Port {
     ghosts: Ghosts,
     /// When to look for legs that hang.
     look_at: Nanos,
+    /// For each leg how often changes had come to be in doubt at the last look.
+    doubts: Vec<u64>,
 }
 
 /// Time between looks for legs that hang.
@@ -80,6 +82,7 @@ impl Port {
             shared,
             pool,
             now: Nanos(0),
+            doubts: vec![0; lanes.len()],
             ways: lanes.into_iter().map(way).collect(),
             source,
             batches: (0..jobs).map(|_| Batch::default()).collect(),
@@ -146,9 +149,40 @@ impl Port {
         lane.is_some_and(|lane| lane.is_open() && lane.broken().is_none())
     }
 
+    /// Whether a leg that is in may take writes. One that has just come back may hold them back for
+    /// as long as earlier ones are in doubt.
+    pub(super) fn takes_writes(&self) -> bool {
+        legs(self.shared.in_it()).any(|leg| self.is_open(leg))
+    }
+
     /// Until when writes of an earlier connection may still be executed on a leg.
     pub(super) fn in_doubt_until(&self, leg: usize) -> Option<Nanos> {
         self.ways[leg].lane.as_ref()?.in_doubt_until()
+    }
+
+    /// Until when writes of an earlier connection may still be executed on a leg that is in: on the
+    /// last one, as others leave.
+    pub(super) fn reads_in_doubt_until(&self) -> Option<Nanos> {
+        legs(self.shared.in_it()).filter_map(|leg| self.in_doubt_until(leg)).max()
+    }
+
+    /// Whether changes have come to be in doubt on a leg that is in since the last
+    /// [look](Self::look_for_doubts), however short it was.
+    pub(super) fn has_new_doubts(&self) -> bool {
+        legs(self.shared.in_it()).any(|leg| self.doubts_of(leg) != self.doubts[leg])
+    }
+
+    /// The same, and looks. Doubts of other legs matter when these join.
+    pub(super) fn look_for_doubts(&mut self) -> bool {
+        let all: Vec<u64> = (0..self.ways.len()).map(|leg| self.doubts_of(leg)).collect();
+        let in_it = self.shared.in_it();
+        let is_new = legs(in_it).any(|leg| all[leg] != self.doubts[leg]);
+        self.doubts = all;
+        is_new
+    }
+
+    fn doubts_of(&self, leg: usize) -> u64 {
+        self.ways[leg].lane.as_ref().map_or(self.doubts[leg], |lane| lane.doubts())
     }
 
     /// Forgets the losses of a leg: what may be lost will be copied to it, and its flushes need not

@@ -27,6 +27,8 @@ pub(super) struct Recorder {
     retry_at: Nanos,
     /// The last attempt reached no leg that is in.
     failed: bool,
+    /// How often the last leg had been there again when the attempt began.
+    renewals: u32,
     rng: Rng,
 }
 
@@ -51,8 +53,20 @@ impl Recorder {
             member.state = LegState::Out;
         }
         let (phase, wish, retry_at) = (Phase::Idle, None, Nanos(0));
-        let (durable, failed) = (false, false);
-        Recorder { job, block, durable, places, stands, phase, wish, retry_at, failed, rng }
+        let (durable, failed, renewals) = (false, false, 0);
+        Recorder {
+            job,
+            block,
+            durable,
+            places,
+            stands,
+            phase,
+            wish,
+            retry_at,
+            failed,
+            renewals,
+            rng,
+        }
     }
 
     /// The superblock that is on the legs, or being written.
@@ -155,6 +169,10 @@ impl Recorder {
         let all =
             listed.map(|state| self.block.in_state(state)).iter().fold(0, |all, one| all | one);
         self.phase = Phase::First;
+        self.renewals = port.shared.renewals();
+        if port.takes_writes() {
+            port.shared.tries_again();
+        }
         self.write(port, all);
     }
 
@@ -195,9 +213,11 @@ impl Recorder {
             shared.leave(leg, &|| "its superblock could not be written".to_owned());
         }
         if good & in_it == 0 {
-            shared.fail();
             self.failed = true;
-            self.retry_at = port.now + PAUSE;
+            if self.renewals == shared.renewals() {
+                shared.fail();
+                self.retry_at = port.now + PAUSE;
+            }
         } else if bad & in_it == 0 {
             self.publish(port, bad);
         } else if bad & shared.in_it() != 0 {

@@ -2,7 +2,8 @@
 //!
 //! The last leg never leaves, so its data are the array's. But a leg whose connection was lost may
 //! come back as an older image: before anybody uses it again, its superblock and its map are held
-//! against what was written to them. Until then, and for ever if they are older, I/Os fail.
+//! against what was written to them, and read from them at the opening. Until then, and for ever if
+//! they are older, I/Os fail.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -97,7 +98,9 @@ impl Revive {
         if lane.forget_losses() && port.shared.map.is_dirty() && !planted(Plant::ReviveSilently) {
             port.shared.lose();
         }
-        port.put(leg, lane);
+        if !planted(Plant::ReviveForClients) {
+            port.put(leg, lane);
+        }
         port.shared.renewed(leg);
         if port.shared.writers_now() & !(1 << leg) != 0 {
             // The leg may have lost its volatile cache, of which some was copied to others already.
@@ -164,7 +167,9 @@ impl Attempt {
             let slots = page_slots(page).map(at);
             let slots = slots.into_iter().flatten().map(|buf| &buf[..]);
             let found = Page::newest(page, own.array, shared.map.region_bytes(), slots);
-            found.is_none_or(|found| found.version().is_before(pages.durable(page)))
+            let found = found.map(|found| found.version()).unwrap_or_default();
+            let read = shared.start.version(self.leg, page);
+            found.is_before(pages.durable(page)) || found.is_before(read)
         })
     }
 }

@@ -9,9 +9,11 @@ use os::Waker;
 
 use super::check::{CheckOrder, CheckReport};
 use super::map::Map;
+use super::start::Start;
 use super::superblock::MEMBERS_MAX;
 use crate::Hidden;
 use crate::events::Events;
+use crate::losses::Losses;
 use crate::mirror::{Answers, Claims, Opened, Rules, Verdict};
 
 /// A leg with more read errors than this leaves.
@@ -23,6 +25,7 @@ const ORDER: Ordering = Ordering::SeqCst;
 pub(crate) struct Shared {
     pub(super) name: String,
     pub(super) map: Map,
+    pub(super) start: Start,
     pub(super) claims: Arc<Claims>,
     legs: Vec<Leg>,
     /// Legs that are read: in, and without a fault since.
@@ -50,8 +53,10 @@ pub(crate) struct Shared {
     repaired: AtomicU64,
     /// Legs to which a client has lost its lane, though they are the last.
     lost: AtomicU32,
-    /// How often acknowledged changes may have been lost with the last leg's cache.
-    losses: AtomicU64,
+    /// How often the last leg was there again.
+    renewals: AtomicU32,
+    /// Acknowledged changes that may have been lost with the last leg's cache.
+    losses: Losses,
     /// The region after the one that a read waits for, which is made equal first; 0 for none.
     urged: AtomicUsize,
     /// How long a leg may leave an I/O unanswered.
@@ -87,7 +92,7 @@ impl Shared {
     pub(super) fn new(
         name: String,
         names: Vec<String>,
-        map: Map,
+        (map, start): (Map, Start),
         claims: Claims,
         (recorded, missing): (u32, u32),
         patience: Nanos,
@@ -105,6 +110,7 @@ impl Shared {
         Shared {
             name,
             map,
+            start,
             claims: Arc::new(claims),
             legs: names.into_iter().map(leg).collect(),
             readers: AtomicU32::new(recorded & !missing),
@@ -120,7 +126,8 @@ impl Shared {
             busy: AtomicBool::new(false),
             repaired: AtomicU64::new(0),
             lost: AtomicU32::new(0),
-            losses: AtomicU64::new(0),
+            renewals: AtomicU32::new(0),
+            losses: Losses::default(),
             urged: AtomicUsize::new(0),
             patience,
             check: Mutex::default(),
@@ -234,12 +241,20 @@ impl Shared {
     /// The last leg is there again: all lanes reopen their connection.
     pub(super) fn renewed(&self, leg: usize) {
         self.lost.fetch_and(!(1 << leg), ORDER);
+        self.renewals.fetch_add(1, ORDER);
+        self.start.retry();
         self.renew(leg);
+    }
+
+    /// How often the last leg was there again. A batch of I/Os that began before, and failed, says
+    /// nothing of the leg as it is now.
+    pub(super) fn renewals(&self) -> u32 {
+        self.renewals.load(ORDER)
     }
 
     /// Acknowledged changes may have been lost with the last leg's cache.
     pub(super) fn lose(&self) {
-        self.losses.fetch_add(1, ORDER);
+        self.losses.lose();
     }
 
     /// The region that a read waits for, if any.
@@ -269,7 +284,20 @@ impl Shared {
         }
     }
 
-    /// The superblocks now record these legs as in and those as out.
+    /// A leg that is recorded as in is read from now on, unless it has failed meanwhile.
+    pub(super) fn admit(&self, leg: usize) {
+        self.readers.fetch_or(1 << leg, ORDER);
+        self.readers.fetch_and(!(1 << leg & self.leaving.load(ORDER)), ORDER);
+    }
+
+    /// A leg is not read for now, unless it is the last.
+    pub(super) fn retract(&self, leg: usize) {
+        let without = |legs: u32| (legs & !(1 << leg) != 0).then_some(legs & !(1 << leg));
+        let _ = self.readers.fetch_update(ORDER, ORDER, without);
+    }
+
+    /// The superblocks now record these legs as in and those as out. One that came is read when it
+    /// is [admitted](Self::admit).
     pub(super) fn publish(&self, recorded: u32, gone: u32) {
         let changed = self.recorded.load(ORDER) ^ recorded;
         let event = self.events.fetch_add(1, ORDER) + 1;
@@ -278,10 +306,6 @@ impl Shared {
         }
         self.recorded.store(recorded, ORDER);
         self.entering.store(0, ORDER);
-        let came = changed & recorded;
-        self.readers.fetch_or(came, ORDER);
-        // A leg that failed meanwhile is not read.
-        self.readers.fetch_and(!(came & self.leaving.load(ORDER)), ORDER);
         self.leaving.fetch_and(!gone, ORDER);
         self.failed.store(false, ORDER);
     }
@@ -289,11 +313,20 @@ impl Shared {
     /// No leg takes a superblock.
     pub(super) fn fail(&self) {
         self.failed.store(true, ORDER);
+        self.start.refuse();
+    }
+
+    /// A superblock is on its way to a leg that may take it: whoever needs it waits.
+    pub(super) fn tries_again(&self) {
+        self.failed.store(false, ORDER);
     }
 
     /// Sets whether no leg takes a page of the map.
     pub(super) fn set_map_failed(&self, failed: bool) {
         self.map_failed.store(failed, ORDER);
+        if failed {
+            self.start.refuse();
+        }
     }
 
     /// A leg gets writes again, by new lanes; regions that it may have missed are behind.
@@ -369,8 +402,12 @@ impl Rules for Shared {
         if self.map.is_behind(offset, len) { all & all.wrapping_neg() } else { all }
     }
 
-    /// Legs that are in may differ where a crash or a failed write left them so.
+    /// Legs that are in may differ where a crash or a failed write left them so. Nothing is shown
+    /// before this opening is recorded.
     fn settles(&self, offset: u64, len: u64) -> bool {
+        if !self.start.shows() && self.settles_first.load(ORDER) {
+            return false;
+        }
         let Some(region) = self.map.first_unsettled(offset, len) else { return true };
         let several = self.readers.load(ORDER).count_ones() > 1;
         if !several || !self.settles_first.load(ORDER) || planted(Plant::ReadUnsettled) {
@@ -489,8 +526,8 @@ impl Rules for Shared {
         }
     }
 
-    fn losses(&self) -> u64 {
-        self.losses.load(ORDER)
+    fn losses(&self) -> Option<&Losses> {
+        Some(&self.losses)
     }
 
     fn took(&self, leg: usize, count: u32, spent: Nanos) {

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::{Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Backing, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use model::Extent;
 use model::device::{Machine, Profile, Way, Ways};
 use os::Core;
@@ -170,8 +170,8 @@ impl Volume for Delay {
         self.inner.ground()
     }
 
-    fn emulates(&self) -> Option<&str> {
-        Some(&self.about)
+    fn backing(&self) -> Backing {
+        Backing::Emulated(self.about.clone()).with(self.inner.backing())
     }
 
     fn news(&self) -> Vec<String> {

@@ -126,9 +126,18 @@ impl Errand for IscsiInitiator {
         match self.phase() {
             Phase::Ready(geometry) => {
                 let product = self.product().map(str::to_owned);
+                let backing = self.backing().cloned();
                 let (identity, instance) = (self.identity(), self.instance());
                 let (flushes_all, odd_bytes) = (true, None);
-                Some(Learned { geometry, product, flushes_all, identity, instance, odd_bytes })
+                Some(Learned {
+                    geometry,
+                    product,
+                    backing,
+                    flushes_all,
+                    identity,
+                    instance,
+                    odd_bytes,
+                })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

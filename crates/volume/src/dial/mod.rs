@@ -11,7 +11,7 @@ use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use block::{Geometry, Nanos};
+use block::{Backing, Geometry, Nanos};
 use os::Clock;
 use proto::Initiator;
 
@@ -32,6 +32,8 @@ pub struct Learned {
     pub geometry: Geometry,
     /// Its product name.
     pub product: Option<String>,
+    /// Backing store of the volume, where a server of this project says so.
+    pub backing: Option<Backing>,
     /// A flush on one connection covers writes that completed on others.
     pub flushes_all: bool,
     /// Name of the disk.

@@ -57,9 +57,18 @@ impl Errand for NbdInitiator {
         match self.phase() {
             Phase::Ready(geometry) => {
                 let product = self.product().map(str::to_owned);
+                let backing = self.backing().cloned();
                 let (flushes_all, identity) = (self.flushes_all(), self.identity());
                 let (instance, odd_bytes) = (self.instance(), self.odd_bytes());
-                Some(Learned { geometry, product, flushes_all, identity, instance, odd_bytes })
+                Some(Learned {
+                    geometry,
+                    product,
+                    backing,
+                    flushes_all,
+                    identity,
+                    instance,
+                    odd_bytes,
+                })
             }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }

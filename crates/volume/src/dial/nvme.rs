@@ -167,9 +167,9 @@ impl<H: Hold> Dial for NvmeDial<H> {
         let association = &self.0.open().association;
         let product = Some(association.model.clone()).filter(|model| !model.is_empty());
         let (identity, instance) = (association.identity.clone(), association.instance);
-        let geometry = association.geometry;
+        let (geometry, backing) = (association.geometry, association.backing.clone());
         let (flushes_all, odd_bytes) = (true, None);
-        Ok(Learned { geometry, product, flushes_all, identity, instance, odd_bytes })
+        Ok(Learned { geometry, product, backing, flushes_all, identity, instance, odd_bytes })
     }
 
     fn initiator(

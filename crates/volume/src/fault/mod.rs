@@ -15,7 +15,7 @@ mod schedule;
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Backing, Geometry, Io, Lane, Nanos, Op, Tag};
 use os::Core;
 
 use self::cache::Counts;
@@ -123,8 +123,8 @@ impl Volume for Faulty {
         self.inner.ground()
     }
 
-    fn emulates(&self) -> Option<&str> {
-        Some(&self.about)
+    fn backing(&self) -> Backing {
+        Backing::Faulty(self.about.clone()).with(self.inner.backing())
     }
 
     fn news(&self) -> Vec<String> {

@@ -18,6 +18,7 @@ use super::numbers::Number;
 use super::rules::{Answers, Opened, Rules, Verdict};
 use super::task::{Blame, Change, Fill, Flush, Read, Repair, Task, Tasks, Votes};
 use super::turn::turn_of;
+use crate::losses::{Losses, Telling};
 use ways::Way;
 
 mod answers;
@@ -66,8 +67,7 @@ pub(crate) struct MirrorLane<R> {
     look_at: Nanos,
     /// The legs of the last causes of faults, for [`words_of`](Lane::words_of).
     blamed: VecDeque<(Cause, usize)>,
-    /// Losses of the last leg that a flush has reported.
-    told: u64,
+    telling: Telling,
 }
 
 /// Time between checks for metadata to become durable.
@@ -92,7 +92,6 @@ impl<R: Rules> MirrorLane<R> {
             .iter_mut()
             .all(|lane| lane.as_mut().is_some_and(|lane| lane.immediate().is_some()));
         let way = |(leg, lane)| Way::new(lane, legs.joined(leg));
-        let told = legs.losses();
         MirrorLane {
             number,
             geometry,
@@ -117,7 +116,7 @@ impl<R: Rules> MirrorLane<R> {
             ghosts: Ghosts::default(),
             look_at: Nanos(0),
             blamed: VecDeque::new(),
-            told,
+            telling: Telling::default(),
         }
     }
 
@@ -245,7 +244,8 @@ impl<R: Rules> MirrorLane<R> {
         let sent =
             if planted(Plant::FlushOneLeg) { writers & writers.wrapping_neg() } else { writers };
         let votes = Votes { good: writers & !sent, ..Votes::of(sent, since, self.now) };
-        let task = self.tasks.enter(Task::Flush(Flush { tag: io.tag, votes }));
+        let told = self.legs.losses().map_or(0, Losses::told);
+        let task = self.tasks.enter(Task::Flush(Flush { tag: io.tag, votes, told }));
         for leg in legs(sent) {
             self.give(leg, task, Io { buf: None, ..*io });
         }
@@ -346,6 +346,9 @@ impl<R: Rules> Lane for MirrorLane<R> {
         self.lay_ghosts();
         self.opened = self.opened || self.is_open();
         done.append(&mut self.ready);
+        if let Some(losses) = self.legs.losses() {
+            self.telling.returned(losses);
+        }
     }
 
     fn wake(&self) -> Option<Nanos> {
@@ -400,6 +403,10 @@ impl<R: Rules> Lane for MirrorLane<R> {
 
     fn in_doubt_until(&self) -> Option<Nanos> {
         self.lanes().filter_map(Lane::in_doubt_until).max()
+    }
+
+    fn doubts(&self) -> u64 {
+        self.lanes().map(Lane::doubts).sum()
     }
 
     fn forget_losses(&self) -> bool {

@@ -5,6 +5,7 @@
 use block::Nanos;
 
 use super::legs::Legs;
+use crate::losses::Losses;
 
 /// How to report an I/O that all legs completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,10 +99,11 @@ pub(crate) trait Rules {
     /// again.
     fn lost(&self, _leg: usize) {}
 
-    /// How often acknowledged changes may have been lost with the cache of the last leg: the next
-    /// flush of each lane fails, also where others are in by then, which were copied from that leg.
-    fn losses(&self) -> u64 {
-        0
+    /// Acknowledged changes that may have been lost with the cache of the last leg: the next flush
+    /// fails, also where others are in by then, which were copied from that leg. `None` where that
+    /// cannot happen.
+    fn losses(&self) -> Option<&Losses> {
+        None
     }
 
     /// A leg completed `count` changes and flushes, which took `spent`, added up.

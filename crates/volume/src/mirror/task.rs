@@ -40,6 +40,8 @@ pub(super) struct Change {
 pub(super) struct Flush {
     pub(super) tag: Tag,
     pub(super) votes: Votes,
+    /// Losses of the last leg that were told when it began.
+    pub(super) told: u64,
 }
 
 /// The fault of a leg.

@@ -10,7 +10,7 @@ use crate::dial::Dial;
 
 /// Delay before the second attempt; doubles with each attempt.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(50);
-const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
+pub(super) const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
 /// Time limit of a login.
 const OPENING: Nanos = Nanos::from_secs(20);
 

@@ -1,6 +1,7 @@
 //! Acknowledged changes that a flush has covered, over all lanes of a volume or of one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const ORDER: Ordering = Ordering::SeqCst;
 
@@ -14,6 +15,27 @@ pub(crate) struct Cover {
     covered: AtomicU64,
     /// One more than the number of flushes that had begun when the last change completed.
     changed: AtomicU64,
+}
+
+/// The changes that each running server has acknowledged, by its instance: a connection that is
+/// lost says nothing of those that its successor has acknowledged meanwhile. Servers that tell no
+/// instance count as one.
+#[derive(Default)]
+pub(crate) struct Covers(Mutex<Vec<(Option<u64>, Arc<Cover>)>>);
+
+impl Covers {
+    /// The cover of a server that is met.
+    pub(crate) fn of(&self, instance: Option<u64>) -> Arc<Cover> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Servers to which no connection is left.
+        all.retain(|(known, cover)| *known == instance || Arc::strong_count(cover) > 1);
+        if let Some((_, cover)) = all.iter().find(|(known, _)| *known == instance) {
+            return Arc::clone(cover);
+        }
+        let cover = Arc::default();
+        all.push((instance, Arc::clone(&cover)));
+        cover
+    }
 }
 
 impl Cover {
@@ -73,5 +95,20 @@ mod test {
         cover.end(second);
         cover.end(first);
         assert!(!cover.take_open());
+    }
+
+    #[test]
+    fn each_server_has_its_own_changes() {
+        let covers = Covers::default();
+        let (old, new) = (covers.of(Some(1)), covers.of(Some(2)));
+        new.change();
+        assert!(!old.take_open(), "the new server has acknowledged it");
+        old.change();
+        assert!(covers.of(Some(1)).take_open() && covers.of(Some(2)).take_open());
+        old.change();
+        drop(old);
+        drop(covers.of(Some(2)));
+        assert!(!covers.of(Some(1)).take_open(), "nobody was connected to it any more");
+        assert!(Arc::ptr_eq(&covers.of(None), &covers.of(None)));
     }
 }

@@ -12,7 +12,7 @@ use super::Facts;
 use super::again::{Again, Step};
 use super::flushes::{Flushes, LOST};
 use super::link::Link;
-use super::past::Name;
+use super::past::{Name, Past};
 use super::wire::Wire;
 use crate::dial::{Dial, Place};
 
@@ -49,6 +49,7 @@ enum Opening<A> {
 /// A lane to a remote volume: a connection, and others after it if it reconnects.
 pub struct RemoteLane<D: Dial, R: Wire> {
     facts: Arc<Facts<D>>,
+    past: Arc<Past>,
     /// `None` before the first connection, and after the last.
     line: Option<Line<D, R>>,
     core: R,
@@ -94,8 +95,6 @@ const EXCHANGED: &str = "its target was started anew after the array had looked 
 impl<D: Dial, R: Wire> RemoteLane<D, R> {
     /// Starts to connect.
     pub fn begin(facts: &Arc<Facts<D>>, core: &R) -> RemoteLane<D, R> {
-        let own = || Arc::default();
-        let cover = facts.cover.clone().unwrap_or_else(own);
         RemoteLane {
             opening: Some(Opening::Connecting(core.attempt(core.now(), &facts.dial))),
             line: None,
@@ -107,12 +106,13 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             counted: Connection::default(),
             lost: None,
             again: None,
-            flushes: Flushes::new(&facts.past, &cover, facts.geometry.volatile),
+            flushes: Flushes::new(&facts.past, facts.geometry.volatile),
             held: VecDeque::new(),
             released: VecDeque::new(),
             looks: Cell::new(false),
             name: None,
             now: core.now(),
+            past: Arc::clone(&facts.past),
             facts: Arc::clone(facts),
         }
     }
@@ -175,7 +175,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             return false;
         }
         let found = self.line.as_ref().and_then(|line| line.link.end.instance());
-        self.facts.past.is_exchanged(found)
+        self.past.is_exchanged(found)
     }
 
     /// The connection is unusable.
@@ -247,7 +247,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         match &mut self.again {
             None => self.finished.append(link.end.done()),
             Some(again) => {
-                let (past, name, now) = (&self.facts.past, place.name(), self.now);
+                let (past, name, now) = (&self.past, place.name(), self.now);
                 let done = link.end.done().drain(..);
                 self.finished.extend(done.filter_map(|done| {
                     again.settle(done, |place, before| past.doubt(now, name, place, before))
@@ -345,8 +345,11 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
             self.finished.extend(ios.drain(..).map(|io| io.failed(Fault::Disconnected)));
             return;
         }
-        // I/Os for a lane that is not open yet stay with the caller.
+        // I/Os for a lane that is not open yet stay with the caller; a login has PDUs to send.
         let Some(Line { link, .. }) = &mut self.line else { return };
+        if self.opening.is_some() {
+            return link.flush();
+        }
         if let Some(again) = &mut self.again {
             again.take(ios);
             if !again.is_up() {
@@ -359,7 +362,7 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
         }
         let mut waiting = self.again.as_mut().map(|again| std::mem::take(&mut again.waiting));
         let queue = waiting.as_mut().unwrap_or(ios);
-        if self.facts.past.has_doubts() || !self.held.is_empty() {
+        if self.past.has_doubts() || !self.held.is_empty() {
             self.hold_back(now, queue);
         }
         if !self.released.is_empty() {
@@ -377,6 +380,7 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
         self.now = now;
+        self.past.prefetch();
         if self.broken.is_none() {
             self.take(now);
             if self.again.as_ref().is_some_and(|again| !again.is_up()) {
@@ -388,6 +392,7 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
         }
         self.collect();
         done.append(&mut self.finished);
+        self.flushes.returned();
     }
 
     fn wake(&self) -> Option<Nanos> {
@@ -445,15 +450,19 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
     }
 
     fn in_doubt_until(&self) -> Option<Nanos> {
-        self.facts.past.look(self.core.now());
-        self.facts.past.in_doubt_until()
+        self.past.look(self.core.now());
+        self.past.in_doubt_until()
+    }
+
+    fn doubts(&self) -> u64 {
+        self.facts.past.doubts()
     }
 
     fn forget_losses(&self) -> bool {
         if let Some(line) = self.line.as_ref().filter(|_| self.looks.get()) {
-            self.facts.past.look_at(line.link.end.instance());
+            self.past.look_at(line.link.end.instance());
         }
-        self.facts.past.forget()
+        self.past.forget()
     }
 
     fn looks(&self) {
@@ -481,7 +490,7 @@ impl<D: Dial, R: Wire> Drop for RemoteLane<D, R> {
     fn drop(&mut self) {
         if let Some(Line { link, place }) = &self.line {
             for change in link.end.in_doubt() {
-                self.facts.past.doubt(self.now, place.name(), change, None);
+                self.past.doubt(self.now, place.name(), change, None);
             }
         }
     }

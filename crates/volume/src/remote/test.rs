@@ -20,9 +20,11 @@ fn core() -> Core {
 fn volume<D: Dial>(dial: D, geometry: Geometry) -> Remote<D> {
     let (product, identity, instance, odd_bytes) = (None, None, None, None);
     let flushes_all = true;
-    let learned = Learned { geometry, product, flushes_all, identity, instance, odd_bytes };
+    let backing = None;
+    let learned =
+        Learned { geometry, product, backing, flushes_all, identity, instance, odd_bytes };
     let (facts, fence) = (Arc::new(Facts::new(dial, &learned)), Nanos(0));
-    Remote { facts, product: None, odd_bytes, fence }
+    Remote { facts, product: None, backing: Backing::Unknown, odd_bytes, fence }
 }
 
 fn dial(address: &str, option: &str) -> IscsiDial {

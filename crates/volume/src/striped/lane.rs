@@ -371,6 +371,10 @@ impl Lane for StripedLane {
         self.lanes.iter().filter_map(|lane| lane.in_doubt_until()).max()
     }
 
+    fn doubts(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.doubts()).sum()
+    }
+
     fn forget_losses(&self) -> bool {
         self.lanes.iter().filter(|lane| lane.forget_losses()).count() > 0
     }

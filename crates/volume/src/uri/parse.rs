@@ -1,6 +1,6 @@
 //! Parses URIs of volumes.
 
-use block::parse_size;
+use block::{hint, nearest, parse_size};
 
 use crate::call::Call;
 use crate::mirror::LEGS_MAX;
@@ -11,6 +11,11 @@ const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/I
                      nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT, \
                      delay:PROFILE(URI), fault:SCHEDULE(URI), stripe:CHUNK(URI,URI,…), \
                      mirror(URI,URI,…) or array:NAME?leg=URI&leg=URI";
+/// Kinds of volumes: the word before the first colon, or before the bracket of a mirror.
+const KIND_WORDS: [&str; 11] = [
+    "null", "ram", "file", "iscsi", "nvme+tcp", "nbd", "delay", "fault", "stripe", "mirror",
+    "array",
+];
 /// Maximum depth of nested volumes.
 const NESTED_MAX: usize = 8;
 /// The value of an option without one.
@@ -66,7 +71,10 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
         }
         "stripe" => parse_stripe(rest, nested),
         "array" => parse_array(rest, nested),
-        _ => Err(format!("unknown kind '{kind}'; {KINDS}")),
+        _ => match nearest(kind, KIND_WORDS) {
+            Some(near) => Err(format!("unknown kind '{kind}': did you mean '{near}'?")),
+            None => Err(format!("unknown kind '{kind}'; {KINDS}")),
+        },
     }
 }
 
@@ -129,7 +137,11 @@ fn parse_array(rest: &str, nested: usize) -> Result<Uri, String> {
                 array.leg_timeout_seconds = Some(seconds(text, 1, key)?);
             }
             Some((key @ "check", text)) => array.check_seconds = Some(seconds(text, 1, key)?),
-            _ => return Err(shape.to_owned()),
+            _ => {
+                let key = option.split('=').next().unwrap_or_default();
+                let known = OPTIONS_OF_ARRAY.map(|key| &key[..key.len() - 1]);
+                return Err(format!("{shape}{}", hint(key, known)));
+            }
         }
     }
     if array.legs.is_empty() || array.legs.len() > LEGS_MAX {
@@ -138,10 +150,12 @@ fn parse_array(rest: &str, nested: usize) -> Result<Uri, String> {
     Ok(Uri::Array(array))
 }
 
+/// How the options of an array begin.
+const OPTIONS_OF_ARRAY: [&str; 4] = ["leg=", "degraded=", "leg_timeout=", "check="];
+
 /// Splits `leg=URI&leg=URI&degraded=1`: a leg's own options may contain the separator.
 fn options_of_array(text: &str) -> Vec<&str> {
-    let own = ["leg=", "degraded=", "leg_timeout=", "check="];
-    split_outside(text, '&', |rest| own.iter().any(|key| rest.starts_with(key)))
+    split_outside(text, '&', |rest| OPTIONS_OF_ARRAY.iter().any(|key| rest.starts_with(key)))
 }
 
 /// Splits at the separators outside of brackets that something fit follows.
@@ -349,6 +363,8 @@ fn seconds(text: &str, least: u32, key: &str) -> Result<u32, String> {
 struct Options<'a> {
     path: &'a str,
     pairs: Vec<(&'a str, &'a str)>,
+    /// The keys that were asked for.
+    known: Vec<&'static str>,
 }
 
 impl<'a> Options<'a> {
@@ -357,10 +373,11 @@ impl<'a> Options<'a> {
         // An option without a value is on.
         let pair = |word: &'a str| word.split_once('=').unwrap_or((word, SWITCHED_ON));
         let pairs = query.split('&').filter(|word| !word.is_empty()).map(pair);
-        Ok(Options { path, pairs: pairs.collect() })
+        Ok(Options { path, pairs: pairs.collect(), known: Vec::new() })
     }
 
-    fn take(&mut self, key: &str) -> Option<&'a str> {
+    fn take(&mut self, key: &'static str) -> Option<&'a str> {
+        self.known.push(key);
         let at = self.pairs.iter().position(|(name, _)| *name == key)?;
         Some(self.pairs.remove(at).1)
     }
@@ -374,7 +391,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    fn switch(&mut self, key: &str) -> Result<Option<bool>, String> {
+    fn switch(&mut self, key: &'static str) -> Result<Option<bool>, String> {
         match self.take(key) {
             None => Ok(None),
             Some("1" | "yes" | "on" | "crc32c") => Ok(Some(true)),
@@ -383,19 +400,26 @@ impl<'a> Options<'a> {
         }
     }
 
-    fn seconds(&mut self, key: &str) -> Result<Option<u32>, String> {
+    fn seconds(&mut self, key: &'static str) -> Result<Option<u32>, String> {
         self.seconds_from(1, key)
     }
 
-    fn seconds_from(&mut self, least: u32, key: &str) -> Result<Option<u32>, String> {
+    fn seconds_from(&mut self, least: u32, key: &'static str) -> Result<Option<u32>, String> {
         let Some(text) = self.take(key) else { return Ok(None) };
         seconds(text, least, key).map(Some)
     }
 
     fn end(&self) -> Result<(), String> {
         match self.pairs.first() {
-            Some((key, _)) => Err(format!("unknown option '{key}', or given twice")),
             None => Ok(()),
+            Some((key, _)) if self.known.contains(key) => Err(format!("'{key}' is given twice")),
+            Some((key, _)) => match nearest(key, self.known.iter().copied()) {
+                Some(near) => Err(format!("unknown option '{key}': did you mean '{near}'?")),
+                None => {
+                    let known = self.known.join(", ");
+                    Err(format!("unknown option '{key}': there are {known}"))
+                }
+            },
         }
     }
 }

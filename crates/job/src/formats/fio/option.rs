@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use block::hint;
+
 use super::lines::Setting;
 use super::settings::Settings;
 use super::treated;
@@ -371,8 +373,9 @@ pub fn apply(
 ) -> Result<(), FormatError> {
     let note = |treatment, why: &str| Note::new(&setting.at, &setting.text, treatment, why);
     let Some((name, row)) = TABLE.get(setting.key.as_str()) else {
-        let why = "not an option of fio that is known here";
-        settings.notes.push(note(Treatment::Refused, why));
+        let near = hint(&setting.key, TABLE.keys().copied());
+        let why = format!("not an option of fio that is known here{near}");
+        settings.notes.push(note(Treatment::Refused, &why));
         return Ok(());
     };
     let mut text = setting.value.as_deref();
@@ -438,7 +441,10 @@ impl Says {
             Says::Size => given.size().map(|_| ()),
             Says::OneOf(words) => match given.text.unwrap_or_default() {
                 text if words.contains(&text) => Ok(()),
-                text => Err(format!("'{text}' is none of {}", words.join(", "))),
+                text => {
+                    let near = hint(text, words.iter().copied());
+                    Err(format!("'{text}' is none of {}{near}", words.join(", ")))
+                }
             },
         }
     }

@@ -33,8 +33,9 @@ pub fn mix(text: &str, kb: KbBase) -> Result<Mix, String> {
         "trim" => (false, false, true),
         "trimwrite" => (false, true, true),
         _ => {
+            let near = block::hint(what, ["read", "write", "rw", "trim", "trimwrite"]);
             return Err(format!(
-                "'{word}' is none of read, write, rw, trim, trimwrite, and rand before them"
+                "'{word}' is none of read, write, rw, trim, trimwrite, and rand before them{near}"
             ));
         }
     };

@@ -1,5 +1,7 @@
 //! Values of settings: sizes, times, ranges, one for each direction.
 
+use block::hint;
+
 use super::expression;
 
 /// One value for reads, writes and trims.
@@ -156,7 +158,7 @@ pub fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, meant)| *meant).ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        format!("'{text}' is none of {}", words.join(", "))
+        format!("'{text}' is none of {}{}", words.join(", "), hint(text, words.iter().copied()))
     })
 }
 

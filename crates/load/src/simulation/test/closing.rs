@@ -215,7 +215,7 @@ fn a_backlog_that_nobody_catches_up_with_counts_with_its_age() {
     assert!((7_998..=8_001).contains(&paced.backlog.ios), "{:?}", paced.backlog);
     // The oldest of them was planned for 0.2 s, and nothing begins after 2 s.
     assert!((1799..=1801).contains(&(paced.backlog.oldest_ns / 1_000_000)), "{paced:?}");
-    assert!(latency.at_least(latency.p99.unwrap()) && latency.mean_at_least());
+    assert!(latency.at_least(latency.p90.unwrap()) && latency.mean_at_least());
     assert_eq!(
         (found.totals.waiting.ios, found.totals.errors, found.partial.clone()),
         (0, 0, None)

@@ -30,6 +30,8 @@ impl IscsiInitiator {
     #[inline(always)]
     pub(super) fn data_in(&mut self, header: &Header) -> Result<(), Ending> {
         let data = DataIn::parse(header);
+        // One value of three, before registers are wanted for others.
+        let good = !(data.overflow | data.underflow | (data.status != GOOD));
         let Some((slot, _)) = find(&mut self.ios, data.task_tag) else {
             return self.opening_data_in(header);
         };
@@ -49,7 +51,7 @@ impl IscsiInitiator {
         }
         this.own.number += 1;
         this.own.ends = data.ends;
-        this.own.good = data.status == GOOD && !data.overflow && !data.underflow;
+        this.own.good = good;
         self.incoming.sink = Sink::Slot(slot);
         if data.data_len == 0 {
             return self.placed(slot);

@@ -18,7 +18,7 @@ mod slot;
 
 use std::collections::VecDeque;
 
-use block::{Cause, Done, Geometry, Io, Nanos};
+use block::{Backing, Cause, Done, Geometry, Io, Nanos};
 
 use crate::flow::{DataEnd, IoTable, PingTimeout, Stamps};
 use crate::scsi::encode_lun;
@@ -313,6 +313,10 @@ impl Endpoint for IscsiInitiator {
 impl Initiator for IscsiInitiator {
     fn product(&self) -> Option<&str> {
         self.facts.product.as_deref()
+    }
+
+    fn backing(&self) -> Option<&Backing> {
+        self.facts.backing.as_ref()
     }
 
     fn phase(&self) -> Phase {

@@ -1,10 +1,11 @@
 //! The first commands to a logical unit: whether it is ready, its capacity and its capabilities.
 
-use block::{Geometry, Nanos};
+use block::{Backing, Geometry, Nanos};
 
 use crate::scsi::{
-    Capacity, Key, ModeFlags, Sense, cdb, parse_designation, parse_instance, parse_mode_sense6,
-    parse_product, parse_read_capacity10, parse_read_capacity16, parse_serial,
+    BACKING_PAGE, Capacity, Key, ModeFlags, Sense, VENDOR, cdb, parse_backing, parse_designation,
+    parse_instance, parse_mode_sense6, parse_product, parse_read_capacity10, parse_read_capacity16,
+    parse_serial,
 };
 use crate::{Ending, Outbox};
 
@@ -22,6 +23,8 @@ pub(super) struct Facts {
     pub(super) identity: Option<String>,
     /// The instance of a server of ours.
     pub(super) instance: Option<u64>,
+    /// The backing store at a server of ours.
+    pub(super) backing: Option<Backing>,
     /// Whether an attention said that the volatile cache may be lost, if one spoke of that.
     pub(super) power_was_lost: Option<bool>,
 }
@@ -45,6 +48,7 @@ pub(super) enum Question {
     Capacity10,
     Mode,
     Product,
+    Backing,
     Designation,
     Serial,
     /// The unit is being reset, so that what an older session sent has ended.
@@ -70,6 +74,7 @@ impl Question {
             // All pages: a unit without one of them still reports write protection.
             Question::Mode => (cdb::mode_sense6(0x3f, 255), 255),
             Question::Product => (cdb::inquiry(None, 96), 96),
+            Question::Backing => (cdb::inquiry(Some(BACKING_PAGE), 255), 255),
             Question::Designation => (cdb::inquiry(Some(0x83), 255), 255),
             Question::Serial => (cdb::inquiry(Some(0x80), 255), 255),
             Question::Reset | Question::Settled => (cdb::test_unit_ready(), 0),
@@ -185,6 +190,11 @@ impl IscsiInitiator {
             Question::Product => {
                 self.facts.product = parse_product(&data).filter(|_| answered);
                 self.facts.instance = parse_instance(&data).filter(|_| answered);
+                let product = self.facts.product.as_deref().unwrap_or_default();
+                if product.starts_with(VENDOR) { Question::Backing } else { Question::Designation }
+            }
+            Question::Backing => {
+                self.facts.backing = parse_backing(&data).filter(|_| answered);
                 Question::Designation
             }
             Question::Designation => {

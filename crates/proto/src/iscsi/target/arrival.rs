@@ -57,8 +57,10 @@ impl IscsiTarget {
 
     /// Answers a login that waits, if nothing is left of sessions before it.
     pub(super) fn answer_held(&mut self, out: &mut Outbox) {
-        let waits = self.presence.as_ref().is_some_and(|presence| presence.must_wait());
-        if self.held.is_none() || waits || self.finished {
+        if self.held.is_none() || self.finished {
+            return;
+        }
+        if self.presence.as_ref().is_some_and(|presence| presence.must_wait()) {
             return;
         }
         let gone = self.presence.as_mut().and_then(|presence| presence.recall());

@@ -450,7 +450,9 @@ impl Target for IscsiTarget {
     }
 
     fn drained(&mut self, _now: Nanos, out: &mut Outbox) {
-        self.answer_held(out);
+        if self.held.is_some() {
+            self.answer_held(out);
+        }
         self.retry_starving(out);
     }
 

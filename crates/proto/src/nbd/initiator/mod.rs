@@ -4,7 +4,7 @@ mod answer;
 mod command;
 mod opening;
 
-use block::{Cause, Done, Geometry, Io, Nanos};
+use block::{Backing, Cause, Done, Geometry, Io, Nanos};
 
 use crate::flow::{Collector, IoTable, later};
 use crate::{Ending, Endpoint, IO_TIMEOUT, Initiator, Outbox, Phase, Violation};
@@ -53,6 +53,8 @@ pub struct NbdInitiator {
     structured: bool,
     /// The server's description of the export, and the instance that a server of ours tells in it.
     description: Option<String>,
+    /// The backing store that a server of ours tells there.
+    backing: Option<Backing>,
     instance: Option<u64>,
     ios: IoTable<Progress>,
     /// Incremented by each command, so that a late reply never matches another command.
@@ -104,6 +106,7 @@ impl NbdInitiator {
             max_request: wire::REQUEST_MAX_BYTES,
             structured: false,
             description: None,
+            backing: None,
             instance: None,
             ios: IoTable::new(config.max_outstanding.max(1), config.io_timeout, now),
             turn: 0,
@@ -188,6 +191,10 @@ impl Initiator for NbdInitiator {
 
     fn product(&self) -> Option<&str> {
         self.description.as_deref()
+    }
+
+    fn backing(&self) -> Option<&Backing> {
+        self.backing.as_ref()
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Negotiation: from the greeting to the first command.
 
-use block::Geometry;
+use block::{Backing, Geometry};
 
 use crate::{Ending, Outbox};
 
@@ -141,7 +141,9 @@ impl NbdInitiator {
             (Some(info::DESCRIPTION), _) => {
                 let words = words_of(&data[2..]).unwrap_or_default();
                 let (words, instance) = wire::without_instance(&words);
+                let (words, backing) = Backing::split(words);
                 self.description = Some(words.to_owned()).filter(|words| !words.is_empty());
+                self.backing = backing;
                 self.instance = instance;
             }
             // NBD_INFO_NAME.

@@ -74,8 +74,10 @@ impl NbdTarget {
 
     /// Answers a choice that waits, if nothing is left of connections before it.
     pub(super) fn answer_held(&mut self, now: Nanos, out: &mut Outbox) {
-        let waits = self.presence.as_ref().is_some_and(|presence| presence.must_wait());
-        if waits || self.finished {
+        if self.held.is_none() || self.finished {
+            return;
+        }
+        if self.presence.as_ref().is_some_and(|presence| presence.must_wait()) {
             return;
         }
         let Some(held) = self.held.take() else { return };

@@ -1,4 +1,4 @@
-use block::Geometry;
+use block::{Backing, Geometry};
 
 use super::super::directory::{Namespace, Subsystems};
 use super::*;
@@ -7,7 +7,14 @@ use crate::{DiskId, UnitId};
 fn subsystem() -> Arc<Subsystem> {
     let geometry = Geometry::new(1 << 20, 512);
     let disk = DiskId::new([0; 16]);
-    let namespace = Namespace { id: UnitId(0), geometry, memory: None, disk, instance: None };
+    let namespace = Namespace {
+        id: UnitId(0),
+        geometry,
+        memory: None,
+        disk,
+        backing: Backing::Unknown,
+        instance: None,
+    };
     let subsystem = Subsystem {
         nqn: "nqn.2026-01.io.drumfire:a".to_owned(),
         namespaces: vec![Some(namespace)],

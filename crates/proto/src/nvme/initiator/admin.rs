@@ -1,11 +1,12 @@
 //! The host's end of an admin queue.
 
-use block::{Done, Fault, Geometry, Io, Nanos};
+use block::{Backing, Done, Fault, Geometry, Io, Nanos};
 
 use crate::ascii::printable;
 use crate::flow::later;
 use crate::{Ending, Endpoint, Fence, Initiator, Outbox, Phase};
 
+use super::super::backing_of;
 use super::super::pdu::{CommandBuilder, Completion, admin, get16, get32, get64};
 use super::connect::{ANY_CONTROLLER, Connect};
 use super::control::{Control, Reply, Rhythm};
@@ -55,6 +56,7 @@ struct Learned {
     queues: u16,
     geometry: Option<Geometry>,
     fence: Option<Fence>,
+    backing: Option<Backing>,
     identity: Option<String>,
     /// Raw limits of the NVM command set; 0 if absent.
     zeroes_exponent: u8,
@@ -255,6 +257,7 @@ impl NvmeAdmin {
             Question::Namespace if !whole => fail(&format!("namespace {id}")),
             Question::Namespace => {
                 self.learned.geometry = Some(self.shape(data)?);
+                self.learned.backing = backing_of(data);
                 self.learned.identity = names::of_namespace(data);
                 Ok(Question::Descriptors)
             }
@@ -339,6 +342,7 @@ impl NvmeAdmin {
             controller: replace::instance(facts.cntlid, page),
             fence: self.learned.fence,
             instance: names::instance(page),
+            backing: self.learned.backing.clone(),
             identity: self.learned.identity.clone(),
             geometry,
             queues: self.learned.queues,
@@ -419,6 +423,10 @@ impl Initiator for NvmeAdmin {
 
     fn fence(&self) -> Fence {
         self.association.as_ref().map_or(Fence::After(Nanos(0)), Association::fence)
+    }
+
+    fn backing(&self) -> Option<&Backing> {
+        self.association.as_ref()?.backing.as_ref()
     }
 
     fn instance(&self) -> Option<u64> {

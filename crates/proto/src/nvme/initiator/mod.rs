@@ -16,7 +16,7 @@ mod queue;
 mod replace;
 mod slot;
 
-use block::{Geometry, Nanos};
+use block::{Backing, Geometry, Nanos};
 
 use crate::Fence;
 
@@ -113,6 +113,8 @@ pub struct Association {
     pub fence: Option<Fence>,
     /// The instance of the namespaces, of a server of this project.
     pub instance: Option<u64>,
+    /// The backing store at a server of this project.
+    pub backing: Option<Backing>,
     /// NGUID, EUI64 or UUID of the namespace.
     pub identity: Option<String>,
     /// Geometry of the namespace.

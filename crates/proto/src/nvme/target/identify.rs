@@ -1,13 +1,13 @@
 //! Identify data of controllers and namespaces.
 
-use block::Geometry;
+use block::{BACKING_BYTES_MAX, Geometry};
 
 use crate::Instance;
 
 use super::super::controllers::{Controller, Membership};
 use super::super::directory::Namespace;
-use super::super::instance_bytes;
 use super::super::pdu::{Command, Status};
+use super::super::{BACKING_AT, instance_bytes};
 use super::NvmeTarget;
 use super::admin::{EVENTS_LIMIT, KEEP_ALIVE_UNIT_MS};
 use super::property::VERSION;
@@ -253,4 +253,5 @@ fn describe(page: &mut Page, namespace: &Namespace, shared: bool) {
     page.put(104, namespace.disk.nguid()).put(120, namespace.disk.eui64());
     //= NVMe base §LBAF: no metadata, LBADS is the logarithm of the block size.
     page.put(130, [geometry.block_bytes.trailing_zeros() as u8]);
+    page.text(BACKING_AT, BACKING_BYTES_MAX, &namespace.backing.line(), 0);
 }

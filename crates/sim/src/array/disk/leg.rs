@@ -30,6 +30,7 @@ impl Leg {
             blamed: false,
             lost: false,
             losses: 0,
+            losses_told: 0,
             forgiven: 0,
         }
     }
@@ -50,12 +51,13 @@ impl Leg {
         self.dead || self.away
     }
 
-    /// Whether a flush fails by which a lane tells of a cache that was lost.
-    pub(super) fn tells(&self, knows: &mut [u64], way: usize) -> bool {
-        let Some(known) = knows.get_mut(way) else { return false };
-        let tells = self.losses > (*known).max(self.forgiven);
-        *known = self.losses;
-        tells && !self.dead
+    /// Whether a flush fails that tells of a cache that was lost.
+    pub(super) fn tells(&mut self) -> bool {
+        let tells = !self.dead && self.losses > self.losses_told.max(self.forgiven);
+        if tells {
+            self.losses_told = self.losses;
+        }
+        tells
     }
 
     /// Takes a snapshot.

@@ -222,6 +222,7 @@ impl Hosts {
                 break Some(Learned {
                     geometry,
                     product: None,
+                    backing: None,
                     flushes_all: true,
                     identity: link.end.identity(),
                     instance: link.end.instance(),

@@ -130,6 +130,7 @@ impl Run {
     pub(super) fn part(&mut self, leg: usize, power: bool) {
         if let Some(away) = &mut self.away {
             away.hosts.lose(leg, power);
+            self.unseen.trouble();
         }
     }
 

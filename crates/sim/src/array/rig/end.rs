@@ -13,6 +13,9 @@ impl Run {
         self.own_again();
         (0..self.legs).for_each(|leg| self.bring_back(leg));
         self.rest()?;
+        if self.ends_with_writes {
+            self.writes_go_on()?;
+        }
         self.open_anew()?;
         for after_crash in [false, true] {
             if !self.sync(Nanos::from_secs(300), true)? {
@@ -39,10 +42,8 @@ impl Run {
     fn open_anew(&mut self) -> Result<(), String> {
         self.sync(Nanos::from_secs(30), false)?;
         let process = self.process.as_ref().expect("it is open");
-        let words = process.array.words().unwrap_or_default();
-        let is_older = words.contains("came back as an older image");
         let is_missing = self.away.as_ref().is_some_and(Away::is_missing);
-        if (is_older || is_missing) && !process.keeper.is_whole() {
+        if (self.has_older_image() || is_missing) && !process.keeper.is_whole() {
             self.crash()?;
         }
         Ok(())

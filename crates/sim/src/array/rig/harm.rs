@@ -56,6 +56,8 @@ impl Run {
             }
             Step::Hang(_) => {
                 (world.legs[leg].hung, world.legs[leg].blamed) = (true, true);
+                // The server fails a read in the end like one of a bad page, which is repaired.
+                world.legs[leg].spoiled |= self.away.is_some();
             }
             Step::Slow(_) => {
                 (world.legs[leg].slow, world.legs[leg].blamed) = (true, true);
@@ -84,9 +86,9 @@ impl Run {
         if (0..self.legs).any(good) {
             return;
         }
-        // Each lane tells it once, also where others are in by then, which were copied from that
-        // leg. Over a network nobody can know whether anything is lost.
-        self.untold += if power || self.away.is_some() { self.lanes } else { 0 };
+        // It is told once, also where others are in by then, which were copied from that leg. Over
+        // a network nobody can know whether anything is lost.
+        self.untold += usize::from(power || self.away.is_some());
         if (0..self.legs).any(rolled) {
             self.model.iter_mut().for_each(|block| block.lost_all(world.time));
         } else if power || (0..self.legs).any(lost) {
@@ -131,6 +133,7 @@ impl Run {
         }
         if let Some(away) = &mut self.away {
             away.start(leg);
+            self.unseen.heals();
         }
     }
 

@@ -104,6 +104,7 @@ impl Run {
             let behind = array.behind();
             return Err(format!("{behind} regions are behind, {behind_at_most} were written"));
         }
+        (self.opened, self.unseen) = (Some(assembly.newest.generation.number), Unseen::default());
         self.process = Some(Process { array, keeper, lanes, pool });
         Ok(())
     }

@@ -99,14 +99,15 @@ impl Step {
         steps
     }
 
-    /// A crash leaves legs that differ; what was read from one is read from the others.
-    pub(super) fn unequal(rng: &mut Rng, legs: u64) -> Vec<Step> {
+    /// A crash leaves legs that differ; what was read from the first is read from the others, while
+    /// one of them is made equal slowly.
+    pub(super) fn unequal(rng: &mut Rng) -> Vec<Step> {
         let block = rng.below(BLOCKS as u64) as usize;
         let mut steps = vec![Step::Write { block, long: false, fua: true }, Step::Rest];
-        steps.push(Step::Write { block, long: false, fua: false });
+        steps.extend([Step::Slow(1), Step::Write { block, long: false, fua: false }]);
         steps.extend([Step::Go(rng.below(24) as u32), Step::Crash]);
-        steps.extend([Step::Read(block), Step::Go(4 + rng.below(16) as u32)]);
-        steps.extend([Step::Fail(rng.below(legs) as usize), Step::Read(block), Step::Rest]);
+        steps.extend([Step::Read(block), [Step::Rest, Step::Go(50)][rng.below(2) as usize]]);
+        steps.extend([Step::Fail(0), Step::Read(block), Step::Rest]);
         steps
     }
 

@@ -52,6 +52,19 @@ fn every_check_is_there_once() {
     assert_eq!((&*all[0].name, &*all[0].evidence), ("direct-io", "nobody looked"));
 }
 
+/// What a layout did not have is missing in none of its results, and counts where it is there.
+#[test]
+fn results_are_judged_by_the_list_of_their_layout() {
+    assert_eq!([3, 4, 5].map(|layout| of_layout(layout).count()), [24, 24, 26]);
+    let mut checks = passed();
+    assert_eq!(Class::of_layout(4, &checks), Class::Publishable);
+    checks.retain(|check| check.code != "H26");
+    assert_eq!(Class::of_layout(4, &checks), Class::Publishable);
+    assert_eq!(Class::of_layout(5, &checks), Class::Invalid);
+    checks.push(Check::unknown("H26", "too short"));
+    assert_eq!([4, 5].map(|layout| Class::of_layout(layout, &checks)), [Class::Indicative; 2]);
+}
+
 /// Whatever the others came to, and whether a check passed, warned, failed or does not apply.
 #[test]
 fn no_class_gets_better_without_a_check() {
@@ -150,8 +163,15 @@ fn no_class_gets_better_without_what_devices_count() {
         memory: false,
         charged,
         hidden: hidden.map(str::to_owned),
+        below: vec![Level { name: "sda".into(), moved: Some([1 << 30, 0]) }],
+        cached: false,
+        apart: 0.0,
     };
     let all = Some([1 << 30, 0]);
+    let uncounted = Counted {
+        below: vec![Level { name: "sda".into(), moved: None }],
+        ..counted(all, true, None)
+    };
     let agree = |counted, process| counters_agree(&[counted], process, Vec::new());
     judge(
         agree(counted(all, true, None), all),
@@ -160,6 +180,7 @@ fn no_class_gets_better_without_what_devices_count() {
             ("device", agree(counted(None, false, None), all)),
             ("both", agree(counted(None, true, None), None)),
             ("layer", agree(counted(all, true, Some("loop0")), all)),
+            ("level", agree(uncounted, all)),
             ("volumes", counters_agree(&[], all, Vec::new())),
         ],
     );
@@ -169,18 +190,23 @@ fn no_class_gets_better_without_what_devices_count() {
         content(&[Data { name, written, reads: true, read }], Vec::new())
     };
     judge(data(kept), &[("kept", data(None)), ("volumes", content(&[], Vec::new()))]);
-    let flash = |capacity_bytes, written_bytes| {
-        let disk = "nvme0n1".into();
-        preconditioning(
-            &[Flash { disk, capacity_bytes, written_bytes, trimmed_bytes: 0 }],
-            Vec::new(),
-        )
+    let written = Flash {
+        disk: "nvme0n1".into(),
+        capacity_bytes: 1,
+        written_bytes: 2,
+        trimmed_bytes: 0,
+        writes: 2,
+        asked: Some(Writes { mean_bytes: 1.0, random: true }),
+        ..Flash::default()
     };
+    let flash = |disk| preconditioning(&[disk], Vec::new());
     judge(
-        flash(1, 2),
+        flash(written.clone()),
         &[
-            ("capacity", flash(0, 2)),
-            ("counters", flash(1, 0)),
+            ("capacity", flash(Flash { capacity_bytes: 0, ..written.clone() })),
+            ("counters", flash(Flash { written_bytes: 0, ..written.clone() })),
+            ("writes", flash(Flash { writes: 0, ..written.clone() })),
+            ("job", flash(Flash { asked: None, ..written })),
             ("disks", preconditioning(&[], Vec::new())),
         ],
     );
@@ -210,9 +236,57 @@ fn no_class_gets_better_without_what_is_known_of_caches() {
     let memory = |cache_bytes| set(Medium::Memory { cache_bytes });
     let cached = |memory_bytes| set(Medium::PageCache { memory_bytes, all_bytes: 100 << 20 });
     judge(disk(Some(false)), &[("rotational", disk(None))]);
+    let remote = |verdict| set(Medium::Probed(verdict));
+    judge(
+        remote(Verdict::Pass),
+        &[("reads", remote(Verdict::Unknown)), ("probe", set(Medium::Elsewhere))],
+    );
     judge(memory(Some(1)), &[("cache", memory(None)), ("medium", set(Medium::Elsewhere))]);
     let untold = distinct(&[], &["file:b".into()]).unwrap();
     judge(cached(1), &[("memory", cached(0)), ("identity", untold)]);
+}
+
+#[test]
+fn no_class_gets_better_without_what_reads_outside_of_the_window_took() {
+    let reads = |ns: u64| (0..64).map(|at| ns + at * 100).collect::<Vec<u64>>();
+    let whole = || Probed {
+        first_ns: reads(400_000),
+        again_ns: reads(400_000),
+        unused_ns: Some(reads(400_000)),
+        after_ns: reads(400_000),
+        after_again_ns: reads(400_000),
+    };
+    let of = |wire_ns, program_ns, p50_ns, probed| {
+        let (name, used_bytes) = ("nvme://a".to_owned(), 1 << 30);
+        let (below, job) = (Below::Remote { wire_ns, program_ns }, JobReads::Like { p50_ns });
+        cache(&[Cached { name, used_bytes, below, job, probed }], Vec::new())
+    };
+    let (wire, program, p50) = (Some(30_000), Some(45_000), Some(500_000));
+    let told = |probed| of(wire, program, p50, Ok(probed));
+    judge(
+        told(whole()),
+        &[
+            ("first reads", told(Probed { first_ns: Vec::new(), ..whole() })),
+            ("second reads", told(Probed { again_ns: reads(1)[..9].to_vec(), ..whole() })),
+            ("reads after it", told(Probed { after_ns: Vec::new(), ..whole() })),
+            ("second reads after it", told(Probed { after_again_ns: Vec::new(), ..whole() })),
+            ("unused places", told(Probed { unused_ns: Some(Vec::new()), ..whole() })),
+            ("round trip", of(None, program, p50, Ok(whole()))),
+            ("program", of(wire, None, p50, Ok(whole()))),
+            ("median", of(wire, program, None, Ok(whole()))),
+            ("probe", of(wire, program, p50, Err("left away".into()))),
+            ("volumes", cache(&[], Vec::new())),
+        ],
+    );
+}
+
+#[test]
+fn a_layout_is_judged_by_its_own_list() {
+    let checks = passed();
+    assert_eq!(Class::of_layout(5, &checks), Class::Publishable);
+    assert_eq!(Class::of_layout(5, &checks[..24]), Class::Invalid);
+    assert_eq!(Class::of_layout(4, &checks[..24]), Class::Publishable);
+    assert_eq!(Class::of_layout(4, &checks[..23]), Class::Invalid);
 }
 
 #[test]
@@ -240,6 +314,13 @@ fn no_class_gets_better_without_what_a_host_tells() {
     );
     let time = |source| clock(source, true, 8.0, Some(1.0), None);
     judge(time(Some("tsc")), &[("source", time(None))]);
+    let window = |clocks_s| {
+        let window = Window { asked_s: 9.0, measured_s: 9.0, stopped_s: 0.0, clocks_s };
+        clock(Some("tsc"), true, 8.0, Some(1.0), Some(window))
+    };
+    judge(window(Some([9.0; 2])), &[("uptime", window(None))]);
+    let threads = [Scheduled::default()];
+    judge(scheduling(&threads), &[("threads", scheduling(&[]))]);
     let place = |own, node, all_nodes| {
         let disk = Beside { disk: "sda".into(), node, cores: vec![0] };
         placement(&[own], &[disk], all_nodes, Vec::new())
@@ -267,6 +348,27 @@ fn no_class_gets_better_without_what_a_host_tells() {
     );
     let sent = |retransmitted_percent| wire(Wire::Network { retransmitted_percent });
     judge(sent(Some(0.0)), &[("segments", sent(None))]);
+}
+
+#[test]
+fn no_class_gets_better_without_how_a_host_rests() {
+    let rests = Rested { cpu: 0, idle: Some(Vec::new()), siblings: Some(vec![0]) };
+    let per_io = PerIo { ios: 1, mean_ns: Some(1e5), core_us: Some(1.0) };
+    let rest = |cpu: Rested, per_io| rested(&[cpu], per_io, false);
+    judge(
+        rest(rests.clone(), per_io),
+        &[
+            ("states", rest(Rested { idle: None, ..rests.clone() }, per_io)),
+            ("siblings", rest(Rested { siblings: None, ..rests.clone() }, per_io)),
+            ("latency", rest(rests, PerIo { mean_ns: None, ..per_io })),
+            ("CPUs", rested(&[], per_io, false)),
+        ],
+    );
+    let nap = |wake_us| {
+        let disk = "nvme0n1".into();
+        naps(&[Nap { disk, wake_us, slowest_iops: 99.0, pauses: false }]).unwrap()
+    };
+    judge(nap(Some(0)), &[("wake", nap(None))]);
 }
 
 #[test]
@@ -298,14 +400,31 @@ fn no_class_gets_better_without_what_a_disk_tells() {
             ("disks", block_layer(&[], Some(&[]), Vec::new())),
         ],
     );
+    let sectors = Sectors {
+        disk: "sda".into(),
+        logical_bytes: Some(512),
+        physical_bytes: Some(4096),
+        unit_bytes: Some(4096),
+        offset_bytes: Some(0),
+    };
+    let whole = |sectors| whole_sectors(&[sectors]).unwrap();
+    judge(
+        whole(sectors.clone()),
+        &[
+            ("physical", whole(Sectors { physical_bytes: None, ..sectors.clone() })),
+            ("unit", whole(Sectors { unit_bytes: None, ..sectors.clone() })),
+            ("offset", whole(Sectors { offset_bytes: None, ..sectors })),
+        ],
+    );
 }
 
 #[test]
 fn no_class_gets_better_without_what_a_run_counted() {
     let seconds: Vec<Second> =
         (1..=10).map(|t| Second { t: f64::from(t), iops: 1000.0, ..Second::default() }).collect();
-    let steady =
-        |seconds, plan, others| steady_state(&Steadiness { seconds, parts: &[], others, plan });
+    let steady = |seconds, plan, others| {
+        steady_state(&Steadiness { seconds, others, plan, ..Steadiness::default() })
+    };
     judge(
         steady(&seconds, Plan::Closed, 0),
         &[
@@ -313,6 +432,12 @@ fn no_class_gets_better_without_what_a_run_counted() {
             ("plan", steady(&seconds, Plan::Varies, 0)),
             ("parts", steady(&seconds, Plan::Closed, 1)),
         ],
+    );
+    let lends = || Lender::Credits("vda: a disk of a hypervisor".into(), 60.0);
+    let burst = |driven_s, lenders: &[Lender]| burst_credits(&seconds, driven_s, lenders);
+    judge(
+        burst(66.0, &[lends()]),
+        &[("time", burst(0.0, &[lends()])), ("volumes", burst(66.0, &[]))],
     );
     let flat = Latency { p90: Some(9), p99: Some(9), mean: Some(9.0), ..Latency::default() };
     let paced = PacedTotals { lag_ns: Latency::default(), service_ns: flat, ..Default::default() };
@@ -335,6 +460,12 @@ fn no_class_gets_better_without_what_a_run_counted() {
             ("its rate", generator_ceiling(1.0, Some(&nothing))),
         ],
     );
+    let known = Client { cores: 2, busy: Some(0.1), fewer: None };
+    let without = [
+        ("busy", client(1.0, &ceiling, &Client { busy: None, ..known.clone() })),
+        ("CPUs", client(1.0, &ceiling, &Client::default())),
+    ];
+    judge(client(1.0, &ceiling, &known), &without);
     judge(
         repeats(&[(1.0, 5.0); 5]),
         &[("runs", repeats(&[])), ("a run", repeats(&[(1.0, 5.0); 4]))],

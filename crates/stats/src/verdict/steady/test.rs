@@ -186,3 +186,47 @@ fn seconds(rates: &[f64], width_s: f64) -> Vec<Second> {
     };
     rates.iter().enumerate().map(second).collect()
 }
+
+#[test]
+fn a_drift_of_the_size_that_would_have_shown_does() {
+    const RUNS: usize = 400;
+    let mut rng = Rng::new(6, 0);
+    for (length, noise) in [(10, 0.02), (10, 0.05), (60, 0.01), (60, 0.05)] {
+        let mut run = |drift: f64| -> Vec<f64> {
+            let each = (0..length).map(|i| {
+                let normal = (0..12).map(|_| rng.uniform()).sum::<f64>() - 6.0;
+                let place = (f64::from(i) + 0.5) / f64::from(length) - 0.5;
+                1e5 * (1.0 + drift * place) * (1.0 + noise * normal)
+            });
+            each.collect()
+        };
+        let (mut found, mut sum) = (0, 0.0);
+        for _ in 0..RUNS {
+            let check = judge(&seconds(&run(0.0), 1.0));
+            let (_, said) = check.evidence.split_once("a drift of ").unwrap();
+            let said: f64 = said.split(' ').next().unwrap().parse().unwrap();
+            sum += said;
+            found += usize::from(judge(&seconds(&run(said / 100.0), 1.0)).verdict != Verdict::Pass);
+        }
+        let share = found as f64 / RUNS as f64;
+        println!("{length} s ± {noise}: {:.1} % says, {share} shown", sum / RUNS as f64);
+        assert!((0.72..=1.0).contains(&share), "{length} {noise}: {share}");
+    }
+}
+
+/// Twin of H06: a group begins at half time by the plan of its job.
+#[test]
+fn a_plan_that_changes_is_no_drift() {
+    let rate = |t: u32| if t <= 6 { 1000.0 } else { 3000.0 };
+    let second = |t: u32| Second { t: f64::from(t), iops: rate(t), ..Second::default() };
+    let seconds: Vec<Second> = (1..=16).map(second).collect();
+    let judge = |changes_s: &[f64]| {
+        steady_state(&Steadiness { seconds: &seconds, changes_s, ..Steadiness::default() })
+    };
+    assert_eq!(judge(&[]).verdict, Verdict::Warn);
+    let planned = judge(&[6.0]);
+    assert_eq!(planned.verdict, Verdict::Pass, "{planned:?}");
+    assert!(planned.evidence.starts_with("from 6 to 16 s, between"), "{planned:?}");
+    // A change elsewhere explains nothing.
+    assert_eq!(judge(&[2.0]).verdict, Verdict::Warn);
+}

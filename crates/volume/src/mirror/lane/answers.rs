@@ -78,11 +78,13 @@ impl<R: Rules> MirrorLane<R> {
                 self.give_back(offset, len.into());
                 self.ready.push(Done { tag, result, cause, buf });
             }
-            Task::Flush(Flush { tag, .. }) => {
-                let losses = self.legs.losses();
-                let is_news = std::mem::replace(&mut self.told, losses) < losses;
+            Task::Flush(Flush { tag, told, .. }) => {
+                let losses = self.legs.losses().map_or(0, Losses::count);
+                if told < losses {
+                    self.telling.answer(losses);
+                }
                 let (result, cause) = match result {
-                    Ok(()) if is_news => (Err(Fault::Medium), LOST),
+                    Ok(()) if told < losses => (Err(Fault::Medium), LOST),
                     result => (result, cause),
                 };
                 self.ready.push(Done { tag, result, cause, buf: None });

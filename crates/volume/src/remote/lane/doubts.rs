@@ -7,7 +7,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
     pub(super) fn log_in(&mut self, now: Nanos, stream: R::Stream) -> Result<(), String> {
         // Gives the place of the old connection back first.
         self.line = None;
-        let past = &self.facts.past;
+        let past = &self.past;
         let wanted = if past.has_doubts() { self.name.or_else(|| past.oldest()) } else { None };
         let line = Line::new(&self.core, &self.facts.dial, stream, wanted)?;
         let name = line.place.name();
@@ -19,18 +19,19 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
     /// The connection is ready for I/Os: notes what its target says of the earlier ones.
     pub(super) fn opened(&mut self, now: Nanos) {
         let Some(Line { link, place }) = &self.line else { return };
-        let past = &self.facts.past;
+        let past = &self.past;
         match link.end.fence() {
             Fence::Ended => past.ended(now, |name| place.concerns(name)),
             Fence::After(time) => past.takes(|name| place.concerns(name), time),
         }
-        self.flushes.opened(link.end.instance(), link.end.power_was_lost());
+        let (instance, power_lost) = (link.end.instance(), link.end.power_was_lost());
+        self.flushes.opened(instance, power_lost, self.facts.covers.as_ref());
     }
 
     /// The connection is being lost: notes what is in doubt, and what no flush has covered.
     pub(super) fn note_loss(&mut self, now: Nanos, power_lost: bool) {
         let Some(Line { link, place }) = &self.line else { return };
-        let (past, name) = (&self.facts.past, place.name());
+        let (past, name) = (&self.past, place.name());
         if !self.flushes.is_open() {
             // Nobody else has this name: what the target would have told is not known.
             past.asks(now, name, false);
@@ -41,13 +42,15 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
                 past.doubt(now, name, change, None);
             }
         }
+        // The changes that were acknowledged last.
+        self.flushes.note_changes(link.end.changes());
         self.flushes.lost(power_lost);
     }
 
     /// Takes changes out of the queue that must wait, and releases those that need not any more.
     #[cold]
     pub(super) fn hold_back(&mut self, now: Nanos, queue: &mut VecDeque<Io>) {
-        let (past, again) = (&self.facts.past, &mut self.again);
+        let (past, again) = (&self.past, &mut self.again);
         let mut waits = |io: &Io| {
             let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
             let own = again.as_mut().and_then(|again| again.doubt_of(io.tag));

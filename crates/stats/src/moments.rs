@@ -1,0 +1,284 @@
+//! Moments: in how many milliseconds an I/O took how long. A stall that hits fifty I/Os at once is
+//! one event for a tail, and so it is counted here.
+//!
+//! Counting costs an I/O nothing: [`Latencies`](crate::Latencies) compares each with the longest so
+//! far anyway, and here that is the longest of the open millisecond. Once in a millisecond the
+//! worker stores it (about 10 ns). Stretches of consecutive I/Os above each level would need the
+//! order of all I/Os, which is two more stores for each, as much as the histogram takes.
+
+use std::collections::BTreeMap;
+
+use block::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::{GROUPING_POWER, LONGEST_NS};
+
+/// Length of a moment: 2²⁰ ns, 1.05 ms, as a power of two.
+const MOMENT_BITS: u32 = 20;
+/// Moments of an interval, 2.1 s: a collector that looks each second may be late by one. Later ones
+/// are counted as the last.
+const MOMENTS: usize = 2048;
+/// Moments that a tail rests on at least: as many as a hundred I/Os above it are, if not even two
+/// of them come from one event on average.
+pub const MOMENTS_ABOVE: u64 = 50;
+/// The lowest percentile that is a tail.
+const TAIL: f64 = 0.99;
+/// Number of no moment.
+pub(crate) const NONE: u64 = u64::MAX;
+
+/// The longest latency of each moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Moments {
+    /// The open moment.
+    open: u64,
+    /// Moment of the first of `longest`.
+    first: u64,
+    /// Bucket of the longest latency, and one more; 0 without an I/O.
+    longest: Box<[u16]>,
+    /// Some of `longest` are not of the moments that were open here.
+    is_merged: bool,
+    /// Settled moments, by the bucket of their longest.
+    settled: BTreeMap<u16, u64>,
+}
+
+/// Moments in which an I/O took as long as a percentile, or longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TailMoments {
+    /// Moments above p99.
+    pub p99: u64,
+    /// Moments above p99.9.
+    pub p99_9: u64,
+    /// Moments above p99.99.
+    pub p99_99: u64,
+}
+
+impl TailMoments {
+    /// Those of the percentile `p`, of one between two tails those of the lower one; `None` where
+    /// it is no tail.
+    pub fn of(&self, p: f64) -> Option<u64> {
+        match p {
+            p if p < TAIL => None,
+            p if p < 0.999 => Some(self.p99),
+            p if p < 0.9999 => Some(self.p99_9),
+            _ => Some(self.p99_99),
+        }
+    }
+
+    /// The greater of each.
+    pub fn most(self, other: TailMoments) -> TailMoments {
+        TailMoments {
+            p99: self.p99.max(other.p99),
+            p99_9: self.p99_9.max(other.p99_9),
+            p99_99: self.p99_99.max(other.p99_99),
+        }
+    }
+
+    /// Whether they are enough to show the percentile `p`: a tail needs 50.
+    pub fn supports(&self, p: f64) -> bool {
+        self.of(p).is_none_or(|moments| moments >= MOMENTS_ABOVE)
+    }
+}
+
+/// Number of the moment of an instant.
+pub fn moment(now: Nanos) -> u64 {
+    number(now.0)
+}
+
+/// Number of the moment that so many nanoseconds lead to.
+#[inline]
+pub(crate) fn number(now_ns: u64) -> u64 {
+    now_ns >> MOMENT_BITS
+}
+
+/// Number of a latency's bucket.
+fn bucket(ns: u64) -> u16 {
+    const SMALL: u32 = GROUPING_POWER as u32 + 1;
+    let ns = ns.min(LONGEST_NS);
+    let bits = (ns | 1).ilog2();
+    match bits.checked_sub(SMALL) {
+        None => ns as u16,
+        Some(above) => ((above + 1) << GROUPING_POWER) as u16 + (ns >> (above + 1)) as u16,
+    }
+}
+
+impl Moments {
+    pub(crate) fn new() -> Moments {
+        let longest = vec![0; MOMENTS].into_boxed_slice();
+        Moments { open: NONE, first: NONE, longest, is_merged: false, settled: BTreeMap::new() }
+    }
+
+    /// Whether no moment is open.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open == NONE
+    }
+
+    /// Whether this moment is open.
+    pub(crate) fn is_open(&self, number: u64) -> bool {
+        self.open == number
+    }
+
+    /// Whether any is known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.first != NONE || !self.settled.is_empty()
+    }
+
+    /// Closes the open moment with its longest latency, and opens another.
+    #[cold]
+    pub(crate) fn begin(&mut self, number: u64, longest_ns: u64) {
+        self.note(longest_ns);
+        self.open = number;
+        if self.first == NONE {
+            self.first = number;
+        }
+    }
+
+    /// Counts a moment beside those that were begun, with its longest latency.
+    pub(crate) fn note_one(&mut self, longest_ns: u64) {
+        *self.settled.entry(bucket(longest_ns)).or_default() += 1;
+    }
+
+    /// Stores the longest latency of the open moment; 0 if nothing came back in it.
+    fn note(&mut self, longest_ns: u64) {
+        if self.open == NONE || longest_ns == 0 {
+            return;
+        }
+        let (at, longest) = (self.open - self.first, bucket(longest_ns) + 1);
+        // A store alone does not wait for memory, which this is after a millisecond.
+        match self.longest.get_mut(at as usize) {
+            Some(place) if at < MOMENTS as u64 - 1 && !self.is_merged => *place = longest,
+            _ => put(&mut self.longest, at, longest),
+        }
+    }
+
+    /// Adds moments of the same time, or later ones. `longest_ns` is that of their open one.
+    pub(crate) fn merge(&mut self, other: &Moments, longest_ns: u64) {
+        other.settled.iter().for_each(|(at, count)| *self.settled.entry(*at).or_default() += count);
+        self.merge_single(other, longest_ns);
+    }
+
+    /// Adds those only that are not settled.
+    pub(crate) fn merge_single(&mut self, other: &Moments, longest_ns: u64) {
+        if other.first == NONE {
+            return;
+        }
+        self.is_merged = true;
+        let first = self.first.min(other.first);
+        let earlier = self.first.saturating_sub(first);
+        if self.first != NONE && earlier > 0 {
+            let mut later = vec![0; MOMENTS].into_boxed_slice();
+            let kept = (0..).zip(&self.longest[..]);
+            kept.for_each(|(at, longest)| put(&mut later, at + earlier, *longest));
+            self.longest = later;
+        }
+        self.first = first;
+        let theirs = (other.first - first..).zip(&other.longest[..]);
+        theirs.for_each(|(at, longest)| put(&mut self.longest, at, *longest));
+        if other.open != NONE && longest_ns > 0 {
+            put(&mut self.longest, other.open - first, bucket(longest_ns) + 1);
+        }
+    }
+
+    /// Counts what is known of single moments, which are over for all: no later latency is of them.
+    pub(crate) fn settle(&mut self, longest_ns: u64) {
+        self.note(longest_ns);
+        if self.first == NONE {
+            return;
+        }
+        for longest in self.longest.iter_mut().filter(|longest| **longest > 0) {
+            *self.settled.entry(*longest - 1).or_default() += 1;
+            *longest = 0;
+        }
+        (self.open, self.first, self.is_merged) = (NONE, NONE, false);
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        if self.first != NONE {
+            self.longest.fill(0);
+        }
+        (self.open, self.first, self.is_merged) = (NONE, NONE, false);
+        self.settled.clear();
+    }
+
+    /// Settled moments whose longest latency is in the bucket of `ns`, or in a later one.
+    pub(crate) fn from(&self, ns: u64) -> u64 {
+        self.settled.range(bucket(ns)..).map(|(_, count)| count).sum()
+    }
+}
+
+/// Raises the longest of a moment.
+fn put(longest: &mut [u16], at: u64, value: u16) {
+    let at = usize::try_from(at).unwrap_or(usize::MAX).min(MOMENTS - 1);
+    longest[at] = longest[at].max(value);
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::histogram::Latencies;
+
+    /// I/Os, each with its end in milliseconds and how long it took.
+    fn of(ios: &[(u64, u64)]) -> Latencies {
+        let mut latencies = Latencies::new();
+        for (end_ms, ns) in ios {
+            latencies.turn(number(end_ms << MOMENT_BITS));
+            latencies.record(*ns);
+        }
+        latencies
+    }
+
+    #[test]
+    fn buckets_are_those_of_the_histogram() {
+        let buckets = |ns: &[u64]| {
+            let each = of(&ns.iter().map(|ns| (0, *ns)).collect::<Vec<_>>());
+            each.buckets().count()
+        };
+        for ns in (1..5000).chain((13..43).map(|bits| 1 << bits)) {
+            let same = bucket(ns) == bucket(ns - 1);
+            assert_eq!(same, buckets(&[ns, ns - 1]) == 1, "{ns}");
+            assert!(bucket(ns) >= bucket(ns - 1));
+        }
+        assert_eq!(bucket(u64::MAX), bucket(LONGEST_NS));
+    }
+
+    #[test]
+    fn what_a_stall_hits_at_once_is_one_moment() {
+        // Three stalls of 50 I/Os each among 100,000 of 100 µs; then as many by themselves.
+        let quick = |at: u64| (at / 100, 100_000);
+        let mut ios: Vec<(u64, u64)> = (0..100_000).map(quick).collect();
+        let mut alone = ios.clone();
+        for stall in [3_u64, 500, 900] {
+            ios.extend((0..50).map(|_| (stall, 20_000_000)));
+            alone.extend((0..50).map(|at| (stall + 2 * at, 20_000_000)));
+        }
+        for (mut ios, moments) in [(ios, 3), (alone, 150)] {
+            ios.sort_unstable();
+            let mut latencies = of(&ios);
+            latencies.settle();
+            let shown = latencies.summary();
+            assert_eq!(shown.moments.map(|tail| tail.p99_9), Some(moments));
+            assert_eq!(shown.p99_9.is_some(), moments >= MOMENTS_ABOVE, "{shown:?}");
+            assert_eq!((shown.p99, shown.max), (Some(100_351), Some(20_000_000)));
+        }
+    }
+
+    #[test]
+    fn moments_of_several_workers_are_one() {
+        let mut all = of(&[(7, 500), (9, 90)]);
+        all.merge(&of(&[(5, 30), (7, 900)]));
+        all.merge(&of(&[(7, 1), (8, 40)]));
+        all.settle();
+        let from = |ns| all.moments.from(ns);
+        assert_eq!([1, 31, 41, 91, 1000].map(from), [4, 3, 2, 1, 0]);
+        // A collector that looks late loses none, but they are one.
+        let mut late = of(&[(1, 10), (5_000_000, 20), (5_000_001, 30)]);
+        late.settle();
+        assert_eq!(late.moments.from(10), 2);
+        // Later moments add up, and those of nobody are not known.
+        all.merge(&late);
+        assert_eq!(all.moments.from(1), 6);
+        assert_eq!(Latencies::new().summary().moments, None);
+        all.clear();
+        assert_eq!(all, Latencies::new());
+    }
+}

@@ -1,0 +1,89 @@
+//! What flash wrote for each byte that it was sent.
+
+use super::Verdict;
+use super::together::Finding;
+
+/// Bytes of a part of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amplified {
+    /// Those that the host sent.
+    pub host_bytes: u64,
+    /// Those that the disk wrote to its media, by its own count.
+    pub media_bytes: u64,
+}
+
+/// Less says nothing: disks count in steps of some MiB.
+const LEAST_BYTES: u64 = 256 << 20;
+/// Parts of a window whose factors are further apart are not settled.
+const APART: f64 = 1.2;
+/// Flash that is written at random places all over, and moves nothing for it, is fresh.
+const FRESH: f64 = 1.05;
+/// All over: this share of its capacity.
+const WIDE: f64 = 0.5;
+
+impl Amplified {
+    fn factor(self) -> Option<f64> {
+        (self.host_bytes >= LEAST_BYTES).then(|| self.media_bytes as f64 / self.host_bytes as f64)
+    }
+}
+
+/// What the parts of a window say, in the order of time. `random` writes go to `share` of the
+/// capacity. `None` where the disk tells nothing, or too little was written.
+pub(super) fn amplified(parts: &[Amplified], random: bool, share: f64) -> Option<Finding> {
+    let sum = |of: fn(&Amplified) -> u64| parts.iter().map(of).sum();
+    let all = Amplified {
+        host_bytes: sum(|part| part.host_bytes),
+        media_bytes: sum(|part| part.media_bytes),
+    };
+    let factor = all.factor()?;
+    let words = format!("for each byte it wrote {factor:.2} to its media, by its own count");
+    let each: Vec<f64> = parts.iter().filter_map(|part| part.factor()).collect();
+    if let ([first, .., last], true) = (&each[..], each.len() == parts.len())
+        && first.max(*last) > APART * first.min(*last)
+    {
+        let words =
+            format!("{words}: {first:.2} at first, {last:.2} at last, so it has not settled");
+        return Some((Verdict::Warn, words));
+    }
+    match random && share >= WIDE && factor < FRESH {
+        true => {
+            let words = format!("{words}: it moves nothing to make room, as fresh flash does");
+            Some((Verdict::Warn, words))
+        }
+        false => Some((Verdict::Pass, words)),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// Lie of H07: flash whose write amplification grows in the window.
+    /// Lie of H07: no write amplification under random writes all over.
+    /// Twin of H07: write amplification that stays; none in a corner of it, or of writes in order.
+    #[test]
+    fn amplification_that_has_not_settled_is_said() {
+        let parts = |factors: &[f64]| -> Vec<Amplified> {
+            let part = |factor: &f64| Amplified {
+                host_bytes: 1 << 30,
+                media_bytes: (factor * f64::from(1 << 30)) as u64,
+            };
+            factors.iter().map(part).collect()
+        };
+        let of = |factors: &[f64], random, share| amplified(&parts(factors), random, share);
+        let grows = of(&[1.1, 2.4], true, 1.0).unwrap();
+        assert_eq!(grows.0, Verdict::Warn);
+        assert!(grows.1.contains("1.10 at first, 2.40 at last"), "{grows:?}");
+        assert_eq!(of(&[2.4, 2.6], true, 1.0).unwrap().0, Verdict::Pass);
+        assert_eq!(of(&[3.0, 2.4], true, 1.0).unwrap().0, Verdict::Warn, "it falls");
+        let fresh = of(&[1.0, 1.0], true, 1.0).unwrap();
+        assert_eq!(fresh.0, Verdict::Warn);
+        assert!(fresh.1.contains("as fresh flash does"), "{fresh:?}");
+        assert_eq!(of(&[1.0], true, 1.0).unwrap().0, Verdict::Warn);
+        assert_eq!(of(&[1.0, 1.0], true, 0.1).unwrap().0, Verdict::Pass, "a corner");
+        assert_eq!(of(&[1.0, 1.0], false, 1.0).unwrap().0, Verdict::Pass, "in order");
+        assert_eq!(of(&[], true, 1.0), None);
+        let few = Amplified { host_bytes: 1 << 20, media_bytes: 1 << 22 };
+        assert_eq!(amplified(&[few, few], true, 1.0), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether a rate is the storage's, or that of the client's processors.
+
+use serde::{Deserialize, Serialize};
+
+use super::ceiling::Ceiling;
+use super::{Check, Verdict};
+
+/// What the same workers reach on fewer processors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FewerCores {
+    /// How many processors these were.
+    pub cores: u32,
+    /// I/Os per second on them.
+    pub iops: f64,
+    /// I/Os per second on all processors of the run, in the same seconds.
+    pub control_iops: f64,
+    /// Length of each of the two windows, in seconds.
+    pub seconds: f64,
+}
+
+/// What is known of the client's processors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Client {
+    /// Processors of the workers.
+    pub cores: u32,
+    /// How many of them were busy, with whatever; `None` where that was not measured.
+    pub busy: Option<f64>,
+    /// What fewer of them reach, if that was measured.
+    pub fewer: Option<FewerCores>,
+}
+
+/// Half of the processors would do where so much of them was busy.
+const IDLE_SHARE: f64 = 0.4;
+/// The rate holds, if so much of it is left.
+const HOLDS_SHARE: f64 = 0.9;
+
+impl Client {
+    /// Whether its processors were so busy that half of them may be too few, as far as is known.
+    pub fn may_bound(&self) -> bool {
+        self.busy.is_none_or(|busy| busy > IDLE_SHARE * f64::from(self.cores))
+    }
+}
+
+/// H10, as far as the rate would hold with half of the client's processors. Null volumes have no
+/// interrupts, no driver and no network: a [`Ceiling`] is above what a client can do with real
+/// ones. `iops` is what the run came to.
+pub fn client(iops: f64, ceiling: &Ceiling, client: &Client) -> Check {
+    let check = |verdict, words: String| Check::new("H10", "generator-ceiling", verdict, words);
+    let Client { cores, busy, fewer } = client;
+    if let Some(fewer) = fewer {
+        return fewer.judge();
+    }
+    if *cores == 0 {
+        return check(Verdict::Unknown, "no CPU of the workers is known".to_owned());
+    }
+    let busy_words = match busy {
+        Some(busy) => format!("{busy:.2} of {cores} CPUs were busy"),
+        None => "how busy CPUs were is not known".to_owned(),
+    };
+    if !client.may_bound() {
+        return check(Verdict::Pass, format!("{busy_words}: half of them would do"));
+    }
+    let share = iops / ceiling.iops;
+    match *cores {
+        // One processor cannot be halved: half of what it could do has to be enough.
+        1 if (0.0..=IDLE_SHARE).contains(&share) => {
+            let words = format!(
+                "{busy_words}, waiting or working, at {:.0} % of what the generator can do there \
+                 (at most 40)",
+                share * 100.0
+            );
+            check(Verdict::Pass, words)
+        }
+        _ => {
+            let words = format!("{busy_words}: whether the rate holds with half is not known");
+            check(Verdict::Unknown, words)
+                .mend("the same job without --verify, or on one CPU (--cores 0)")
+        }
+    }
+}
+
+impl FewerCores {
+    fn judge(&self) -> Check {
+        let check = |verdict, words: String| Check::new("H10", "generator-ceiling", verdict, words);
+        let FewerCores { cores, iops, control_iops, seconds } = self;
+        let share = iops / control_iops;
+        if !(share.is_finite() && control_iops.is_finite() && *control_iops > 0.0) {
+            let words = format!("nothing was done on {cores} of the CPUs");
+            return check(Verdict::Unknown, words);
+        }
+        let words = format!(
+            "with half of the CPUs ({cores}) {:.0} % of the rate is left (at least 90): {iops:.0} \
+             of {control_iops:.0} IOPS, {seconds:.0} s each",
+            share * 100.0
+        );
+        match share >= HOLDS_SHARE {
+            true => check(Verdict::Pass, words),
+            false => check(Verdict::Warn, format!("the client is part of the rate: {words}"))
+                .mend("--workers N on more --cores, until the rate stays as it is"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn ceiling(iops: f64) -> Ceiling {
+        Ceiling { iops, ..Ceiling::default() }
+    }
+
+    /// Lie of H10: with half of the processors 60 % of the rate is left.
+    /// Twin of H10: all of it is; processors that are idle.
+    #[test]
+    fn a_rate_of_the_client_is_said() {
+        let judge = |busy, fewer: Option<(f64, f64)>| {
+            let fewer = fewer.map(|(iops, control_iops)| FewerCores {
+                cores: 2,
+                iops,
+                control_iops,
+                seconds: 1.0,
+            });
+            client(100.0, &ceiling(1e4), &Client { cores: 4, busy, fewer })
+        };
+        let bound = judge(Some(4.0), Some((60.0, 100.0)));
+        assert_eq!((bound.verdict, bound.mend.len()), (Verdict::Warn, 1));
+        assert!(bound.evidence.contains("60 % of the rate is left"), "{bound:?}");
+        assert_eq!(judge(Some(4.0), Some((90.0, 100.0))).verdict, Verdict::Pass);
+        assert_eq!(judge(Some(4.0), Some((130.0, 100.0))).verdict, Verdict::Pass);
+        assert_eq!(judge(Some(1.6), None).verdict, Verdict::Pass);
+        assert_eq!(judge(Some(1.7), None).verdict, Verdict::Unknown);
+        assert_eq!(judge(None, None).verdict, Verdict::Unknown);
+        for nothing in [0.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(judge(None, Some((60.0, nothing))).verdict, Verdict::Unknown, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn one_processor_cannot_be_halved() {
+        let judge = |iops, all| {
+            let one = Client { cores: 1, busy: Some(1.0), fewer: None };
+            client(iops, &ceiling(all), &one).verdict
+        };
+        assert_eq!(judge(40.0, 100.0), Verdict::Pass);
+        assert_eq!(judge(41.0, 100.0), Verdict::Unknown);
+        assert_eq!(judge(41.0, 0.0), Verdict::Unknown);
+        let none = client(1.0, &ceiling(100.0), &Client::default());
+        assert_eq!(none.verdict, Verdict::Unknown);
+    }
+}

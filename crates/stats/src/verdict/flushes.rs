@@ -1,0 +1,112 @@
+//! Whether flushes, and writes that skip caches, take what a medium takes to write. A volatile
+//! cache that is flushed in less was not.
+
+use super::cache::{TURN_NS, time};
+use super::together::{Finding, together};
+use super::{Check, Verdict};
+
+/// A volume with a volatile cache, and how soon what must be on its medium is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// Its name.
+    pub name: String,
+    /// Medium that is flushed.
+    pub to: FlushedTo,
+    /// Half of the flushes that follow writes, or of writes with FUA, took at most so long, in
+    /// nanoseconds.
+    pub p50_ns: u64,
+}
+
+/// A medium below a volatile cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushedTo {
+    /// A rotating disk of this host.
+    Turns,
+    /// A solid-state disk of this host.
+    Solid,
+    /// A disk of a hypervisor.
+    Hidden,
+    /// Whatever a target has, behind a connection with this shortest round trip in nanoseconds.
+    Remote {
+        /// The round trip.
+        wire_ns: u64,
+    },
+}
+
+/// No flash writes a page in less, in nanoseconds: the fastest, with one bit in each cell, takes
+/// 100 µs, and others 200 µs to 2 ms.
+const PROGRAM_NS: u64 = 50_000;
+
+impl Flushed {
+    fn judge(&self) -> Option<Finding> {
+        let Flushed { name, to, p50_ns } = self;
+        let (least, verdict, why) = match to {
+            FlushedTo::Turns => (TURN_NS, Verdict::Warn, "no disk that turns writes in less than"),
+            FlushedTo::Solid => (
+                PROGRAM_NS,
+                Verdict::Unknown,
+                "a power cut does not empty its cache, or a flush does nothing: flash takes at \
+                 least",
+            ),
+            FlushedTo::Hidden => (
+                PROGRAM_NS,
+                Verdict::Unknown,
+                "its host keeps writes in a cache of its own, or ignores flushes: flash takes at \
+                 least",
+            ),
+            FlushedTo::Remote { wire_ns } => (
+                wire_ns + PROGRAM_NS,
+                Verdict::Unknown,
+                "its target has a cache that keeps, or ignores flushes: the connection and flash \
+                 take at least",
+            ),
+        };
+        (*p50_ns < least).then(|| {
+            let words = format!(
+                "{name}: its cache is volatile, and half of what must be on the medium was so \
+                 within {}: {why} {}",
+                time(*p50_ns),
+                time(least)
+            );
+            (verdict, words)
+        })
+    }
+}
+
+/// H18, for volumes whose volatile caches are flushed sooner than any medium writes; `None` without
+/// one.
+pub fn flushed(volumes: &[Flushed]) -> Option<Check> {
+    let found: Vec<Finding> = volumes.iter().filter_map(Flushed::judge).collect();
+    (!found.is_empty()).then(|| together("H18", "block-layer", found.into_iter(), ""))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// Lie of H18: a volatile cache that is flushed in 20 µs, of a disk that turns, of flash, of a
+    /// hypervisor and behind a connection.
+    /// Twin of H18: flushes that take what a medium takes.
+    #[test]
+    fn flushes_that_no_medium_can_follow_are_told() {
+        let of = |to, p50_ns| {
+            let check = flushed(&[Flushed { name: "sda".into(), to, p50_ns }]);
+            check.map(|check| (check.verdict, check.evidence))
+        };
+        let (verdict, words) = of(FlushedTo::Turns, 20_000).unwrap();
+        assert_eq!(verdict, Verdict::Warn);
+        assert!(words.contains("within 20 µs: no disk that turns writes in less than 1000 µs"));
+        let far = FlushedTo::Remote { wire_ns: 30_000 };
+        for (to, lie, honest) in [
+            (FlushedTo::Turns, 900_000, 4_000_000),
+            (FlushedTo::Solid, 20_000, 300_000),
+            (FlushedTo::Hidden, 20_000, 300_000),
+            (far, 60_000, 300_000),
+        ] {
+            let verdict = if to == FlushedTo::Turns { Verdict::Warn } else { Verdict::Unknown };
+            assert_eq!(of(to, lie).map(|(verdict, _)| verdict), Some(verdict), "{to:?}");
+            assert_eq!(of(to, honest), None, "{to:?}");
+        }
+        assert_eq!(flushed(&[]), None);
+    }
+}

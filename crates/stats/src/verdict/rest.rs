@@ -1,0 +1,287 @@
+//! Whether processors and disks were awake when an I/O needed them, and had a core to themselves.
+
+use super::together::{Finding, together};
+use super::{Check, Verdict};
+
+/// An idle state of a processor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Idle {
+    /// Its name: "C6".
+    pub name: String,
+    /// How long it takes to leave it, in microseconds.
+    pub exit_us: u64,
+    /// How often it was left in the window.
+    pub times: u64,
+}
+
+/// What was seen of one processor in the window. `None` where the system does not show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rested {
+    /// Its number.
+    pub cpu: usize,
+    /// Its idle states.
+    pub idle: Option<Vec<Idle>>,
+    /// Processors that are threads of the same core, itself among them.
+    pub siblings: Option<Vec<usize>>,
+}
+
+/// A disk that may nap between I/Os.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Nap {
+    /// The disk.
+    pub disk: String,
+    /// How long waking it may take, in microseconds; 0 if it does not nap, `None` where that does
+    /// not show.
+    pub wake_us: Option<u64>,
+    /// I/Os of its slowest second, per second.
+    pub slowest_iops: f64,
+    /// The job itself pauses for as long as it takes until a disk naps.
+    pub pauses: bool,
+}
+
+/// What of an I/O's time may be something else before it is said, as a share.
+const SHARE: f64 = 0.05;
+/// A disk that has an I/O this often, per second, does not nap: Linux lets NVMe drives nap after
+/// 100 ms at the earliest (`apst_primary_timeout_ms`).
+const AWAKE_IOPS: f64 = 20.0;
+
+/// Time of an I/O: what the run came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PerIo {
+    /// I/Os of the window.
+    pub ios: u64,
+    /// Mean latency in nanoseconds; `None` without any.
+    pub mean_ns: Option<f64>,
+    /// Processor time in microseconds; `None` where it was not measured.
+    pub core_us: Option<f64>,
+}
+
+impl PerIo {
+    /// A time in microseconds for each I/O, as a share of the mean latency.
+    fn share(self, us: f64) -> Option<f64> {
+        let mean_us = self.mean_ns? / 1e3;
+        (mean_us > 0.0).then(|| us / mean_us)
+    }
+}
+
+/// H14, as far as processors wake late and share cores. `is_hidden` says that they are those of a
+/// virtual machine whose host decides how they rest.
+pub fn rested(cpus: &[Rested], per_io: PerIo, is_hidden: bool) -> Check {
+    let check =
+        |verdict, words: Vec<String>| Check::new("H14", "frequency", verdict, words.join(", "));
+    if cpus.is_empty() {
+        return Check::unknown("H14", "no CPU of the run is known");
+    }
+    let (idle, shared) = (waking(cpus, per_io), sharing(cpus, per_io));
+    if is_hidden && shared.0 != Verdict::Warn {
+        return Check::does_not_apply(
+            "H14",
+            "a virtual machine: its host decides how its CPUs rest, and what cores they share",
+        );
+    }
+    let idle = if is_hidden { (Verdict::Pass, None) } else { idle };
+    let words = [idle.1, shared.1].into_iter().flatten().collect();
+    let made = check(idle.0.worse(shared.0), words);
+    let made = match idle.0 {
+        Verdict::Warn => made.mend("cpupower idle-set --disable-by-latency 10"),
+        _ => made,
+    };
+    match (shared.0, one_of_each_core(cpus)) {
+        (Verdict::Warn, Some(list)) => made.mend(format!("drumfire run … --cores {list}")),
+        _ => made,
+    }
+}
+
+/// What leaving idle states may have cost.
+fn waking(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
+    let untold = cpus.iter().filter(|cpu| cpu.idle.is_none()).count();
+    if untold > 0 {
+        let words = format!("idle states of {untold} of {} CPUs do not show", cpus.len());
+        return (Verdict::Unknown, Some(words));
+    }
+    let states = || cpus.iter().flat_map(|cpu| cpu.idle.iter().flatten());
+    let cost = |state: &Idle| state.exit_us as f64 * state.times as f64;
+    let us = states().map(cost).sum::<f64>() / per_io.ios.max(1) as f64;
+    let Some(share) = per_io.share(us) else {
+        return (Verdict::Unknown, Some("no I/O has a latency".to_owned()));
+    };
+    let deepest = states().max_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let name = deepest.map_or("none", |state| &state.name);
+    let percent = share * 100.0;
+    let words = format!(
+        "CPUs that wake take up to {us:.1} µs of each I/O, {percent:.1} % of its mean latency (at \
+         most 5, most of it from {name})"
+    );
+    match share > SHARE {
+        true => (Verdict::Warn, Some(format!("CPUs woke late: {words}"))),
+        false => (Verdict::Pass, Some(words)),
+    }
+}
+
+/// CPUs of the run that are threads of one core.
+fn sharing(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
+    let untold = cpus.iter().filter(|cpu| cpu.siblings.is_none()).count();
+    if untold > 0 {
+        let words = format!("siblings of {untold} of {} CPUs do not show", cpus.len());
+        return (Verdict::Unknown, Some(words));
+    }
+    let sibling = |cpu: &Rested| {
+        let all = cpu.siblings.iter().flatten();
+        let others = all.filter(|other| **other > cpu.cpu);
+        others.copied().find(|other| cpus.iter().any(|cpu| cpu.cpu == *other))
+    };
+    let pairs: Vec<(usize, usize)> =
+        cpus.iter().filter_map(|cpu| Some((cpu.cpu, sibling(cpu)?))).collect();
+    let Some((one, other)) = pairs.first() else {
+        return (Verdict::Pass, Some("no two CPUs of the run share a core".to_owned()));
+    };
+    let many = match pairs.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more pairs)"),
+    };
+    let words = format!("CPUs {one} and {other}{many} are threads of one core");
+    let Some(share) = per_io.core_us.and_then(|us| per_io.share(us)) else {
+        return (Verdict::Unknown, Some(format!("{words}, and processor time is not known")));
+    };
+    let percent = share * 100.0;
+    let words = format!("{words}, and processor time is {percent:.1} % of an I/O's (at most 5)");
+    match share > SHARE {
+        true => (Verdict::Warn, Some(format!("{words}: they slow each other"))),
+        false => (Verdict::Pass, Some(words)),
+    }
+}
+
+/// The CPUs of the run without those whose sibling is among them, as a list; `None` if these are
+/// all.
+fn one_of_each_core(cpus: &[Rested]) -> Option<String> {
+    let mut kept: Vec<usize> = Vec::new();
+    for cpu in cpus {
+        let taken = cpu.siblings.iter().flatten().any(|sibling| kept.contains(sibling));
+        if !taken {
+            kept.push(cpu.cpu);
+        }
+    }
+    let list: Vec<String> = kept.iter().map(usize::to_string).collect();
+    (kept.len() < cpus.len()).then(|| list.join(","))
+}
+
+/// H14, as far as disks nap: NVMe drives that go to low power by themselves (APST). `None` without
+/// a disk that may.
+pub fn naps(disks: &[Nap]) -> Option<Check> {
+    let check = together("H14", "frequency", disks.iter().map(Nap::judge), "");
+    let napping = disks.iter().filter(|disk| disk.judge().0 == Verdict::Warn);
+    let awake = |check: Check, Nap { disk, .. }: &Nap| {
+        let file = format!("/sys/block/{disk}/device/power/pm_qos_latency_tolerance_us");
+        check.mend(format!("echo 0 > {file}"))
+    };
+    (!disks.is_empty()).then(|| napping.fold(check, awake))
+}
+
+impl Nap {
+    fn judge(&self) -> Finding {
+        let Nap { disk, wake_us, slowest_iops, pauses } = self;
+        match wake_us {
+            None => (Verdict::Unknown, format!("whether {disk} naps does not show")),
+            Some(0) => (Verdict::Pass, format!("{disk} does not nap")),
+            Some(us) => {
+                let us = if *us >= u64::from(u32::MAX) {
+                    "any time".into()
+                } else {
+                    format!("{us} µs")
+                };
+                let words = format!("{disk} may nap (APST) and take {us} to wake");
+                match *pauses || *slowest_iops < AWAKE_IOPS {
+                    true => (
+                        Verdict::Warn,
+                        format!("{words}, and had {slowest_iops:.0} I/Os in a second"),
+                    ),
+                    false => (Verdict::Pass, format!("{words}, and was never idle for long")),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const PER_IO: PerIo = PerIo { ios: 10_000, mean_ns: Some(80_000.0), core_us: Some(3.0) };
+
+    fn cpu(cpu: usize, exit_us: u64, times: u64, siblings: &[usize]) -> Rested {
+        let state = Idle { name: "C6".into(), exit_us, times };
+        Rested { cpu, idle: Some(vec![state]), siblings: Some(siblings.to_vec()) }
+    }
+
+    /// Lie of H14: each I/O of a depth of 1 wakes a processor from C6.
+    /// Twin of H14: processors that rest lightly, or seldom; deep queues.
+    #[test]
+    fn what_wakes_late_is_said() {
+        let one = |exit_us, times| rested(&[cpu(0, exit_us, times, &[0])], PER_IO, false);
+        let deep = one(133, 10_000);
+        assert_eq!((deep.verdict, deep.mend.len()), (Verdict::Warn, 1));
+        assert!(deep.evidence.contains("133.0 µs of each I/O, 166.2 %"), "{deep:?}");
+        assert_eq!(one(2, 10_000).verdict, Verdict::Pass);
+        assert_eq!(one(133, 300).verdict, Verdict::Pass);
+        // Each I/O waits for 10 ms in a queue: waking up is lost in it.
+        let queue = PerIo { mean_ns: Some(1e7), ..PER_IO };
+        assert_eq!(rested(&[cpu(0, 133, 10_000, &[0])], queue, false).verdict, Verdict::Pass);
+        let hidden = rested(&[cpu(0, 133, 10_000, &[0])], PER_IO, true);
+        assert_eq!(hidden.verdict, Verdict::DoesNotApply);
+        let nothing = PerIo { mean_ns: None, ..PER_IO };
+        assert_eq!(rested(&[cpu(0, 1, 1, &[0])], nothing, false).verdict, Verdict::Unknown);
+    }
+
+    /// Lie of H14: two CPUs of the run are threads of one core.
+    /// Twin of H14: threads of one core that wait for storage.
+    #[test]
+    fn threads_of_one_core_are_said_where_they_matter() {
+        let pair = [cpu(0, 0, 0, &[0, 4]), cpu(1, 0, 0, &[1, 5]), cpu(4, 0, 0, &[0, 4])];
+        let busy = PerIo { core_us: Some(5.0), ..PER_IO };
+        let shared = rested(&pair, busy, false);
+        assert_eq!(shared.verdict, Verdict::Warn);
+        assert!(shared.evidence.contains("CPUs 0 and 4 are threads of one core"), "{shared:?}");
+        assert_eq!(shared.mend, ["drumfire run … --cores 0,1"]);
+        assert_eq!(rested(&pair, PER_IO, false).verdict, Verdict::Pass, "3 of 80 µs");
+        assert_eq!(rested(&pair[..2], busy, false).verdict, Verdict::Pass);
+        assert_eq!(
+            rested(&pair, busy, true).verdict,
+            Verdict::Warn,
+            "a host shows it to its guest"
+        );
+        let untimed = PerIo { core_us: None, ..PER_IO };
+        assert_eq!(rested(&pair, untimed, false).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn what_does_not_show_is_not_known() {
+        let whole = cpu(0, 1, 1, &[0]);
+        assert_eq!(rested(&[], PER_IO, false).verdict, Verdict::Unknown);
+        for untold in [Rested { idle: None, ..whole.clone() }, Rested { siblings: None, ..whole }] {
+            assert_eq!(
+                rested(std::slice::from_ref(&untold), PER_IO, false).verdict,
+                Verdict::Unknown
+            );
+            assert_eq!(rested(&[untold], PER_IO, true).verdict, Verdict::DoesNotApply);
+        }
+    }
+
+    /// Lie of H14: a drive that naps between the I/Os of a slow job.
+    /// Twin of H14: one that must not nap; a job that leaves it no time.
+    #[test]
+    fn naps_are_said() {
+        let nap = |wake_us, slowest_iops, pauses| {
+            let disk = "nvme0n1".to_owned();
+            naps(&[Nap { disk, wake_us, slowest_iops, pauses }]).unwrap()
+        };
+        let slow = nap(Some(100_000), 5.0, false);
+        assert_eq!((slow.verdict, slow.mend.len()), (Verdict::Warn, 1));
+        assert!(slow.evidence.contains("take 100000 µs to wake"), "{slow:?}");
+        assert_eq!(nap(Some(100_000), 9000.0, true).verdict, Verdict::Warn);
+        assert!(nap(Some(u64::MAX), 1.0, false).evidence.contains("take any time"));
+        assert_eq!(nap(Some(100_000), 20.0, false).verdict, Verdict::Pass);
+        assert_eq!(nap(Some(0), 1.0, true).verdict, Verdict::Pass);
+        assert_eq!(nap(None, 900.0, false).verdict, Verdict::Unknown);
+        assert_eq!(naps(&[]), None);
+    }
+}

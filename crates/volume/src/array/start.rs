@@ -1,0 +1,63 @@
+//! The opening of an array, and whether it is recorded on its legs.
+//!
+//! A leg whose server is started anew may come back as an older image, which is known by what the
+//! array has written to the leg since. So nothing that legs hold is shown before the superblocks
+//! and maps of this opening are durable, unless they cannot be written; and until then an image is
+//! known by the maps that were read.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use block::{Plant, planted};
+
+use super::map::Version;
+use super::{Maps, Page};
+
+const ORDER: Ordering = Ordering::SeqCst;
+
+/// The opening is being recorded, no leg takes it, or it is recorded.
+const BEGUN: u8 = 0;
+const REFUSED: u8 = 1;
+const RECORDED: u8 = 2;
+
+pub(super) struct Start {
+    state: AtomicU8,
+    /// For each leg that was in the versions of its map's pages.
+    versions: Vec<Vec<Version>>,
+}
+
+impl Start {
+    /// `maps` are those that were read from this many legs.
+    pub(super) fn new(legs: usize, maps: &Maps) -> Start {
+        let mut versions = vec![Vec::new(); legs];
+        let version = |page: &Option<Page>| page.as_ref().map(Page::version).unwrap_or_default();
+        for (leg, pages) in maps {
+            versions[*leg] = pages.iter().map(version).collect();
+        }
+        Start { state: AtomicU8::new(BEGUN), versions }
+    }
+
+    /// The version of a page that was read from a leg.
+    pub(super) fn version(&self, leg: usize, page: usize) -> Version {
+        self.versions[leg].get(page).copied().unwrap_or_default()
+    }
+
+    /// Superblocks and maps of this opening are durable.
+    pub(super) fn record(&self) {
+        self.state.store(RECORDED, ORDER);
+    }
+
+    /// No leg takes them.
+    pub(super) fn refuse(&self) {
+        let _ = self.state.compare_exchange(BEGUN, REFUSED, ORDER, ORDER);
+    }
+
+    /// The last leg is there again, and is asked again.
+    pub(super) fn retry(&self) {
+        let _ = self.state.compare_exchange(REFUSED, BEGUN, ORDER, ORDER);
+    }
+
+    /// Whether data may be shown.
+    pub(super) fn shows(&self) -> bool {
+        self.state.load(ORDER) != BEGUN || planted(Plant::ShowUnrecorded)
+    }
+}

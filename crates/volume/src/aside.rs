@@ -1,0 +1,125 @@
+//! A lane beside those of a job, for reads that look at a volume outside of the measured window.
+
+use std::collections::VecDeque;
+use std::io;
+
+use block::{Done, Io, Lane, Nanos, Op, Pool, Tag};
+use os::{Core, Token};
+
+use crate::Volume;
+
+/// Time limit of the lane's end.
+const LEAVING: Nanos = Nanos::from_millis(500);
+
+/// An open lane on a core of its own.
+pub(crate) struct Aside {
+    core: Core,
+    lane: Box<dyn Lane>,
+    ios: VecDeque<Io>,
+    done: Vec<Done>,
+    ready: Vec<Token>,
+    /// Reads handed over so far: the tag of the next.
+    asked: u64,
+}
+
+impl Aside {
+    /// Opens one for up to `depth` reads in flight.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened, or not within the time limit.
+    pub(crate) fn open(volume: &dyn Volume, depth: usize, limit: Nanos) -> io::Result<Aside> {
+        let core = Core::open(Pool::new(2 * depth, depth)).map_err(io::Error::other)?;
+        let lane = volume.begin_lane(&core).map_err(io::Error::other)?;
+        let (ios, done, ready) = (VecDeque::new(), Vec::new(), Vec::new());
+        let mut aside = Aside { core, lane, ios, done, ready, asked: 0 };
+        let until = aside.now() + limit;
+        while !aside.lane.is_open() {
+            aside.turn(until)?;
+        }
+        Ok(aside)
+    }
+
+    pub(crate) fn now(&self) -> Nanos {
+        self.core.now()
+    }
+
+    /// Hands a read over. The lane is full at the depth that it was opened for.
+    pub(crate) fn ask(&mut self, offset: u64, len: u32) {
+        let buf = self.core.pool().take_beyond(len as usize);
+        let tag = Tag(self.asked);
+        self.ios.push_back(Io { tag, op: Op::Read, fua: false, len, offset, buf });
+        self.asked += 1;
+    }
+
+    /// Waits for outstanding reads, passes the data of each to the caller, and returns the number
+    /// of reads that completed.
+    ///
+    /// # Errors
+    ///
+    /// A read failed, the lane broke, or none came in time.
+    pub(crate) fn answers(
+        &mut self,
+        len: u32,
+        until: Nanos,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<usize> {
+        loop {
+            self.lane.submit(self.core.now(), &mut self.ios);
+            self.lane.poll(self.core.now(), &mut self.done);
+            let count = self.done.len();
+            let mut failed = None;
+            for one in self.done.drain(..) {
+                match (one.result, one.buf) {
+                    (Ok(()), Some(buf)) => {
+                        show(&buf[..len as usize]);
+                        self.core.pool().give(buf);
+                    }
+                    (Ok(()), None) => {}
+                    (Err(fault), _) => failed = Some(fault),
+                }
+            }
+            match failed {
+                Some(fault) => return Err(io::Error::other(fault.to_string())),
+                None if count > 0 => return Ok(count),
+                None => self.turn(until)?,
+            }
+        }
+    }
+
+    /// Waits once for events.
+    fn turn(&mut self, until: Nanos) -> io::Result<()> {
+        let now = self.core.now();
+        self.lane.poll(now, &mut self.done);
+        self.lane.submit(now, &mut self.ios);
+        if let Some(why) = self.lane.broken() {
+            return Err(io::Error::other(why.to_owned()));
+        }
+        if now >= until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if !self.done.is_empty() {
+            return Ok(());
+        }
+        let wake = self.lane.wake().unwrap_or(until).min(until);
+        self.ready.clear();
+        self.core.turn(Some(wake), &mut self.ready)
+    }
+
+    /// Closes the lane.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the reactor.
+    pub(crate) fn leave(mut self) -> io::Result<()> {
+        let gone = self.now() + LEAVING;
+        while self.now() < gone && !self.lane.close(self.now()) {
+            self.lane.poll(self.now(), &mut self.done);
+            self.lane.submit(self.now(), &mut self.ios);
+            self.ready.clear();
+            let soon = self.now() + Nanos::from_millis(10);
+            self.core.turn(Some(soon), &mut self.ready)?;
+        }
+        Ok(())
+    }
+}

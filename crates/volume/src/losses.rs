@@ -1,0 +1,82 @@
+//! Losses of acknowledged changes that no flush had covered, and which of them were told.
+//!
+//! A loss is told by a flush that fails: once for a volume, whichever of its lanes it comes from.
+//! A loss counts as told when the lane returns the answer; flushes that began before fail, too,
+//! since their callers may have waited for the same changes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One total order: both change only when something was lost.
+const ORDER: Ordering = Ordering::SeqCst;
+
+/// Losses of a volume, counted.
+#[derive(Default)]
+pub(crate) struct Losses {
+    count: AtomicU64,
+    told: AtomicU64,
+}
+
+impl Losses {
+    /// Acknowledged changes may be lost.
+    #[cold]
+    pub(crate) fn lose(&self) {
+        self.count.fetch_add(1, ORDER);
+    }
+
+    /// How many there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(ORDER)
+    }
+
+    /// How many of them were told.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(ORDER)
+    }
+
+    /// All up to this one were told.
+    #[cold]
+    pub(crate) fn tell(&self, losses: u64) {
+        self.told.fetch_max(losses, ORDER);
+    }
+}
+
+/// Failed flushes of one lane that tell of losses, until a poll returns them.
+#[derive(Default)]
+pub(crate) struct Telling {
+    /// The last loss that an answer tells of, or 0.
+    answered: u64,
+}
+
+impl Telling {
+    /// A flush fails, and tells of all losses up to this one.
+    #[cold]
+    pub(crate) fn answer(&mut self, losses: u64) {
+        self.answered = losses;
+    }
+
+    /// A poll returns all answers.
+    #[inline]
+    pub(crate) fn returned(&mut self, losses: &Losses) {
+        if self.answered != 0 {
+            losses.tell(std::mem::take(&mut self.answered));
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_loss_counts_as_told_when_the_answer_is_returned() {
+        let (losses, mut lane) = (Losses::default(), Telling::default());
+        losses.lose();
+        lane.answer(losses.count());
+        losses.lose();
+        assert_eq!((losses.count(), losses.told()), (2, 0), "it may never be returned");
+        lane.returned(&losses);
+        assert_eq!((losses.count(), losses.told()), (2, 1), "the second one is another matter");
+        lane.returned(&losses);
+        assert_eq!(losses.told(), 1);
+    }
+}

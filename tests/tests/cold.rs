@@ -1,0 +1,140 @@
+//! Caches by what reads take: planted ones of known size before a slow volume, none, and a volume
+//! of another host that is what it says.
+
+use std::time::Duration;
+
+use drumfire_tests::{
+    Apart, CachedDisk, Chance, Drumfire, Folder, IQN, NQN, Running, Shape, check,
+};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+const BLOCK: u64 = 16 << 10;
+const BLOCKS: usize = 4096;
+/// Checks that other programs of this host decide, and those that ask for repeats and longer runs.
+const OF_THE_HOST: [&str; 10] =
+    ["H06", "H10", "H12", "H13", "H14", "H15", "H17", "H20", "H22", "H26"];
+
+/// A run on a disk with a cache of so many blocks, and what a block takes without.
+fn run(drumfire: &Drumfire, cached_blocks: usize, takes: Duration, more: &str) -> Value {
+    let bytes = BLOCK * BLOCKS as u64;
+    let disk = CachedDisk::of(Shape { bytes, block_bytes: BLOCK, cached_blocks, takes });
+    let args = format!(
+        "run nbd://127.0.0.1:{}/disk --size 16k --outstanding 16 --seconds 3 --ramp 0 --no-ceiling \
+         --json {more}",
+        disk.port
+    );
+    drumfire.run(Folder::new().path(), &args, LIMIT).ok().json()
+}
+
+fn came_to(result: &Value, verdict: &str) -> String {
+    let (cache, words) = check(result, "H25");
+    assert_eq!(cache, verdict, "{words}");
+    let (set, evidence) = check(result, "H08");
+    assert_eq!(set, verdict, "{evidence}; {words}");
+    words
+}
+
+/// Lie of H25: a target whose cache holds three quarters of the volume.
+/// Lie of H08: the same.
+/// Twin of H25: a slow target without a cache, and with one that holds a twentieth.
+/// Twin of H08: the same.
+#[test]
+fn a_cache_before_a_slow_volume_is_found_with_its_size() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let slow = Duration::from_millis(2);
+    let words = came_to(&run(&drumfire, BLOCKS * 3 / 4, slow, ""), "warn");
+    let (_, after) = words.split_once("before the run, ").expect("it says how much");
+    let (percent, _) = after.split_once(" %").expect("in percent");
+    let percent: f64 = percent.parse().expect("a number");
+    assert!((50.0..=95.0).contains(&percent), "{words}");
+    came_to(&run(&drumfire, 0, slow, ""), "pass");
+    came_to(&run(&drumfire, BLOCKS / 20, slow, ""), "pass");
+}
+
+/// Nobody looked, and nobody passes.
+#[test]
+fn what_is_not_read_beside_the_job_is_not_known() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let left = run(&drumfire, 0, Duration::from_millis(2), "--no-cold-reads");
+    let words = came_to(&left, "unknown");
+    assert!(words.contains("no places of it were read beside the job"), "{words}");
+}
+
+/// The address of one of a target's doors.
+fn door(target: &mut Running, name: &str) -> String {
+    target.await_stdout(LIMIT, |stdout| {
+        let (line, _) = stdout.split_once('\n')?;
+        let address = line.split(' ').find_map(|word| word.strip_prefix(name));
+        address.map(str::to_owned)
+    })
+}
+
+/// Verdict of H25 on a file of the same disk and size at this host, by reads as long: what the disk
+/// does, and what the host does to it, is no fault of the volume behind the connection.
+fn local(drumfire: &Drumfire, folder: &Folder) -> String {
+    let args = "run file:twin --size 64k --outstanding 4 --seconds 1 --ramp 0 --no-ceiling --json";
+    let result = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    check(&result, "H25").0
+}
+
+/// Reads are long, for the disk of a host of tests may be as fast as memory behind a program.
+/// On a quiet host nothing keeps its result from being published: those checks that stand against
+/// it ask whether the host was quiet, for repeats, and for a longer run.
+/// Twin of H08: a file that another host serves over NVMe/TCP, iSCSI and NBD.
+#[test]
+fn an_honest_volume_of_another_host_passes_all_that_is_not_its_hosts() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(apart) = Apart::new() else { return };
+    let folder = Folder::new();
+    let mut chance = Chance(25);
+    let data: Vec<u8> = (0..96 << 17).flat_map(|_| chance.below(u64::MAX).to_le_bytes()).collect();
+    for name in ["disk", "twin"] {
+        let path = folder.file(name, &data);
+        std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    }
+    let at = &apart.address;
+    let args =
+        format!("serve --iscsi {at}:0 --nvme-tcp {at}:0 --nbd {at}:0 --volume disk=file:disk");
+    let mut target = Running::start(&mut apart.command(&drumfire, folder.path(), &args));
+    let mut at = |name: &str| door(&mut target, name);
+    let uris = [
+        format!("nvme+tcp://{}/{NQN}:disk/1", at("nvme-tcp=")),
+        format!("iscsi://{}/{IQN}:disk/1", at("iscsi=")),
+        format!("nbd://{}/disk", at("nbd=")),
+    ];
+    for uri in uris {
+        let args = format!(
+            "run {uri} --size 64k --outstanding 4 --seconds 3 --ramp 0 --verify --destroy \
+             --ceiling --json"
+        );
+        // The noise of a host accuses one run of a hundred, and never the same volume each time.
+        let accused: Vec<String> = (0..3)
+            .map_while(|_| {
+                let before = local(&drumfire, &folder);
+                let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+                let is_cached = before == "warn" || local(&drumfire, &folder) == "warn";
+                against(&result, is_cached)
+            })
+            .collect();
+        assert!(accused.len() < 3, "{uri}: {accused:?}");
+    }
+}
+
+/// What a result says against a volume that is no matter of its host. A cache of the host's own
+/// disk holds what a run has just read: the same is said of its twin without a connection then.
+fn against(result: &Value, is_cached: bool) -> Option<String> {
+    let is_against = |check: &&Value| {
+        let (code, verdict) = (check["code"].as_str().unwrap(), &check["verdict"]);
+        let is_clean = ["pass", "does-not-apply"].contains(&verdict.as_str().unwrap());
+        // A host that is busy answers late: TCP sends again, and a disk takes no longer than memory
+        // behind a program may. Nothing is said against the volume then.
+        let busy = match code {
+            "H19" => verdict == "warn",
+            "H08" | "H25" => verdict == "unknown" || is_cached && verdict == "warn",
+            _ => OF_THE_HOST.contains(&code),
+        };
+        !is_clean && !busy
+    };
+    result["checks"].as_array().unwrap().iter().find(is_against).map(Value::to_string)
+}

@@ -1,0 +1,39 @@
+//! Whether a rate lasts: bursts that end, and those that would end after the run.
+
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, check};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Each I/O takes 4 ms, which is even enough on a busy host.
+const EVEN: &str = "[[fault]]\nverb = 'slow'\nop = ['read', 'write']\nadd_s = 0.004\n";
+/// After six seconds it takes four times as long.
+const ENDS: &str = "[[fault]]\nverb = 'slow'\nop = ['read', 'write']\nadd_s = 0.012\nafter_s = 6\n";
+
+/// A volume behind a connection, by a schedule of faults.
+/// Lie of H26: a volume behind a connection that is four times slower after six seconds.
+/// Twin of H26: one that stays as it is, in a run too short to tell more; memory.
+#[test]
+fn a_burst_that_ends_in_the_window_is_said() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let ends = folder.file("ends.toml", format!("name = 'ends'\n{EVEN}{ENDS}").as_bytes());
+    let stays = folder.file("stays.toml", format!("name = 'stays'\n{EVEN}").as_bytes());
+    let volume = |name: &str, schedule: &std::path::Path| {
+        format!("{name}=fault:{}(ram:16m)", schedule.display())
+    };
+    let served = drumfire.serve(&[&volume("a", &ends), &volume("b", &stays)]);
+    let said = |uri: &str, seconds: u32| {
+        let args =
+            format!("run {uri} --size 4k --outstanding 4 --seconds {seconds} --ramp 0 --json");
+        check(&drumfire.run(folder.path(), &args, LIMIT).json(), "H26")
+    };
+    let (verdict, evidence) = said(&served.nvme_uri("a"), 12);
+    assert_eq!(verdict, "warn", "{evidence}");
+    assert!(evidence.contains(" IOPS after 6 s and stayed there"), "{evidence}");
+    let (verdict, evidence) = said(&served.nvme_uri("b"), 6);
+    assert_eq!(verdict, "unknown", "{evidence}");
+    assert!(evidence.contains("at least 66"), "{evidence}");
+    let (verdict, evidence) = said("ram:16m", 1);
+    assert_eq!(verdict, "does-not-apply", "{evidence}");
+}

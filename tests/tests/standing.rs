@@ -1,0 +1,232 @@
+//! Nobody is asked about himself: clocks, CPUs and limits that somebody has changed for a run, or
+//! for one thread of it, are told.
+
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{ControlGroup, Drumfire, Folder, Loop, Running, check, require, run, skip};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const RUN: &str =
+    "run ram:64m --size 4k --outstanding 4 --seconds 2 --ramp 0.5 --no-ceiling --json";
+
+/// The result of a run that the words `by` start.
+fn started_by(drumfire: &Drumfire, by: &[&str], folder: &Folder) -> Option<Value> {
+    require(by[0])?;
+    let inner = drumfire.command(folder.path(), RUN);
+    let mut command = Command::new(by[0]);
+    command.args(&by[1..]).arg(inner.get_program()).args(inner.get_args());
+    let finished = run(command.current_dir(folder.path()), LIMIT);
+    if finished.code == Some(0) {
+        return Some(finished.json());
+    }
+    skip(&format!("{}: {}", by[0], finished.stderr.trim()));
+    None
+}
+
+/// Lie of H13: a real-time class, a nice value.
+/// Twin of H13: neither.
+#[test]
+fn a_class_or_priority_of_its_own_is_told() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let lies: [(&[&str], &str); 3] = [
+        (&["chrt", "-f", "1"], "SCHED_FIFO"),
+        (&["chrt", "-b", "0"], "SCHED_BATCH"),
+        (&["nice", "-n", "5"], "nice value 5"),
+    ];
+    for (by, words) in lies {
+        let Some(result) = started_by(&drumfire, by, &folder) else { continue };
+        let (verdict, evidence) = check(&result, "H13");
+        assert!(verdict == "warn" && evidence.contains(words), "{verdict}: {evidence}");
+    }
+    let twin = drumfire.run(folder.path(), RUN, LIMIT).ok().json();
+    let (_, evidence) = check(&twin, "H13");
+    assert!(!evidence.contains("thread '"), "{evidence}");
+}
+
+/// Lie of H13: idle CPUs in a file over the kernel's.
+/// Lie of H17: the same.
+/// Lie of H15: an uptime of another host.
+#[test]
+fn files_over_those_of_the_kernel_are_told() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    for (file, codes) in [("/proc/stat", &["H13", "H17"][..]), ("/proc/uptime", &["H15"])] {
+        let copy = folder.file("copy", &std::fs::read(file).unwrap());
+        let mount = format!("mount --bind {} {file} && exec \"$@\"", copy.display());
+        let by = ["unshare", "-m", "sh", "-c", &mount, "sh"];
+        let Some(result) = started_by(&drumfire, &by, &folder) else { return };
+        for code in codes {
+            let (verdict, evidence) = check(&result, code);
+            assert!(!["pass", "does-not-apply"].contains(&&*verdict), "{code}: {evidence}");
+            let words = format!("{file} is not the kernel's");
+            assert!(evidence.contains(&words), "{code}: {evidence}");
+        }
+    }
+    let twin = drumfire.run(folder.path(), RUN, LIMIT).ok().json();
+    let mounted = |check: &Value| check["evidence"].as_str().unwrap().contains("mounted over");
+    assert!(!twin["checks"].as_array().unwrap().iter().any(mounted), "{twin}");
+    assert_eq!(check(&twin, "H15").0, "pass", "{twin}");
+}
+
+/// A library that makes every second of the C library four.
+const SLOW_CLOCK: &str = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <time.h>\n\
+    int clock_gettime(clockid_t id, struct timespec *at) {\n\
+    static int (*real)(clockid_t, struct timespec *);\n\
+    if (!real) real = dlsym(RTLD_NEXT, \"clock_gettime\");\n\
+    int failed = real(id, at);\n\
+    long long ns = (at->tv_sec * 1000000000LL + at->tv_nsec) / 4;\n\
+    at->tv_sec = ns / 1000000000LL; at->tv_nsec = ns % 1000000000LL;\n\
+    return failed;\n}\n";
+
+/// A clock that a library scales neither lengthens a window nor raises a rate unseen.
+/// Lie of H15: a library that slows the clock of the C library to a quarter.
+/// Twin of H15: the clock of the C library.
+#[test]
+fn a_clock_that_a_library_scales_makes_nothing_faster() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(cc) = require("cc") else { return };
+    let folder = Folder::new();
+    folder.file("slow.c", SLOW_CLOCK.as_bytes());
+    let library = folder.path().join("slow.so");
+    let made = Command::new(cc)
+        .args(["-shared", "-fPIC", "-o", "slow.so", "slow.c", "-ldl"])
+        .current_dir(folder.path())
+        .status();
+    if !made.is_ok_and(|made| made.success()) {
+        return skip("cc makes no library");
+    }
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let measure = |by: &[&str]| {
+        let began = std::time::Instant::now();
+        let result = started_by(&drumfire, by, &folder)?;
+        Some((result, began.elapsed().as_secs_f64()))
+    };
+    // Lengths of both windows, and what a busy host adds.
+    let (lie, twin) = (measure(&["env", &preload]), measure(&["env"]));
+    let (Some((lie, lie_s)), Some((twin, twin_s))) = (lie, twin) else { return };
+    assert_eq!(check(&twin, "H15").0, "pass", "{twin}");
+    let (verdict, evidence) = check(&lie, "H15");
+    let is_scaled = lie_s > twin_s + 2.0 * 2.0;
+    assert!(!is_scaled || verdict == "fail", "{lie_s} s for {twin_s} s: {verdict}: {evidence}");
+    assert!(verdict == "fail" || lie_s < twin_s + 2.0, "{lie_s} s for {twin_s} s: {evidence}");
+}
+
+/// Lie of H18: a limit of I/Os for one thread.
+/// Twin of H18: none.
+#[test]
+fn a_limit_of_io_of_one_thread_is_told() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let file = folder.file("disk", &vec![0xa5; 64 << 20]);
+    std::fs::File::open(&file).unwrap().sync_all().unwrap();
+    let Some(device) = Loop::direct(&file) else { return };
+    let old = format!("{} 200\n", device.told("dev"));
+    let v1 = ["blkio", "blkio.throttle.read_iops_device", &*old];
+    let Some(group) = ControlGroup::with(v1, ["io", "io.max", ""]) else { return };
+    if !group.path().join("tasks").exists() {
+        return skip("control groups of version 2 take whole processes");
+    }
+    let args = format!(
+        "run file:{} --size 4k --outstanding 8 --seconds 2 --ramp 0.5 --no-ceiling --json",
+        device.path()
+    );
+    let measure = |limited: bool| {
+        let running = Running::start(&mut drumfire.command(folder.path(), &args));
+        if limited {
+            std::thread::sleep(Duration::from_millis(1000));
+            move_threads(&running, &group);
+        }
+        running.finish(LIMIT).ok().json()
+    };
+    let (verdict, evidence) = check(&measure(true), "H18");
+    let name = group.path().display().to_string();
+    assert!(verdict == "warn" && evidence.contains(&name), "{verdict}: {evidence}");
+    assert!(evidence.contains("200 reads a second"), "{evidence}");
+    let (_, evidence) = check(&measure(false), "H18");
+    assert!(!evidence.contains(&name), "{evidence}");
+}
+
+/// Moves all threads but the first into a group.
+fn move_threads(running: &Running, group: &ControlGroup) {
+    let process = running.id();
+    for thread in std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten() {
+        let thread = thread.file_name().into_string().unwrap();
+        if thread != process.to_string() {
+            // A thread that has ended is in no group.
+            let _ = std::fs::write(group.path().join("tasks"), thread);
+        }
+    }
+}
+
+/// Lie of H13: a quota for one thread.
+#[test]
+fn a_quota_of_one_thread_is_told() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let v1 = ["cpu", "cpu.cfs_quota_us", "20000"];
+    let Some(group) = ControlGroup::with(v1, ["cpu", "cpu.max", "20000 100000"]) else { return };
+    if !group.path().join("tasks").exists() {
+        return skip("control groups of version 2 take whole processes");
+    }
+    let running = Running::start(&mut drumfire.command(folder.path(), RUN));
+    std::thread::sleep(Duration::from_millis(1000));
+    move_threads(&running, &group);
+    let result = running.finish(LIMIT).ok().json();
+    let (verdict, evidence) = check(&result, "H13");
+    assert!(evidence.contains(&*group.path().to_string_lossy()), "{evidence}");
+    let stat = std::fs::read_to_string(group.path().join("cpu.stat")).unwrap();
+    let stopped = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+    if stopped == Some("0") {
+        return skip("the host is so busy that the quota stopped nothing");
+    }
+    assert!(verdict == "warn" && evidence.contains("throttled "), "{stat}: {evidence}");
+    assert!(!evidence.contains("throttled 0 times"), "{stat}: {evidence}");
+}
+
+/// In a namespace of control groups those above do not show, and what they forbid holds.
+/// Lie of H13: a quota on a group above the namespace.
+/// Lie of H18: control groups that a namespace hides.
+/// Twin of H13: the host's own namespaces.
+#[test]
+fn groups_above_a_namespace_are_not_passed() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let v1 = ["cpu", "cpu.cfs_quota_us", "20000"];
+    let Some(group) = ControlGroup::with(v1, ["cpu", "cpu.max", "20000 100000"]) else { return };
+    let Some(unshare) = require("unshare") else { return };
+    let file = folder.file("disk", &vec![0xa5; 1 << 20]);
+    let args =
+        format!("run file:{} --size 4k --seconds 1 --ramp 0 --no-ceiling --json", file.display());
+    let inner = drumfire.command(folder.path(), &args);
+    let below = |by: &[&str]| {
+        let mut command = Command::new(&unshare);
+        command.args(by).arg(inner.get_program()).args(inner.get_args());
+        run(group.put(command.current_dir(folder.path())).current_dir(folder.path()), LIMIT)
+    };
+    let hidden = below(&["--cgroup"]);
+    if hidden.code != Some(0) {
+        return skip(&format!("no namespace of control groups: {}", hidden.stderr.trim()));
+    }
+    let hidden = hidden.json();
+    for code in ["H13", "H18"] {
+        let (verdict, evidence) = check(&hidden, code);
+        assert!(["unknown", "warn"].contains(&&*verdict), "{code} {verdict}: {evidence}");
+        assert!(evidence.contains("control groups above this namespace do not show"), "{evidence}");
+    }
+    assert_eq!(hidden["host"]["namespaces"], "cgroup", "{hidden}");
+    let note = "in namespaces of its own: control groups above do not show";
+    assert!(hidden["warnings"].as_array().unwrap().contains(&note.into()), "{hidden}");
+    // Users and processes of their own hide no group, and are said.
+    let own = below(&["--user", "--map-root-user", "--pid", "--fork"]);
+    if own.code == Some(0) {
+        assert_eq!(own.json()["host"]["namespaces"], "user, pid", "{own:?}");
+    }
+    let twin = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    if twin["host"]["namespaces"].is_null() {
+        let (_, evidence) = check(&twin, "H13");
+        assert!(!evidence.contains("this namespace"), "{evidence}");
+    }
+}
