@@ -165,9 +165,9 @@ pub struct Summary {
     pub median: f64,
     /// Maximum of these errors.
     pub worst: f64,
-    /// Median against the bare numbers: "nearly 1.3M" as 1.3M.
+    /// Median error against the bare numbers: "nearly 1.3M" as 1.3M.
     pub median_bare: f64,
-    /// Maximum against the bare numbers.
+    /// Maximum error against the bare numbers.
     pub worst_bare: f64,
     /// True if both limits are met.
     pub met: bool,

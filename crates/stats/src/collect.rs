@@ -121,8 +121,8 @@ impl Collector {
         self.watched.clone().unwrap_or_default()
     }
 
-    /// Adds a worker's interval since its last one. The totals include the interval when its second
-    /// is closed.
+    /// Adds the interval of a worker since the previous call. The totals include the interval when
+    /// its second is closed.
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.workers[worker].settle();

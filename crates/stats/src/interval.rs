@@ -83,7 +83,7 @@ impl Paced {
 pub struct Interval {
     /// Reads.
     pub read: Tally,
-    /// Writes, including those of zeroes.
+    /// Writes, including write-zeroes commands.
     pub write: Tally,
     /// Trims: they move no data.
     pub trim: Tally,
@@ -204,7 +204,7 @@ impl Interval {
         [&self.read, &self.write, &self.trim]
     }
 
-    /// Counts the moments so far, which hold the latencies of all workers.
+    /// Counts the moments so far; these contain the latencies of all workers.
     pub(crate) fn settle(&mut self) {
         let mut all = Moments::new();
         self.tallies().iter().for_each(|tally| tally.latencies.add_moments(&mut all));

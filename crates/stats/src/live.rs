@@ -173,7 +173,7 @@ pub struct WorkerSecond {
     pub name: String,
     /// URI of the volume that the worker drives.
     pub volume: String,
-    /// Target that serves it; empty for local storage.
+    /// Target that serves the volume; empty for local storage.
     pub target: String,
     /// I/Os per second.
     pub iops: f64,

@@ -15,8 +15,8 @@ use crate::histogram::{GROUPING_POWER, LONGEST_NS};
 
 /// Length of a moment: 2²⁰ ns, 1.05 ms, as a power of two.
 const MOMENT_BITS: u32 = 20;
-/// Moments of an interval, 2.1 s: a collector that runs each second may be late by one. Later
-/// moments are counted as the last.
+/// Number of moments per interval, 2.1 s: a collector that runs every second may be one second
+/// late. Later moments count as the last one.
 const MOMENTS: usize = 2048;
 /// Minimum number of moments of a tail: as many as a hundred I/Os above it represent if fewer than
 /// two of them come from one event on average.
@@ -44,17 +44,17 @@ pub(crate) struct Moments {
 /// Moments in which an I/O took as long as a percentile, or longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TailMoments {
-    /// Moments above p99.
+    /// Number of moments above p99.
     pub p99: u64,
-    /// Moments above p99.9.
+    /// Number of moments above p99.9.
     pub p99_9: u64,
-    /// Moments above p99.99.
+    /// Number of moments above p99.99.
     pub p99_99: u64,
 }
 
 impl TailMoments {
-    /// Returns the moments of the percentile `p`; between two tails those of the lower one; `None`
-    /// if `p` is no tail.
+    /// Returns the number of moments above the percentile `p`, or above the next lower tail
+    /// percentile; `None` if `p` is below all of them.
     pub fn of(&self, p: f64) -> Option<u64> {
         match p {
             p if p < TAIL => None,

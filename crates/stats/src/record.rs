@@ -24,7 +24,7 @@ pub struct Record {
 /// Events of an I/O, and one of its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The worker's turn begins; the fields of the I/O mean nothing.
+    /// The worker's turn begins; the fields of the I/O are unused.
     Turn,
     /// The I/O is submitted.
     Begun,

@@ -137,8 +137,8 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     whole
 }
 
-/// Returns the logarithm of the gamma function of a positive number: Stirling's series, shifted to
-/// where it is exact enough.
+/// Returns the logarithm of the gamma function of a positive number by Stirling's series, with the
+/// argument shifted to the range in which the series is accurate.
 fn log_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {

@@ -101,7 +101,7 @@ pub enum Search {
     /// No search.
     #[default]
     Nothing,
-    /// Latency at 10 to 100 % of the highest rate found.
+    /// Latency at 10 to 100 % of the maximum rate found.
     Ladder,
     /// The highest rate with a p99 of at most this many nanoseconds.
     P99 {

@@ -25,8 +25,8 @@ pub struct FileWalk {
     /// Number of I/Os on one file before the next, at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub ios: u32,
-    /// Distribution of the next file: uniform, or by zipf, pareto or normal, of which the first is
-    /// the most popular, or with normal the middle one; in turn by default.
+    /// Distribution of the next file: uniform, zipf, pareto or normal. The first file is the most
+    /// popular, with normal the middle one. In turn by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random: Option<Places>,
 }

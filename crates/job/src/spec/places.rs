@@ -54,7 +54,7 @@ pub struct Zone {
     pub space: size::Extent,
 }
 
-/// Order of sequential offsets. At the end of the range they wrap around.
+/// Order of sequential offsets. At the end of the range the offsets wrap around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Walk {

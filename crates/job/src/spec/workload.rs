@@ -118,10 +118,10 @@ pub struct Content {
         deserialize_with = "size::some_bytes"
     )]
     pub chunk_bytes: Option<u32>,
-    /// Share of 4 KiB blocks that are duplicates of one of a few others, 0 to 100.
+    /// Share of 4 KiB blocks that are duplicates of one of `dedupe_blocks` blocks, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dedupe_percent: f64,
-    /// Number of these others: 1 and more, 64 by default.
+    /// Number of different blocks that are duplicated, at least 1; 64 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_blocks: Option<u64>,
     /// True if the bytes of a buffer repeat in its next write, except for a new number in each 512.

@@ -324,7 +324,7 @@ impl Sweep {
         self.keep(ticket, run);
     }
 
-    /// Adds a run that could not be made.
+    /// Adds a run that failed, with the reason.
     pub fn record_failure(&mut self, ticket: &Ticket, why: String) {
         let (repeat, folder) = (ticket.repeat, ticket.folder.clone());
         self.keep(ticket, CellRun { repeat, folder, failed: Some(why), ..CellRun::default() });

@@ -25,7 +25,7 @@ pub struct Event {
     pub op: Op,
     /// Index of the file, in the order in which the trace names them.
     pub file: u32,
-    /// Offset in the file, in bytes; 0 for a flush, and so is the length.
+    /// Offset in the file, in bytes; a flush has offset and length 0.
     pub offset: u64,
     /// Size in bytes.
     pub len: u32,

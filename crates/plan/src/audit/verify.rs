@@ -7,9 +7,9 @@ use crate::claim::{Claim, ClaimError, ClaimText, Document};
 use crate::evidence::{Evidence, Row};
 use catalogue::{Catalogue, Class, Part};
 
-/// Maximum share of true claims called impossible.
+/// Maximum share of true claims that the audit calls impossible.
 pub const FALSE_MAX: f64 = 0.02;
-/// Minimum share of impossible claims called so.
+/// Minimum share of impossible claims that the audit detects.
 pub const FOUND_MIN: f64 = 0.90;
 
 const MADE: &str = include_str!("../../claims/made.toml");

@@ -201,7 +201,7 @@ impl Best {
         })
     }
 
-    /// Returns the best of the widths tried; among equally good ones noise decides.
+    /// Returns the best of the widths tried; the choice among equally good widths is noise.
     fn of(width: u32, mut tried: BTreeMap<u32, Fit>, points: usize) -> Best {
         let mut fit = tried.remove(&width).expect("it was tried");
         let free = points.saturating_sub(fit.values.len() + 1).max(1);

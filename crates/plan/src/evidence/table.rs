@@ -31,7 +31,7 @@ pub struct Asked {
     pub error: f64,
     /// True if p10 to p90 cover the value, around its first prediction.
     pub held: bool,
-    /// True if they cover it when all rows by the same publisher are left out.
+    /// True if p10 to p90 cover the value when all rows by the same publisher are left out.
     pub held_without_publisher: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Total {
     pub covered: f64,
     /// Share covered with all rows by the publisher left out.
     pub covered_without_publisher: f64,
-    /// Median of p90 over p10.
+    /// Median width of the predicted intervals: p90 over p10.
     pub width: f64,
     /// True if the criteria are met.
     pub met: bool,

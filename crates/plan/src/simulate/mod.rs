@@ -35,8 +35,8 @@ pub struct Simulator {
     drives: Vec<Drive>,
     /// Ends a run early.
     pub stop: Stop,
-    /// Maximum number of threads; `None` for as many as this process has cores. They change no bit
-    /// of a result.
+    /// Maximum number of threads; `None` for as many as this process has cores. The number does not
+    /// change any bit of a result.
     pub threads: Option<usize>,
 }
 
@@ -154,7 +154,7 @@ impl Simulator {
         &self.drives
     }
 
-    /// Returns the source of its percentiles; `None` without one.
+    /// Returns the source of the profile's percentiles; `None` without one.
     pub fn calibrated(&self) -> Option<&str> {
         match &self.system {
             System::Profile(profile, _) => profile.scatter_is_known(),

@@ -14,7 +14,7 @@ use crate::system::{Input, PlanError, System, Tweak, is_flush};
 /// Queue depth above any queue: the number of I/Os of a class in flight is then its drive's
 /// maximum.
 const DEEP: u32 = 65_536;
-/// All stations without a queue are the same one.
+/// Station for all visits without a queue.
 const DELAY: StationId = StationId(0);
 
 /// A bill, prepared for the times of single I/Os.

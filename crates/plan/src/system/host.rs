@@ -256,8 +256,8 @@ impl<'a> Builder<'a> {
         (seconds > 0.0).then_some(Stop { at, seconds })
     }
 
-    /// Returns the number of sequential round trips over a network for each write: a flush is a
-    /// separate one.
+    /// Returns the mean number of sequential round trips over a network per write: a flush is an
+    /// additional round trip.
     fn round_trips(&self) -> f64 {
         let linked = self.bill.groups.iter().any(|group| group.link.is_some());
         match self.bill.work.flush {

@@ -16,7 +16,7 @@ const SHAPES: [(&str, Shape); 3] = [
 ];
 /// Length of a simulation: requests per second are within some tenths of a percent.
 const RUN: Run = Run { seed: 1, warmup: 10_000, requests: 60_000 };
-/// Precision of a parameter that is fitted to them.
+/// Precision of a parameter that is fitted by simulations.
 const CLOSE: f64 = 1e-3;
 
 /// Means of a simulation.

@@ -70,7 +70,7 @@ pub struct MeasuringCost {
     pub ns_per_io: f64,
     /// Cost of all I/Os as a share of the CPU time of the workers, 0 to 100.
     pub initiator_percent: Option<f64>,
-    /// CPU cores that collecting and showing the numbers used, in addition to the workers.
+    /// CPU cores used to collect and display the numbers, in addition to those of the workers.
     pub collector_cores: Option<f64>,
     /// Method of the measurement, as text.
     pub how: String,

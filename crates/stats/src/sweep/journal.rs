@@ -195,7 +195,7 @@ mod test {
         let mut all = two_runs();
         let counts = Journal::read(&written(&all)).counts;
         assert_eq!(counts, Counts { begun: 2, ended: 2, ..Counts::default() });
-        // An interrupted run is made again, and so is a complete one.
+        // An interrupted run is repeated, and so is a complete one.
         all.extend([entry(Event::Begun, "c", ""), entry(Event::Failed, "c", "")]);
         all.extend([entry(Event::Begun, "c", ""), entry(Event::Ended, "c", "33")]);
         all.extend([entry(Event::Begun, "a", ""), entry(Event::Ended, "a", "44")]);

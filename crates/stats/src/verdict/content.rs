@@ -46,7 +46,7 @@ pub struct Data {
 
 /// Minimum reduced share; less is a header, or one block of many.
 const KEPT_SHARE: f64 = 0.02;
-/// Share of sampled blocks that are alike from which on it is no accident.
+/// Minimum share of identical sampled blocks for a finding; a smaller share may be chance.
 const ALIKE_SHARE: f64 = 0.05;
 
 impl Reducible {

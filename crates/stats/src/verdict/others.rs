@@ -5,7 +5,8 @@ use super::{Check, Verdict};
 /// Maximum share of CPU time of other programs, in percent.
 const OTHERS_PERCENT: f64 = 10.0;
 
-/// CPU time of `/proc/stat` is sampled by ticks, and may miss this much of the threads' clocks.
+/// Minimum busy time in `/proc/stat`, as a share of our threads' CPU time: `/proc/stat` is sampled
+/// by ticks and may miss part of it.
 const ACCOUNTS_SHARE: f64 = 0.8;
 const ACCOUNTS_CORES: f64 = 0.05;
 

@@ -65,7 +65,7 @@ fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     (waiting.ios > 0).then_some((verdict, words, mend))
 }
 
-/// Returns the faults below a volume that answered all the same.
+/// Returns the faults below a volume whose I/Os succeeded nevertheless.
 fn below(hidden: &[String]) -> Option<(Verdict, String, &'static str)> {
     let told: Vec<&str> = hidden.iter().take(HIDDEN_TOLD).map(String::as_str).collect();
     let more = match hidden.len().saturating_sub(HIDDEN_TOLD) {

@@ -26,7 +26,7 @@ pub(super) struct Row {
     /// Names of each option: first the one in fio's documentation and in messages, then its
     /// aliases, such as `rw|readwrite`.
     pub options: &'static [&'static str],
-    /// True if the name alone means 1.
+    /// True if the name without a value sets 1.
     pub alone: bool,
     /// Effect of the option.
     pub does: Does,
@@ -42,7 +42,7 @@ pub(super) type Word = Result<Option<String>, String>;
 
 /// Line of an option in `explain`, if its job has the option, and its position.
 pub(super) enum Tells {
-    /// Another row has the line.
+    /// No line: another row has it.
     Nothing,
     /// After the length of a step.
     OfStep(fn(&Step) -> Option<String>),
@@ -245,7 +245,7 @@ macro_rules! sets {
     };
 }
 
-/// A row whose name alone means 1.
+/// A row of a flag: the option name without a value sets 1.
 macro_rules! flag {
     ($names:literal, $($place:ident).+) => {
         Row::new(&[$names], true, |settings, given| {
@@ -414,7 +414,7 @@ pub fn apply(
     }
 }
 
-/// Applies a value; if it must be whole, as fio does, the part before the decimal point.
+/// Applies a value; if it must be a whole number, the part before the decimal point, as in fio.
 fn whole(
     take: fn(&mut Settings, &Given<'_>) -> Taken,
     settings: &mut Settings,

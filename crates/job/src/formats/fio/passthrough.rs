@@ -44,7 +44,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob, paths: &[String
     Some(())
 }
 
-/// Returns the storage.
+/// Returns the storage of a job with this device path.
 pub(super) fn storage(job: &FioJob, path: String) -> Storage {
     let settings = &job.settings;
     Storage::File {

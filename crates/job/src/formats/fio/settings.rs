@@ -256,11 +256,11 @@ impl Default for Sizes {
 /// `bsrange` or `bssplit` before it.
 #[derive(Clone, Debug, Default)]
 pub struct Lengths {
-    /// `bs=`.
+    /// I/O sizes of `bs=`.
     pub fixed: Triple<Option<Sizes>>,
-    /// `bsrange=`.
+    /// I/O sizes of `bsrange=`.
     pub ranges: Triple<Option<Sizes>>,
-    /// `bssplit=`.
+    /// I/O sizes of `bssplit=`.
     pub splits: Triple<Option<Sizes>>,
 }
 

@@ -6,7 +6,7 @@ use super::option::{Row, word_if};
 use super::treated;
 use crate::formats::note::Treatment::{self, Differs, Ignored};
 
-/// A row of options without which the load is the same.
+/// A row of ignored options: they do not change the load.
 macro_rules! ignored {
     ($options:expr, $why:expr) => {
         ignored!($options, Anything, $why)

@@ -106,7 +106,7 @@ impl<'a> Mix<'a> {
     }
 }
 
-/// Writes a job. `storage` returns the storage of a URI in terms that fio has.
+/// Writes a job as a fio job file. `storage` returns the storage of a URI as fio describes it.
 pub fn write(job: &JobSpec, storage: &dyn Fn(&str) -> Option<Storage>) -> Result<String, String> {
     let mut text = format!("[global]\nrandseed={}\n", job.seed);
     laid_out::write(&mut text, &job.laid_out)?;

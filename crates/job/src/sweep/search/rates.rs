@@ -88,7 +88,8 @@ impl<'a> Rates<'a> {
         Ok((good, bad))
     }
 
-    /// Returns the end that runs decide, starting from the halved interval.
+    /// Returns the end of the interval determined by the repeats, or the runs still needed; `edge`
+    /// is the end found by halving.
     fn end(&self, shows: Shows, edge: u32) -> End {
         let none = if shows == Shows::Holds { 0 } else { BEYOND };
         if edge == none {

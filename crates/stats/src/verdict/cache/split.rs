@@ -102,7 +102,7 @@ fn part(first: &[u64], again: &[u64], times: f64) -> Option<(f64, u64)> {
     (like >= ALIKE_LEAST).then(|| ((share(first, limit_ns) / like).min(1.0), limit_ns))
 }
 
-/// Returns the share alone, 0 if second reads are not alike.
+/// Returns the share of [`part`] without its limit; 0 if too few second reads are alike.
 fn part_of(first: &[u64], again: &[u64], times: f64) -> f64 {
     part(first, again, times).map_or(0.0, |(part, _)| part)
 }
