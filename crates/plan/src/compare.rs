@@ -51,7 +51,7 @@ pub struct Alternative {
     pub all: Option<Totals>,
     /// IOPS per dollar, watt and rack unit.
     pub yields: Yields,
-    /// Least certain kind of all figures behind the alternative.
+    /// Least certain kind of all figures used for the alternative.
     pub kind: Kind,
     /// Maximum price of the parts without a known price in one system, so that an I/O costs as much
     /// as with the cheapest alternative whose price is known.

@@ -46,7 +46,7 @@ pub struct Candidate {
     pub cards: u32,
     /// IOPS of the bill.
     pub iops: f64,
-    /// Least certain kind of the figures behind the IOPS.
+    /// Least certain kind of the figures used for the IOPS.
     pub kind: Kind,
     /// Bottleneck.
     pub limit: String,
@@ -91,7 +91,7 @@ pub struct Within {
     pub cards: u32,
     /// IOPS of the drives.
     pub iops: f64,
-    /// Least certain kind of the figures behind the IOPS.
+    /// Least certain kind of the figures used for the IOPS.
     pub kind: Kind,
 }
 

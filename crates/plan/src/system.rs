@@ -132,7 +132,7 @@ pub enum Load {
 /// Changes to a bill's figures, for what-ifs and draws.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tweak {
-    /// Values to use in place of the figures': by part and quantity.
+    /// Values to use instead of the figures': by part and quantity.
     pub values: BTreeMap<(String, &'static str), f64>,
     /// Only parts up to this level, as if all others were infinitely fast.
     pub up_to: Option<Level>,

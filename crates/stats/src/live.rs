@@ -91,7 +91,7 @@ pub struct About {
     pub job: Job,
     /// Origin of the numbers.
     pub origin: Origin,
-    /// Least certain kind of the figures behind the numbers, as in the result.
+    /// Least certain kind of the figures used for the numbers, as in the result.
     pub kind: Option<Kind>,
     /// Number of logical CPUs of the host.
     pub cores: u32,

@@ -10,7 +10,7 @@ pub(crate) fn joined(mut one: Span, next: &Span) -> Span {
     one
 }
 
-/// A span in about three bytes per bucket, in place of sixteen and more: a second of a fast run has
+/// A span in about three bytes per bucket, instead of sixteen and more: a second of a fast run has
 /// a thousand buckets.
 #[derive(Debug)]
 pub(crate) struct Packed {

@@ -78,7 +78,7 @@ pub struct RunResult {
     pub tool: Tool,
     /// Origin of the numbers.
     pub origin: Origin,
-    /// Least certain kind of the figures behind the numbers, if a model computed them; `None` if
+    /// Least certain kind of the figures used for the numbers, if a model computed them; `None` if
     /// I/Os were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,

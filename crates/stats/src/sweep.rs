@@ -172,7 +172,7 @@ pub struct CellRun {
     pub failed: Option<String>,
     /// Origin of the numbers.
     pub origin: Origin,
-    /// Least certain kind of the figures behind the numbers, as in the result.
+    /// Least certain kind of the figures used for the numbers, as in the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// Class of the run.

@@ -14,7 +14,7 @@ use super::workload::{Pacing, Workload};
 use crate::formats::FormatError;
 use crate::trace::{self, Trace};
 
-/// A trace: recorded I/Os in fio's format (`write_iolog`), in place of lines.
+/// A trace: recorded I/Os in fio's format (`write_iolog`), instead of lines.
 ///
 /// Each worker replays all of the trace, once. The files of the trace are the volumes of the group,
 /// in the order in which the trace adds them, which one worker drives together; a single volume

@@ -28,7 +28,7 @@ struct RawBill {
     #[serde(default = "reads")]
     read: f64,
     outstanding: Option<u32>,
-    /// Total queue depth of all drives, in place of `outstanding` for each.
+    /// Total queue depth of all drives, instead of `outstanding` for each.
     in_flight: Option<u32>,
     /// Number of writes between two flushes.
     #[serde(alias = "fsync", alias = "fdatasync")]

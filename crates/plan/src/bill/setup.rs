@@ -31,7 +31,7 @@ pub struct Setup {
     pub down: Down,
     /// True if I/Os are sequential, so that no head moves.
     pub sequential: bool,
-    /// Erasure code across hosts, in place of copies.
+    /// Erasure code across hosts, instead of copies.
     pub erasure: Option<Erasure>,
     /// Share of the time of each drive, 0 to 1, that a rebuild uses.
     pub rebuild: f64,

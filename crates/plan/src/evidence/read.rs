@@ -132,7 +132,7 @@ pub struct Row {
     /// Queue depth of each drive, or of each port.
     #[serde(default)]
     pub depth: u32,
-    /// Total queue depth of all drives, in place of `depth`.
+    /// Total queue depth of all drives, instead of `depth`.
     pub in_flight: Option<u32>,
     /// Number of writes between two flushes.
     pub flush: Option<u32>,

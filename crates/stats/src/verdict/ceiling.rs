@@ -12,7 +12,7 @@ pub struct Ceiling {
     pub iops: f64,
     /// Length of the measured window, in seconds.
     pub seconds: f64,
-    /// Description of the volumes driven in place of the job's.
+    /// Description of the volumes driven instead of the job's.
     pub against: String,
     /// True if those volumes cost CPU time themselves: the generator alone reaches this rate or
     /// more.

@@ -45,7 +45,7 @@ pub struct Calls {
     pub each_bytes: Option<u64>,
 }
 
-/// Returns the job with an offset for each call in place of files.
+/// Returns the job with an offset for each call instead of files.
 pub(super) fn as_ios<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) -> Cow<'a, FioJob> {
     let Engine::Calls(kind) = job.settings.engine else { return job };
     let mut job = job.into_owned();

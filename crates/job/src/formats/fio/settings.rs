@@ -140,7 +140,7 @@ pub struct Settings {
     pub stonewall: bool,
     /// True if clones are shown as one.
     pub grouped: bool,
-    /// Trace to replay in place of the job's own I/Os.
+    /// Trace to replay instead of the job's own I/Os.
     pub replays: Replays,
     /// Logs of the job over time.
     pub logs: Logs,
