@@ -14,7 +14,7 @@ use crate::exit::UsageError;
 use crate::foreign::{self, Format};
 use crate::{output, settings, typed};
 
-/// What the command line asks for.
+/// A run as requested on the command line.
 pub struct Asked {
     /// The job.
     pub job: JobSpec,
@@ -53,7 +53,7 @@ pub fn of(run: &Run) -> Result<Asked> {
     Ok(asked)
 }
 
-/// Compares what is read on every volume. Where the job says how, that stays.
+/// Enables read verification on every volume; groups that already configure `verify` keep theirs.
 fn compare_all(job: &mut JobSpec) {
     let groups = job.steps.iter_mut().flat_map(|step| &mut step.groups);
     groups.for_each(|group| {
@@ -75,7 +75,7 @@ pub fn of_toml(file: &str, volumes: &[String], seconds: Option<f64>) -> Result<J
     Ok(job)
 }
 
-/// Refuses a job that cannot be run, with the place in its file.
+/// Refuses a job that cannot run; the error has the file and line.
 fn makes_sense(file: &Path, job: &JobSpec) -> Result<(), UsageError> {
     job.check().map_err(|error| {
         let place = error.place().map_or_else(
@@ -100,7 +100,7 @@ fn makes_sense(file: &Path, job: &JobSpec) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// The job of a file of another tool. What it would do otherwise goes to stderr.
+/// Job from another tool's file. Differences from that tool's behaviour go to stderr.
 fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Result<Asked> {
     let reading = foreign::read(format, file, volumes, run.drive.seconds)?;
     let Some(job) = reading.job else {
@@ -131,8 +131,8 @@ pub const DECIDED: [&str; 12] = [
     "workers",
 ];
 
-/// Refuses the first of these flags that was typed: nothing that is asked for is left aside in
-/// silence. `what` decides it instead.
+/// Refuses the first of these flags that was typed, since `what` overrides it: no requested flag is
+/// ignored silently.
 pub fn refuse_beside<'a>(what: &str, flags: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let typed = typed::typed();
     match flags.into_iter().find(|flag| typed.iter().any(|name| name == flag)) {

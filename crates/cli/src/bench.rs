@@ -1,7 +1,7 @@
-//! What a job drives and what runs it: volumes that exist, targets that are made for the run, or a
-//! system that is a model only.
+//! Volumes of a job and their runner: existing volumes, targets created for the run, or a model.
 //!
-//! `run`, `race`, `simulate` and `sweep` differ in how a job comes about. From here on all are one.
+//! `run`, `race`, `simulate` and `sweep` differ in how they create a job. From here on they share
+//! all code.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ use crate::{
 /// The setting of a setup that names the processors.
 pub const CORES: &str = "cores";
 
-/// What a user allows beside a job: it is not part of it and is said anew each time.
+/// Permissions of the user for a run: not part of the job, and given again for each run.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
     /// Processors to drive from; empty for as many as there are workers.
@@ -42,7 +42,7 @@ pub struct Allowed {
     pub only_looks: bool,
 }
 
-/// Who makes what a job drives.
+/// Creator of the volumes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// Nobody: its volumes exist.
@@ -54,7 +54,7 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// Of a job.
+    /// Maker named in the setup of a job.
     pub fn of(job: &JobSpec) -> Result<Maker, UsageError> {
         match job.setup.get(MAKER).map(String::as_str) {
             None if job.setup.keys().all(|key| key == CORES) => Ok(Maker::Nobody),
@@ -78,26 +78,26 @@ impl Maker {
     }
 }
 
-/// A run that came to nothing, and why. It says nothing of others.
+/// A failed run and its reason. Other runs are unaffected.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Failed(pub String);
 
-/// What stays from run to run of one command.
+/// State that persists across the runs of one command.
 pub struct Bench {
-    /// What the user allows.
+    /// Permissions of the user.
     pub allowed: Allowed,
     /// Ends a run early.
     pub stop: Stop,
-    /// The logs that jobs want are written, but for those of a model, which has no single I/Os.
+    /// Writes the logs that jobs request, except for a model, which has no single I/Os.
     pub logged: bool,
     /// JSON Lines of all runs that could not be written.
     pub lost: show::Lost,
-    /// Those who look on.
+    /// Viewers of the live page.
     pub watch: Watch,
-    /// What the cores do is written down.
+    /// Records the activity of the cores.
     pub traced: Option<Traced>,
-    /// Random places of the volumes are read before and after each run (H25).
+    /// Reads random offsets of the volumes before and after each run (H25).
     pub cold_reads: bool,
     volumes: Volumes,
     systems: Systems,
@@ -105,18 +105,18 @@ pub struct Bench {
 
 /// A step that only waits to be run.
 pub struct Ready {
-    /// What is run.
+    /// Step to run.
     pub run: Prepared,
     runner: Box<dyn Runner>,
     /// Ends it early.
     stop: Stop,
     lost: show::Lost,
     watch: Watch,
-    /// What its cores do.
+    /// Activity of its cores.
     recording: Option<Recording>,
     /// Targets that are there for the run.
     server: Option<serve::Server>,
-    /// Its result is held against the user's bounds, by this name; a run of a sweep is not.
+    /// Name under which the result is compared with the user's bounds; `None` for a run of a sweep.
     bounded_as: Option<String>,
 }
 
@@ -322,7 +322,7 @@ fn volumes_of(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
 /// Reads what a run wrote and did not read, over new connections, and judges its result by that.
 pub type ReadBack<'a> = &'a mut dyn FnMut(&mut RunResult);
 
-/// Runs a step and keeps its result in its place.
+/// Runs a step and saves its result in `place`.
 pub fn one(
     mut ready: Ready,
     place: &Place,

@@ -14,7 +14,7 @@ pub fn follow() -> bool {
         return true;
     };
     if getppid() == Some(parent) {
-        // Where it is refused, an end in order still reaches us.
+        // If refused, an orderly end still reaches this process.
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
     }
     // Something between, as a script that a job runs, has it from its parent: that one is there.

@@ -30,11 +30,11 @@ pub struct Args {
     strict: bool,
 }
 
-/// How long the host is watched.
+/// Duration for which the host is observed.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// Prints what it finds; fails if nothing can run here, or a volume cannot be opened. What is no
-/// volume at all is said before anything is looked at.
+/// Prints its findings; fails if nothing can run here, or a volume cannot be opened. Invalid volume
+/// URIs are reported before any probe.
 pub fn main(args: &Args) -> Result<Exit> {
     let features = Features::probe()?;
     let mut opened: Vec<(String, Arc<dyn Volume>)> = Vec::new();

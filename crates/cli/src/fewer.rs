@@ -13,7 +13,7 @@ use crate::output;
 pub fn is_needed(result: &RunResult, run: &Prepared) -> bool {
     let undecided = |check: &Check| check.code == "H10" && check.verdict == Verdict::Unknown;
     let open = result.ceiling.is_some() && result.checks.iter().any(undecided);
-    // What creates and removes files does it once.
+    // Calls that create and remove files cannot be repeated.
     let calls = |uri: &str| uri.parse().is_ok_and(|uri: Uri| uri.calls_on_files());
     let calls = run.spec.workers.iter().any(|worker| calls(&worker.uri));
     open && !calls && result.placement.initiator.len() > 1 && load::may_repeat(run)

@@ -41,7 +41,7 @@ impl Format {
 /// Longest file that may be fio's, whatever its name, in bytes.
 const ODD_NAME_MAX: u64 = 1 << 20;
 
-/// Whether a file begins with a section, behind blank lines and comments, and is text.
+/// Whether a file is text and starts with a section, after blank lines and comments.
 fn looks_like_fio(path: &Path) -> bool {
     let small = std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= ODD_NAME_MAX);
     let text = if small { std::fs::read_to_string(path).ok() } else { None };
@@ -52,15 +52,15 @@ fn looks_like_fio(path: &Path) -> bool {
     first.is_some_and(is_section) && !text.contains('\0')
 }
 
-/// Reads a file of fio's or Iometer's. `volumes` stand for the targets that the file names, in the
-/// order in which they come up; `seconds` is the length of each step, instead of the file's.
+/// Reads a file of fio or Iometer. `volumes` replace the targets that the file names, in order of
+/// their appearance; `seconds` replaces the length of each step.
 pub fn read(
     format: Format,
     name: &str,
     volumes: &[String],
     seconds: Option<f64>,
 ) -> Result<Reading> {
-    // What an Iometer configuration names are places on another machine.
+    // Targets in an Iometer configuration are devices of another machine.
     let only_words = |line: &str| match format {
         Format::Icf => true,
         Format::Fio => line.trim_start().starts_with(['#', ';']),
@@ -71,7 +71,7 @@ pub fn read(
     read_as(format, name, &text, volumes, seconds)
 }
 
-/// The same of text that was read before.
+/// Like [`read`], with text that was read before.
 pub fn read_as(
     format: Format,
     name: &str,
@@ -97,8 +97,8 @@ pub fn read_as(
     reading.map_err(|error| UsageError(error.to_string()).into())
 }
 
-/// Reads what fio is given: job files, or a command line as one. Of the sections, those that are
-/// `wanted`; all if none is named.
+/// Reads fio's input: job files, or a command line as one. Selects the sections in `wanted`; all if
+/// it is empty.
 pub fn read_fio(files: &[fio::Source<'_>], wanted: &[String]) -> Result<Reading> {
     let options = fio::Options { is_fio: true, ..fio_options(&[], None) };
     fio::read_all(files, wanted, &surroundings(), &options)
@@ -132,7 +132,7 @@ pub fn plain_uri(text: &str) -> String {
 /// The URI of what a file names.
 pub fn name_volume(storage: &Storage) -> Result<String, String> {
     let uri = uri_of(storage)?.to_string();
-    // What a URI cannot say would be something else, or nothing.
+    // A name that does not fit in a URI would name another volume, or none.
     uri.parse::<Uri>().map_err(|error| error.to_string())?;
     Ok(uri)
 }
@@ -179,7 +179,7 @@ fn uri_of(storage: &Storage) -> Result<Uri, String> {
     })
 }
 
-/// What another tool would call a volume; `None` when it has no word for it.
+/// Another tool's name for a volume; `None` if it has none.
 pub fn storage_of(uri: &str) -> Option<Storage> {
     match uri.parse::<Uri>().ok()? {
         Uri::Null { bytes, block_bytes: 512, call: None } => {
@@ -190,7 +190,8 @@ pub fn storage_of(uri: &str) -> Option<Storage> {
             let (path, direct) = (path.to_str()?.to_owned(), direct?);
             Some(Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll })
         }
-        // Of a session its URLs say the initiator's name alone, that its engine heeds.
+        // fio's iSCSI engine accepts a URL and the initiator's name, and no other session
+        // setting.
         Uri::Iscsi(iscsi) => {
             let plain =
                 Session { initiator: iscsi.session.initiator.clone(), ..Session::default() };
@@ -222,7 +223,7 @@ fn remote_uri(remote: &Remote) -> Result<Uri, String> {
             ..Session::default()
         },
     });
-    // What a URI cannot hold would name something else.
+    // A name that a URI cannot express would name another volume.
     match uri.to_string().parse::<Uri>() {
         Ok(read) if read == uri => Ok(uri),
         Ok(_) => Err(format!("{target}: no / ? and & can stand in a name")),
@@ -279,7 +280,7 @@ fn is_far(uri: &str) -> bool {
 /// answer is said at once.
 fn capacity(uri: &str) -> Option<u64> {
     let uri = match uri.parse().ok()? {
-        // How it is opened for the run does not change how long it is.
+        // Flags of opening do not change the size of the file.
         Uri::File(file) => {
             Uri::File(FileUri { direct: None, size_bytes: None, iopoll: false, ..file })
         }

@@ -21,7 +21,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate in the place of the standard input of a process to be started.
+    /// Installs a gate as the standard input of a process that is about to start.
     pub fn before(command: &mut Command) -> Result<Gate> {
         let made = UnixStream::pair().and_then(|(stream, theirs)| {
             stream.set_nonblocking(true)?;
@@ -41,7 +41,7 @@ impl Gate {
 
     /// Lets it go on.
     pub fn open(&mut self) {
-        // One that has ended does not care.
+        // An error means that the process has ended, which is harmless.
         let _ = self.stream.write_all(b".");
     }
 }
@@ -66,7 +66,7 @@ mod test {
     #[test]
     fn a_process_waits_until_the_gate_opens() {
         let mut command = Command::new("sh");
-        // It writes to its standard input, as `wait` does.
+        // The shell writes to its standard input, as `wait` does.
         command.args(["-c", "test $DRUMFIRE_GATE = 1 && printf . >&0 && read -r _; exit 3"]);
         let mut gate = Gate::before(&mut command).unwrap();
         let mut child = command.spawn().unwrap();

@@ -27,7 +27,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
 
 /// Widest help: longer lines are hard to read.
 const COLUMNS_MAX: usize = 100;
-/// Help of a command. What `before-help` stands for ends with an empty line.
+/// Help template of a command. The text of `before-help` ends with an empty line.
 const TEMPLATE: &str =
     "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
@@ -36,7 +36,7 @@ pub fn program() -> Command {
     let columns = output::reader_columns().unwrap_or(COLUMNS_MAX).min(COLUMNS_MAX);
     let program = dressed(Args::command(), "").term_width(columns);
     let styles = program.get_styles().clone();
-    // The commands stand in groups, not in the list that the parser makes of them.
+    // Commands are listed in groups, instead of the parser's flat list.
     let template = TEMPLATE.replace("{all-args}", &(heading("Options", &styles) + "\n{options}"));
     let brief = examples("", &styles, false) + "\n\n" + &names(&styles, columns);
     let long = examples("", &styles, true) + "\n\n" + &listing(&program, &styles, columns);
@@ -93,7 +93,7 @@ fn worded(arg: Arg) -> Arg {
     }
 }
 
-/// The first sentence, and the default that stands at the end of the text.
+/// First sentence, and the default from the end of the text.
 fn first_sentence(text: &str) -> String {
     let ends = |at: &usize| text[at + 2..].starts_with(char::is_uppercase);
     let Some(end) = text.match_indices(". ").map(|(at, _)| at).find(ends) else {

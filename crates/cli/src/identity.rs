@@ -1,6 +1,6 @@
-//! Whose disks a server's volumes are: what serial numbers and worldwide names are made of.
+//! Identity of a server's volumes: source of serial numbers and worldwide names.
 //!
-//! A host that finds one identity on two ways takes it for one disk and writes to either. So
+//! A host that finds one identity on two paths treats both as one disk and writes to either. So
 //! volumes have the same identity only if they are the same data, of the same server, under the
 //! same name, or if the user said that two servers are one. See decision 0015.
 
@@ -14,7 +14,7 @@ use volume::Lifetime;
 
 use crate::exit::UsageError;
 
-/// What tells a server from all others.
+/// Identity of a server, distinct from all others.
 pub struct Identity {
     source: Source,
     /// Chance, for what ends with this process.
@@ -29,7 +29,7 @@ enum Source {
 }
 
 impl Identity {
-    /// That of all servers that are given this text.
+    /// Identity shared by all servers with this text.
     pub fn given(text: &str) -> Result<Identity, UsageError> {
         if text.is_empty() {
             let message = "--id needs a text, the same on all servers with paths to one disk";
@@ -41,13 +41,13 @@ impl Identity {
         })
     }
 
-    /// One that nobody has had or will have.
+    /// Random identity, unique to this process.
     pub fn of_process() -> Identity {
         Identity { source: Source::Own(chance()), process: chance() }
     }
 
-    /// That of the servers of this machine and user, made at the first start. Where it cannot be
-    /// kept it is of this process, and `note` says why.
+    /// Identity of the servers of this machine and user, created at the first start. If it cannot
+    /// be saved, the identity is that of this process, and `note` gets the reason.
     pub fn kept(note: impl FnOnce(String)) -> Identity {
         let folder = state::folder(|name| env::var_os(name));
         let machine = state::Machine::this();
@@ -79,7 +79,7 @@ impl Identity {
         matches!(self.source, Source::Given(_))
     }
 
-    /// That of the volume at this LUN of a target.
+    /// Identity of the volume at this LUN of a target.
     pub fn disk(&self, target: &str, lun: u8, lifetime: &Lifetime) -> DiskId {
         let (target, lun) = (target.as_bytes(), &[lun][..]);
         DiskId::new(match (&self.source, lifetime) {
@@ -93,7 +93,7 @@ impl Identity {
     }
 }
 
-/// Where NVMe controllers begin to count.
+/// First controller ID of NVMe, random.
 pub fn first_controller() -> u16 {
     os::random() as u16
 }
@@ -135,7 +135,7 @@ mod test {
 
     #[test]
     fn identities_golden() {
-        // They must never change: hosts know their disks by them.
+        // Identities must never change: hosts recognise their disks by them.
         let given = Identity::given("rack 7").unwrap().disk(TARGET, 1, &Lifetime::Process);
         assert_eq!(given.to_string(), "93af3888-58c2-84cb-a8ab-13aae023fafc");
         let kept = own(7).disk(TARGET, 1, &lasting("file /srv/disk.img"));
@@ -183,7 +183,7 @@ mod test {
                 false => Identity::given(&server).unwrap(),
             };
             let disk = identity.disk(&target, lun, &lasting(&data));
-            // What was given goes for any data.
+            // A given identity is the same for any data.
             let data = if server.is_empty() { data } else { String::new() };
             let what = (server, target, lun, data);
             assert_eq!(*seen.entry(disk).or_insert(what.clone()), what);

@@ -1,8 +1,7 @@
-//! Files that a job of fio's reads and that are not there, or that a job lays out: they are made
-//! first.
+//! Creates files before the run: missing files that a fio job reads, and files that a job lays out.
 //!
-//! Only what is missing or empty is made. A file that holds something is touched by fio's command
-//! line alone, which lays out anew what is too short.
+//! Only missing or empty files are created. Only fio's command line changes a file with content: it
+//! lays out a file again that is too short.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -25,32 +24,32 @@ use crate::output;
 /// Bytes that are written at once.
 const CHUNK: usize = 1 << 20;
 
-/// What a file that is missing becomes.
+/// Content and size of a missing file.
 #[derive(Clone, Debug)]
 pub struct Making {
-    /// How long.
+    /// Size of the file.
     pub size_bytes: u64,
     /// All of it is written.
     pub written: bool,
-    /// What it holds then.
+    /// Content of the file.
     content: Content,
-    /// Bytes that are written at once: a pattern begins anew with each.
+    /// Bytes per write; a pattern restarts with each write.
     chunk: usize,
 }
 
-/// How files of a job come about that it reads and has not written.
+/// Handling of files that a job reads before it writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// They must be there.
+    /// Files must exist.
     Native,
-    /// Those that are missing or empty are written, unless a group before writes them.
+    /// Missing or empty files are written, unless an earlier group writes them.
     Fio,
     /// So are those that are too short, whatever they hold, as fio's command line does.
     FioAnew,
 }
 
 impl Manner {
-    /// That of a job file by its name.
+    /// Manner of a job file, by its format.
     pub fn of(file: &str) -> Manner {
         match Format::of(file) {
             Some(Format::Fio) => Manner::Fio,
@@ -89,9 +88,9 @@ pub fn missing(job: &JobSpec, manner: Manner) -> BTreeMap<PathBuf, Making> {
 }
 
 impl Making {
-    /// A file of no length yet. What a group reads first is what it would write.
+    /// Making for an empty file. A group that reads first gets the content that it would write.
     fn of(reader: &Group) -> Making {
-        // What is compared was not written: nobody must find it.
+        // Default content if reads are verified: data that no worker wrote must not pass.
         let workload = Some(&reader.workload).filter(|it| it.verify.is_none());
         let content = workload.map_or_else(Content::default, |it| it.content.clone());
         let chunk = match (workload, &content.pattern) {
@@ -101,14 +100,14 @@ impl Making {
         Making { size_bytes: 0, written: false, content, chunk }
     }
 
-    /// The same of a file that must only exist.
+    /// Making for a file that only has to exist.
     fn laid_out(file: &LaidOut) -> Making {
         let chunk = file.write_bytes.map_or(CHUNK, |bytes| bytes.max(1) as usize);
         Making { size_bytes: 0, written: false, content: file.content.clone(), chunk }
     }
 }
 
-/// Removes the files of groups that want that of theirs when all is over; devices stay.
+/// Removes the files of groups with `unlink` at the end of the run; devices stay.
 pub fn unlink(job: &JobSpec) {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     for uri in groups.filter(|group| group.unlink).flat_map(|group| &group.volumes) {
@@ -148,13 +147,13 @@ fn is_shorter(path: &Path, bytes: u64) -> bool {
     fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() < bytes)
 }
 
-/// Makes the files of a job that are missing, and returns their names: they hold nothing that
-/// anybody wants. `None` if the user asked for an end before.
+/// Creates missing files of a job and returns their names: their content is disposable. `None` if
+/// the user requested a stop.
 ///
 /// # Errors
 ///
-/// When a file cannot be made, or one that is laid out holds something and is too short, or may not
-/// become longer because `destroy` does not name it.
+/// A file cannot be created, a file to lay out has content and is too short, or it may not grow
+/// because `destroy` does not name it.
 pub fn make(
     job: &JobSpec,
     manner: Manner,
@@ -172,7 +171,7 @@ pub fn make(
         let uri = file_uri(&path);
         locks.take(&uri, Purpose::Destroy)?;
         if fs::metadata(&path)?.blocks() > 0 && !volume::may_destroy(&uri, destroy) {
-            // What would refuse the run says so before its file is another one.
+            // Conditions that would refuse the run are reported before its file is changed.
             return Err(OpenError::HoldsData(path).into());
         }
         let (name, size) = (path.display(), print_size(bytes));
@@ -217,7 +216,7 @@ pub fn has_room(job: &JobSpec, manner: Manner) -> Result<()> {
     let mut wanted: BTreeMap<u64, (u64, u64, &Path)> = BTreeMap::new();
     let missing = missing(job, manner);
     for (path, making) in missing.iter().filter(|(_, making)| making.written) {
-        // Its folder, or where that will be made.
+        // Folder of the file, or its nearest existing parent.
         let folder = path.ancestors().skip(1).find(|above| above.exists());
         let folder = folder.unwrap_or(Path::new("."));
         let (Ok(about), Ok(system)) = (fs::metadata(folder), statvfs(folder)) else { continue };
@@ -245,13 +244,13 @@ pub fn longer(job: &JobSpec) -> Vec<(PathBuf, u64)> {
     grows.map(|file| (PathBuf::from(&file.path), file.size_bytes)).collect()
 }
 
-/// How long a file is that holds something, and less than it is to have.
+/// Size of a file that has content but is shorter than requested.
 fn short(file: &LaidOut) -> Option<u64> {
     let there = fs::metadata(&file.path).ok().filter(fs::Metadata::is_file)?;
     Some(there.len()).filter(|bytes| (1..file.size_bytes).contains(bytes))
 }
 
-/// Whether a file that is laid out may stay as it is: fio writes a shorter one anew.
+/// Whether an existing file may be used as it is: fio rewrites a shorter one.
 fn fits(file: &LaidOut) -> Result<()> {
     match short(file).filter(|_| !file.grows) {
         Some(bytes) => {
@@ -266,8 +265,8 @@ fn fits(file: &LaidOut) -> Result<()> {
     }
 }
 
-/// Makes the folders of the files of a job of fio's that are made when they are missing, as fio
-/// does, and says so. Where a job of our own lays files out, their folders are there.
+/// Creates the missing folders of the files that a fio job creates, as fio does, and reports this.
+/// Folders of files that a native job lays out must exist.
 pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     let laid_out = job.laid_out.iter().map(|file| PathBuf::from(&file.path));

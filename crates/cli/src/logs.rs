@@ -1,5 +1,5 @@
-//! The logs and traces that a job of fio wants beside its result, under fio's names: written while
-//! the job runs, so that what a kill leaves is what was recorded until then.
+//! Logs and traces that a fio job requests in addition to its result, with fio's names. They are
+//! written during the run, so that a killed run leaves all records up to that point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -46,8 +46,8 @@ pub fn within(job: &JobSpec, folder: &Path) -> io::Result<JobSpec> {
     Ok(job)
 }
 
-/// Names the logs in the document of a job by the place that they will be in. Whether there are any
-/// that are in another one now.
+/// Sets the paths of the logs in the document of a job to their final folder. Returns whether any
+/// log is in another folder now.
 pub fn place(document: &mut Value, place: &Place) -> bool {
     if !place.is_apart() {
         return false;
@@ -100,7 +100,7 @@ fn paths(job: &JobSpec) -> BTreeSet<PathBuf> {
     paths
 }
 
-/// Begins all logs of a job anew. Refuses those that cannot be written, before anything runs.
+/// Truncates all logs of a job. Refuses logs that cannot be written, before anything runs.
 pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
     for path in paths(job) {
         let made = folder::begin_file(&path);
@@ -109,7 +109,7 @@ pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Who writes the logs of a step; `None` if it wants none.
+/// Writer of the logs of a step; `None` if the step requests none.
 pub fn scribe(step: &Step, spec: &RunSpec) -> Option<SharedScribe> {
     let mut jobs: BTreeMap<u32, JobLogs> = BTreeMap::new();
     for (worker, of) in (0..).zip(&spec.workers) {
@@ -147,7 +147,7 @@ fn driven(group: &Group, worker: &WorkerSpec) -> Driven {
     }
 }
 
-/// Where the logs of a job are.
+/// Paths of the logs of a job.
 #[derive(Debug, Default)]
 struct Paths {
     bandwidth: Option<PathBuf>,
@@ -187,7 +187,7 @@ struct JobLogs {
     logs: Logs,
     histograms: Option<HistogramLog>,
     trace: Option<Trace>,
-    /// Its workers, until the trace knows them.
+    /// Workers that the trace does not list yet.
     workers: Vec<(u32, Driven)>,
 }
 
@@ -235,8 +235,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Puts what was added into its files. One that cannot be written is left as it is from then
-    /// on: the run is worth more than its log.
+    /// Appends the buffered text to its files. A log that cannot be written is abandoned: the run
+    /// is worth more than its log.
     fn write(&mut self, job: u32) {
         let Some(logs) = self.jobs.get_mut(&job) else { return };
         for (path, text) in logs.texts() {

@@ -81,7 +81,7 @@ fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where it is refused, what is short says so itself.
+    // If refused, a shortage of descriptors is reported where it occurs.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 

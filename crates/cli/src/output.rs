@@ -1,10 +1,10 @@
-//! What is printed. Whoever reads it may have seen enough and leave, as `head` does: that fails
-//! nothing, and it ends neither a run nor a target.
+//! Output of the program. A reader may close the pipe early, as `head` does: this is no error, and
+//! neither a run nor a target ends.
 //!
 //! Nothing from outside reaches a terminal as it is: [`print`] takes a [`Text`], [`painted`] a
 //! [`Painted`], and neither of them holds a character that steers one. [`note`] prints one line.
-//! Documents are printed so that whoever parses them gets every byte ([`document`]); files in the
-//! forms of other programs ([`file`]) keep theirs unless they go to a terminal.
+//! Documents are printed so that a parser gets every byte ([`document`]); files in the formats of
+//! other programs ([`file`]) keep their bytes unless they go to a terminal.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -112,8 +112,8 @@ pub fn is_terminal() -> bool {
 /// Narrower terminals wrap by themselves.
 const COLUMNS_LEAST: usize = 40;
 
-/// Lines of at most so many columns. What is longer goes on below the text that follows its label.
-/// A word that is longer than a line stays whole.
+/// Wraps text to lines of at most `columns`. Continuation lines are indented to the text after
+/// their label. A word that is longer than a line stays whole.
 fn wrapped(text: &str, columns: usize) -> String {
     let mut all = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -187,8 +187,9 @@ fn write(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether an error of `out` only says that nobody reads there: a pipe without a reader, or a
-/// terminal that went away, which is "input/output error". Of a file that one is of the disk.
+/// Whether an error of `out` only means that no reader is left: a pipe without a reader, or a
+/// closed terminal, which returns "input/output error" (EIO). For a file, EIO is an error of the
+/// disk.
 pub fn is_unread(error: &io::Error, out: &impl AsFd) -> bool {
     let is_device = || {
         let file = out.as_fd().try_clone_to_owned().map(File::from);
@@ -205,7 +206,7 @@ pub fn note(line: impl Display) {
 
 /// Prints lines of diagnostics to standard error.
 pub fn notes(text: &Text) {
-    // They take the place of what is said meanwhile.
+    // The transient line is cleared first and replaced by this output.
     let clears = cleared();
     let text = match columns_of(&io::stderr()) {
         Some(columns) => wrapped(text.as_str(), columns),
@@ -225,7 +226,7 @@ fn cleared() -> String {
     }
 }
 
-/// Puts a line on standard error that the next one takes the place of.
+/// Prints a transient line on standard error, which the next line replaces.
 fn put(line: &str) {
     let columns = columns_of(&io::stderr()).unwrap_or(COLUMNS_LEAST);
     // A line that reaches the last column would end it.

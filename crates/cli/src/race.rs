@@ -22,7 +22,7 @@ use crate::{asked, output, placement};
 
 /// The founding test bed ran two Iometer managers with half of the workers each.
 const MANAGERS: usize = 2;
-/// Most volumes of a race, and most workers.
+/// Maximum volumes of a race, and maximum workers.
 const MOST: u64 = 4096;
 
 /// To fill so much takes a moment in which nothing else is seen.
@@ -33,10 +33,10 @@ pub fn main(race: &Race, color: Color) -> Result<Exit> {
     bench::go(&job(race)?, Allowed::default(), &race.drive, color)
 }
 
-/// The job of a race: what it makes stands in its setup.
+/// The job of a race: its setup has the targets and volumes to create.
 pub fn job(race: &Race) -> Result<JobSpec> {
     let mut workload = race.drive.workload(race.workers)?;
-    // Its volumes are memory, and keep every byte as it is.
+    // The volumes are memory, which neither compresses nor deduplicates.
     workload.content.repeats = true;
     let group = Group::new(vec![MADE.to_owned()], race.workers, workload);
     let drive = &race.drive;
@@ -58,11 +58,11 @@ pub fn job(race: &Race) -> Result<JobSpec> {
     Ok(job)
 }
 
-/// What a race makes.
+/// Targets and volumes that a race creates.
 struct Shape {
     protocol: Protocol,
     targets: u32,
-    /// Of each target.
+    /// Volumes of each target.
     volumes: u32,
     volume_size: u64,
     cores: Vec<usize>,
@@ -178,7 +178,7 @@ pub fn prepare(job: &JobSpec, step: &Step) -> Result<(Prepared, Server)> {
         worker.name = format!("manager {manager} worker {number}");
     }
     let mut run = run::prepare(job, &step, crew, place.workers)?;
-    // Its targets end with the race: whoever repeats it makes them again.
+    // The targets end with the race; a repeated run creates them again.
     let job = serde_json::to_value(job).context("the job as a document")?;
     run.spec.document = job;
     run.spec.job.storage = "RAM".to_owned();

@@ -13,7 +13,7 @@ use crate::args::Run;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// Compares all verified volumes of a job with the ledgers beside its `job.toml`.
+/// Compares all verified volumes of a job with the ledgers in the folder of its `job.toml`.
 pub fn main(run: &Run, runs: &[Prepared]) -> Result<Exit> {
     let [prepared] = runs else {
         let why = "--verify-only needs the job.toml of one step, in the step's folder";
@@ -45,7 +45,7 @@ pub fn after(run: &Prepared, folder: &Path, asked: Asked, result: &mut RunResult
     Ok(found.iter().all(Recheck::is_right))
 }
 
-/// The same, with what was found on each volume.
+/// Like [`main`], returning the findings of each volume.
 pub fn compared(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Recheck>> {
     let found = load::recheck(run, folder, asked)?;
     for one in &found {

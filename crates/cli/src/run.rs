@@ -69,7 +69,7 @@ pub fn refuse_strangers<'a>(
 /// Volumes that are open: workers, steps and runs that name the same one share it.
 pub struct Volumes {
     open: HashMap<String, Named>,
-    /// Those that will be written at some time.
+    /// Volumes that some step writes.
     written: HashSet<String>,
     /// Locks of all volumes: steps may use one file in several ways.
     locks: Locks,
@@ -78,9 +78,9 @@ pub struct Volumes {
 /// A volume by its name.
 #[derive(Clone)]
 pub struct Named {
-    /// What it is.
+    /// The opened volume.
     pub volume: Arc<dyn Volume>,
-    /// Its URI as the program writes it.
+    /// URI of the volume in its canonical form.
     pub uri: String,
     /// The target that serves it; empty if it is local.
     pub target: String,
@@ -193,7 +193,7 @@ pub fn crew(step: &Step, mut open: impl FnMut(&str) -> Result<Named>) -> Result<
     Ok(Crew { workers, volumes })
 }
 
-/// What the workers of a group drive: its volumes, or all of them as one.
+/// Volumes that the workers of a group drive: those of the group, or one volume of all of them.
 fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result<Vec<Named>> {
     let parts: Result<Vec<Named>> = group.volumes.iter().map(|text| open(text)).collect();
     let parts = parts?;
@@ -204,7 +204,7 @@ fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result
     let volume = match group.stripes {
         Some(stripes) => volume::striped(volumes, stripes.bytes, stripes.share_bytes)?,
         None => {
-            // Where it does not fit is said of the file of the trace, not of all as one.
+            // A mismatch is an error of the trace file, not of the combined volume.
             let shapes: Vec<_> = volumes.iter().map(|volume| volume.geometry()).collect();
             let trace = group.workload.access.trace.as_ref().and_then(Replay::trace);
             trace.map_or(Ok(()), |trace| trace.fits(&shapes)).map_err(UsageError)?;

@@ -25,7 +25,7 @@ use crate::{opened, placement, settings, signal};
 
 /// Names of targets, and of subsystems, go on like this.
 const NAMING_AUTHORITY: &str = "2026-11.io.drumfire";
-/// Where a lone volume stands: what most initiators try first.
+/// LUN of a single volume: the first that most initiators try.
 const DEFAULT_LUN: u8 = 1;
 const DEFAULT_PORTAL: &str = "127.0.0.1:3260";
 
@@ -49,7 +49,7 @@ struct Config {
     nbd_hosts: BTreeMap<String, Vec<String>>,
 }
 
-/// Serves until it is asked to stop.
+/// Serves until a stop is requested.
 pub fn main(serve: &Serve) -> Result<Exit> {
     let file: Config = serve.config.as_deref().map(settings::read).transpose()?.unwrap_or_default();
     let chosen = |flags: &[SocketAddr], file: Vec<SocketAddr>| match flags {
@@ -91,7 +91,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         shared: identity.is_given(),
         first_controller: identity::first_controller(),
         instance: identity::instance(),
-        // Where the user wants it, and nowhere else.
+        // CPUs go idle only if the user allows it.
         idle_cores: cores.clone(),
         cores,
         limits,
@@ -159,7 +159,7 @@ pub(crate) fn end_with(server: &Server) {
     });
 }
 
-/// How often those who look on see what is new.
+/// Interval at which viewers are updated.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Serves, and shows what is served to those who look on.
@@ -200,13 +200,13 @@ fn shown(text: &str, volume: &Arc<dyn Volume>) -> (String, u64) {
 
 /// A volume that is served.
 struct Opened<'a> {
-    /// As the user wrote it.
+    /// URI as the user wrote it.
     text: &'a str,
     names: Names,
     lun: u8,
     volume: Arc<dyn Volume>,
     lifetime: Lifetime,
-    /// Where its data are, if anybody else could name them.
+    /// Location of its data, if other processes can name them.
     place: Option<DataLocation>,
 }
 
@@ -242,7 +242,7 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
             Err(error) => return Err(error.into()),
         };
         let lifetime = Lifetime::of(&uri, &*volume);
-        // It may have been made just now.
+        // The file may have been created just now.
         let place = place.or_else(|| DataLocation::of(&uri));
         opened.push(Opened { text, names, lun, volume, lifetime, place });
     }
@@ -266,7 +266,7 @@ fn parse(text: &str) -> Result<(Names, u8, Uri)> {
     Ok((Names::of(name), lun, uri.parse()?))
 }
 
-/// The identity of this server. Where all volumes end with the process, nothing is kept for them.
+/// Identity of this server. If all volumes end with the process, nothing is saved.
 fn own(volumes: &[Opened<'_>]) -> Identity {
     let ends = |volume: &Opened<'_>| volume.lifetime == Lifetime::Process;
     match volumes.iter().all(ends) {
@@ -293,7 +293,7 @@ fn export(identity: &Identity, opened: Opened<'_>) -> Export {
     Export { target, subsystem, lun, volume, disk }
 }
 
-/// What volumes of one NAME are called by each protocol.
+/// Names of the volumes with one NAME in each protocol.
 #[derive(Debug, PartialEq, Eq)]
 struct Names {
     target: String,
@@ -301,7 +301,8 @@ struct Names {
 }
 
 impl Names {
-    /// A full name stands for itself, and for the other protocol's with the same ending.
+    /// Names for `name`: a full name is used unchanged, and gives the other protocol's name its
+    /// ending.
     fn of(name: &str) -> Names {
         let own = |kind: &str| format!("{kind}.{NAMING_AUTHORITY}:{name}");
         if let Some(rest) = name.strip_prefix("nqn.") {

@@ -64,7 +64,7 @@ pub struct Args {
     pub drive: Drive,
 }
 
-/// What is simulated.
+/// A system to simulate.
 #[derive(Clone)]
 pub enum System {
     /// A drive by its stages.
@@ -82,7 +82,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     bench::go(&job(args)?, Allowed::default(), &args.drive, color)
 }
 
-/// The job of a simulation: its system stands in its setup, with the text of each file.
+/// The job of a simulation: its setup has the system, with the text of each file.
 pub fn job(args: &Args) -> Result<JobSpec> {
     let parts: Vec<String> = args.parts.iter().map(|file| file.display().to_string()).collect();
     let drives = args.drives.map_or_else(String::new, |drives| drives.to_string());
@@ -128,7 +128,7 @@ fn no_job(seed: u64) -> JobSpec {
     }
 }
 
-/// The same as flags of a run on some volume.
+/// The same arguments as flags of `run` on a placeholder volume.
 fn run_of(args: &Args) -> Run {
     let volumes = vec![args.job.clone().unwrap_or_else(|| VOLUME.to_string())];
     Run {
@@ -180,7 +180,7 @@ pub fn keep_files<'a>(
     names: impl IntoIterator<Item = &'a String>,
 ) -> Result<()> {
     for name in names {
-        // A profile that comes along has no file.
+        // A built-in profile has no file.
         if Path::new(name).exists() || name.contains(['/', '.']) {
             keep_file(job, name)?;
         }
@@ -199,7 +199,7 @@ pub fn is_system(word: &str) -> bool {
     word == SYSTEM
 }
 
-/// Systems that were read already, and what was asked of them.
+/// Cache of the systems read so far, and of the setups that can be simulated.
 #[derive(Default)]
 pub struct Systems {
     known: HashMap<[String; 2], System>,
@@ -242,14 +242,14 @@ pub fn usable(profile: &Profile, anyway: bool) -> Result<()> {
 pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
     let text = match read_text(Path::new(name)) {
         Ok(text) => Some(text),
-        // Perhaps it is one that comes along.
+        // The name may be of a built-in profile.
         Err(_) if !name.contains(['/', '.']) => None,
         Err(error) => return Err(of_file(name, error)),
     };
     of_text(name, text.as_deref(), &catalogue::read(parts)?)
 }
 
-/// A system by its text, or one that comes along.
+/// A system from its text, or a built-in one.
 fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<System> {
     let Some(text) = text.or_else(|| shipped(name)) else {
         let profile = match (Profile::shipped(name), catalogue.part(name)) {
@@ -394,7 +394,7 @@ pub fn check_percentiles(job: &JobSpec, systems: &mut Systems) -> Result<()> {
 
 /// Longest simulated run: picoseconds in 64 bits are 213 days.
 const LONGEST_SECONDS: f64 = 200.0 * 86_400.0;
-/// Most workers of a simulated run.
+/// Maximum workers of a simulated run.
 const WORKERS_MAX: u64 = 65_536;
 
 /// A step for all drives of its system.
@@ -419,7 +419,7 @@ pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(Pre
     Ok((run, simulator))
 }
 
-/// What is not given by a flag is the work of the bill.
+/// Flags that were not given get the values of the bill.
 fn work_of(bill: &Bill, drive: &mut Drive) -> Result<()> {
     let typed = typed::typed();
     let defaulted = |flag: &str| !typed.iter().any(|name| name == flag);
@@ -441,8 +441,7 @@ fn work_of(bill: &Bill, drive: &mut Drive) -> Result<()> {
     Ok(())
 }
 
-/// The flushes of a bill, and its streams as groups of workers beside the first, on the same
-/// drives.
+/// Adds the flushes of a bill, and its streams as further groups of workers on the same drives.
 fn flushes_and_streams(bill: &Bill, job: &mut JobSpec) -> Result<()> {
     let streams = plan::mixed::streams(bill);
     if streams.iter().any(|stream| stream.sequential != bill.setup.sequential) && has_disks(bill) {

@@ -148,7 +148,7 @@ struct Begun {
     bench: Bench,
     /// No other process sweeps there as long as this is held.
     lock: File,
-    /// The same of the sweep that it takes the place of.
+    /// Lock of the sweep that this one replaces.
     _old: Option<File>,
 }
 
@@ -199,7 +199,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     if runs.has_measured {
         successor.take_place()?;
     }
-    // Its lines stand above what the last screen shows.
+    // Lines of the bounds are printed before the final screen.
     let exit = exit.worse(thresholds::say(&sweep.document().bounds));
     print(sweep.document(), drive, color, runs.home())?;
     runs.bench.lost.check(drive)?;
@@ -207,8 +207,8 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }
 
-/// How long the rest takes if it goes on as it did: ", some 5 min left". Nothing before the first
-/// run is done.
+/// Estimated remaining time at the rate so far: ", some 5 min left". Empty before the first run is
+/// done.
 pub fn left(took: Nanos, done: usize, rest: usize) -> String {
     if done == 0 {
         return String::new();
@@ -221,7 +221,7 @@ pub fn left(took: Nanos, done: usize, rest: usize) -> String {
     }
 }
 
-/// What makes the runs of a sweep, if all its cells can be run.
+/// Bench for the runs of a sweep, if all its cells can be run.
 fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
     let jobs: Vec<JobSpec> = sweep.jobs().collect();
     run::refuse_strangers(&allowed.destroy, jobs.iter().flat_map(|job| &job.steps))?;
@@ -336,10 +336,10 @@ fn taken_up(folder: &Path, run: &Run, allowed: Allowed) -> Result<Begun> {
     Ok(Begun { sweep, successor, bench, lock: held, _old: old })
 }
 
-/// What the runs of a sweep share.
+/// State shared by the runs of a sweep.
 struct Runs<'a> {
-    /// Volumes stay open, as what they hold is the sweep's own by then; each run has connections
-    /// of its own.
+    /// Volumes stay open, because their content is the sweep's own by then; each run has its own
+    /// connections.
     bench: Bench,
     drive: &'a Drive,
     color: Color,
@@ -354,7 +354,7 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Where the sweep is when it ends, or the user ends it.
+    /// Folder of the sweep after its end or its interruption.
     fn home(&self) -> &Path {
         if self.has_measured { &self.place.home } else { &self.place.now }
     }
@@ -367,7 +367,7 @@ impl Runs<'_> {
         while let Some(ticket) = sweep.next_run() {
             let (done, planned) = sweep.progress();
             if planned > known {
-                // What a search has planned is known before it is measured.
+                // Saves the plan of a search before its cells are measured.
                 known = planned;
                 self.index.write(sweep)?;
             }
@@ -426,7 +426,7 @@ impl Runs<'_> {
 
     fn one(&mut self, ticket: &Ticket, fresh: RepeatAs) -> Result<RunResult> {
         let place = self.place.inner(&ticket.folder);
-        // Each run has its logs beside its result.
+        // Each run has its logs in the folder of its result.
         let unlogged = |error: std::io::Error| Failed(format!("its logs: {error}"));
         let job = logs::within(&ticket.job, &place.now).map_err(unlogged)?;
         match fresh {

@@ -14,10 +14,10 @@ use crate::{folder, output};
 
 /// The file of a run's folder, if none is named.
 const FILE: &str = "trace.json";
-/// Most seconds: of longer ones the memory holds the end only, anyway.
+/// Maximum seconds of a recording: the memory holds only the end of longer ones.
 const LONGEST_S: f64 = 3600.0;
 
-/// How long the cores are recorded, and where that goes.
+/// Duration of the recording of the cores, and its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traced {
     seconds: f64,
@@ -59,12 +59,12 @@ impl Traced {
         Ok(())
     }
 
-    /// Of one run.
+    /// Recording for one run.
     pub fn recording(&self) -> Recording {
         Recording::new(self.seconds)
     }
 
-    /// What a reader of the result should know.
+    /// Warning for readers of the result.
     pub fn warning(&self) -> String {
         let seconds = self.seconds;
         format!(

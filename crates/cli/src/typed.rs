@@ -1,8 +1,8 @@
 //! The command line as it was typed.
 //!
-//! A negative number behind an option looks like a flag to the parser, which then advises to pass
-//! it as something else. Here it is the value of the option, and refused with the option's own
-//! words: none of those that take numbers takes one below zero.
+//! A negative number after an option looks like a flag to the parser, which then suggests passing
+//! the number differently. This module treats the number as the option's value and refuses it with
+//! the option's own message: no numeric option accepts a value below zero.
 
 mod mistakes;
 
@@ -24,7 +24,8 @@ use crate::{help, output, show};
 pub enum Typed {
     /// Something to do.
     Args(Box<Args>),
-    /// Nothing: help or the version were asked for, or it is wrong; that is printed.
+    /// End without a command: help or the version was requested, or the command line is wrong; the
+    /// text has been printed.
     Ended(Exit),
 }
 
@@ -71,7 +72,7 @@ fn printed(error: &clap::Error, words: &[String]) -> Exit {
 }
 
 thread_local! {
-    /// A command line that stands in for that of this process.
+    /// Command line that replaces that of this process.
     static INSTEAD: RefCell<Option<Vec<OsString>>> = const { RefCell::new(None) };
 }
 
@@ -92,8 +93,8 @@ pub fn within<T>(line: &str, then: impl FnOnce(Args) -> Result<T>) -> Result<T> 
     done
 }
 
-/// What was typed on this process's command line, by names as `size` and `json_lines`: a flag that
-/// repeats its default is among them.
+/// Flags typed on this process's command line, with names like `size` and `json_lines`, including
+/// flags that repeat their default.
 pub fn typed() -> Vec<String> {
     let words = INSTEAD.with_borrow(Clone::clone);
     let words = words.unwrap_or_else(|| std::env::args_os().collect());
@@ -143,7 +144,7 @@ fn refuse_negative(
     Ok(())
 }
 
-/// What the value of an option must be, if that is a number.
+/// Requirement for the value of a numeric option.
 fn must(command: &Parsed, long: &str) -> Option<String> {
     let is_it = |arg: &&Arg| {
         let aliases = arg.get_all_aliases().unwrap_or_default();

@@ -137,7 +137,7 @@ fn the_data_path_allocates_nothing_after_start() {
     let result = Engine::default().run(run, &mut watch).unwrap();
     assert_eq!(result.partial, None);
     assert!(watch.ios > 1000.0, "hardly any I/O was done");
-    // With the last second the threads come to their end.
+    // In the last second the threads end.
     let [first, between @ .., _] = &watch.counts[..] else { panic!("{:?}", watch.counts) };
     assert!(*first > 0, "starting allocates, so the count works");
     assert_eq!(between, [*first; 2]);

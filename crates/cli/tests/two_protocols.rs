@@ -115,7 +115,7 @@ fn numbers_of_queues_are_used_again() {
         let mut lane = volume.lane(&core).unwrap();
         one(&core, &mut *lane, Op::Flush, 0, &[]).result.unwrap();
     }
-    // As many as there are, then one more, then one after one has gone.
+    // The maximum number of lanes, then one more, then one after a lane was dropped.
     let refused = loop {
         match volume.lane(&core) {
             Ok(lane) => lanes.push(lane),

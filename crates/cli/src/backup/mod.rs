@@ -27,9 +27,9 @@ mod print;
 
 /// Lengths of transfers are whole numbers of these.
 const TRANSFER_STEP_BYTES: u32 = 64 << 10;
-/// Most threads of a stage.
+/// Maximum threads of a stage.
 const THREADS_MAX: u32 = 1024;
-/// Most memory of all buffers in front of compression.
+/// Maximum memory of all buffers before compression.
 const BUFFERS_MAX_BYTES: u64 = 16 << 30;
 
 /// `drumfire backup`.
@@ -111,7 +111,7 @@ enum Compress {
     None,
 }
 
-/// What a source or a target is.
+/// Kind of a source or a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Medium {
     Null,
@@ -376,8 +376,7 @@ fn sources(args: &Args, skip: &Skip, stop: &dyn Fn() -> bool) -> Result<(Vec<Ent
     Ok((entries, emulated))
 }
 
-/// What is there by this name is a file, folder or device; anything else with a colon in it is a
-/// volume.
+/// Medium of a name: an existing file, folder or device; otherwise a name with a colon is a volume.
 fn place(text: &str) -> Result<Medium> {
     if text == "null" {
         return Ok(Medium::Null);

@@ -1,4 +1,4 @@
-//! What a backup came to, for people and for scripts.
+//! Results of a backup, for people and for scripts.
 
 use std::ops::Range;
 
@@ -18,19 +18,19 @@ const RANGES_MAX: usize = 8;
 /// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
 
-/// All that is told of a backup.
+/// Everything reported about a backup.
 pub struct Told<'a> {
-    /// What was kept.
+    /// Entries in the backup.
     pub entries: &'a [Entry],
-    /// Where.
+    /// Target of the backup.
     pub target: &'a str,
     /// The name under which the backup was kept.
     pub published: &'a Published,
-    /// How.
+    /// Options of the backup.
     pub options: &'a Options,
-    /// What it came to.
+    /// Outcome of the backup.
     pub outcome: &'a Outcome,
-    /// What was read back.
+    /// Result of the read-back check.
     pub checked: Option<&'a Checked>,
     /// Length of a page.
     pub page_bytes: u64,
@@ -114,7 +114,7 @@ impl Told<'_> {
         let _ = writeln!(out, "{}", self.limit());
     }
 
-    /// What limited it, with the evidence.
+    /// Bottleneck of the backup, with the evidence.
     fn limit(&self) -> String {
         let host = &self.outcome.host;
         let busy = host.busy_percent.map_or_else(

@@ -1,5 +1,5 @@
 //! `drumfire compare --run`: both sides are measured in turn, A-B-B-A, after a control of the first
-//! one beside itself. Both are kept as sweeps, which say what the control came to.
+//! side against itself. Both are saved as sweeps, which record the result of the control.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ pub struct Turns {
     pub out: Option<PathBuf>,
 }
 
-/// Both sides as they were measured.
+/// Sweeps of both sides after their measurement.
 pub struct Measured {
     /// Sweep of the first one.
     pub a: PathBuf,
@@ -116,7 +116,7 @@ impl Progress {
     }
 }
 
-/// Runs one side beside itself: the exit code, and the figures that differ.
+/// Runs one side against itself: returns the exit code, and the figures that differ.
 fn control(mut turn: Turn, runs: u32, progress: &mut Progress) -> Result<(Exit, Vec<String>)> {
     let mut exit = Exit::Good;
     for _ in 0..runs {

@@ -1,21 +1,21 @@
-//! fio's command line: what it says of jobs becomes the text of a job file.
+//! fio's command line: its options for jobs become the text of a job file.
 //!
-//! As with fio, what stands before the first `--name` holds for all jobs, those of files too unless
-//! the file says otherwise; each `--name` begins a job. A long option may have one dash or two, and
-//! its value behind `=` or in the next word.
+//! As with fio, options before the first `--name` apply to all jobs, including those of files
+//! unless the file overrides them; each `--name` starts a job. A long option may have one dash or
+//! two, and its value follows `=` or is the next argument.
 
 use std::path::PathBuf;
 
 use crate::exit::UsageError;
 
-/// What was typed behind `drumfire fio`.
+/// Parsed arguments of `drumfire fio`.
 #[derive(Debug, Default, PartialEq)]
 pub struct Line {
-    /// The jobs that it says, as a job file.
+    /// Jobs of the command line, as a job file.
     pub jobs: String,
     /// Job files; `-` is stdin.
     pub files: Vec<String>,
-    /// Where the result goes; stdout if nowhere else.
+    /// File for the result; stdout by default.
     pub output: Option<PathBuf>,
     /// In which forms, in fio's order; the usual text if in none.
     pub forms: Vec<Form>,
@@ -31,7 +31,7 @@ pub struct Line {
     pub read_only: bool,
     /// Volumes that hold data and may be overwritten: not fio's, which asks nobody.
     pub destroy: Vec<String>,
-    /// What is asked for beside a run.
+    /// Information request instead of a run.
     pub about: Option<About>,
     /// Options that change nothing here, each said once.
     pub ignored: Vec<String>,
@@ -79,7 +79,7 @@ const IGNORED: [&str; 12] = [
     "status-interval",
 ];
 
-/// Those that are done.
+/// Options of fio that are supported.
 const DONE: [&str; 13] = [
     "cmdhelp",
     "enghelp",
@@ -111,11 +111,11 @@ const REFUSED: [(&str, &str); 10] = [
 ];
 
 impl Line {
-    /// Reads the words behind `drumfire fio`.
+    /// Parses the arguments of `drumfire fio`.
     ///
     /// # Errors
     ///
-    /// What is no option, lacks its value, or is not done here.
+    /// An argument is not an option, has no value, or is not supported.
     pub fn parse(words: &[String]) -> Result<Line, UsageError> {
         let mut line = Line { terse_version: 3, ..Line::default() };
         let mut words = words.iter().peekable();
@@ -160,7 +160,7 @@ impl Line {
         if self.own(name, &mut value)? {
             return Ok(());
         }
-        // What is no option at all takes no word, and is refused by name.
+        // A word that is no option has no value, and is refused by name.
         let known = name == "name" || job::formats::fio::is_option(name);
         let value = match !known || job::formats::fio::stands_alone(name) {
             true => given,
@@ -189,7 +189,7 @@ impl Line {
             "help" | "h" => self.about = Some(About::Help),
             "warnings-fatal" => {}
             _ if IGNORED.contains(&name) => {
-                // Those without a value.
+                // Options without a value.
                 if !matches!(name, "append-terse" | "bandwidth-log") {
                     value()?;
                 }

@@ -125,7 +125,7 @@ fn engines(name: Option<&str>) -> Result<Text> {
     }
 }
 
-/// What becomes of an option, or of all: its names and a word.
+/// Support for one option or for all: its names and a word.
 fn options(name: Option<&str>) -> Result<Text> {
     let named = |names: &str| name.is_none_or(|name| names.split('|').any(|one| one == name));
     let mut lines: Vec<String> = job::formats::fio::options()
@@ -186,7 +186,7 @@ fn as_commands(text: &str) -> String {
 
 /// The job, and the processors that it names.
 fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)> {
-    // As with fio, jobs of a second file wait for those of the first.
+    // As with fio, jobs of a second file wait for those of the first one.
     let first = usize::from(!line.jobs.is_empty());
     let files = texts.iter().enumerate();
     let files = files.map(|(at, (name, text))| Source { name, text, waits: at > first });
@@ -210,7 +210,7 @@ fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)
 
 /// Runs the job and prints what fio would.
 fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Exit> {
-    // fio asks nobody before it overwrites a file. Devices want their names.
+    // fio overwrites files without confirmation. Devices must be named.
     let destroy: Vec<String> = line.destroy.iter().cloned().chain([String::new()]).collect();
     let mut allowed = Allowed { cores, destroy, only_looks: false };
     let stop = Stop::default();
@@ -241,7 +241,7 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         Exit::Interrupted => Exit::Jobs(INTERRUPTED),
         _ => Exit::Jobs(failed.max(1)),
     };
-    // fio's documents have no place for it.
+    // fio's output formats have no field for this verdict.
     for result in results.iter().filter(|result| result.class == Class::Invalid) {
         output::note(format_args!("drumfire: {}", report::reason::verdict(result)));
     }
@@ -352,7 +352,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
         let file = file.with_context(|| format!("cannot write {kept}"))?;
         output::note(format_args!("drumfire: {}: runs {option}: {command}", group.name));
         let mut command_of = Program::new("/bin/sh");
-        // In a group of its own, so that what it starts ends with it.
+        // A separate process group, so that the command's children end with it.
         command_of.arg("-c").arg(command).stdin(Stdio::null()).stdout(file).process_group(0);
         let child = command_of.spawn()?;
         let Some(status) = ended(child, stop)? else { return Ok(()) };
@@ -362,7 +362,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
     Ok(())
 }
 
-/// How a command ended; `None` if the user asked for an end before.
+/// Exit status of a command; `None` if the user requested a stop before.
 fn ended(mut child: Child, stop: &Stop) -> Result<Option<ExitStatus>> {
     const LOOK: Duration = Duration::from_millis(10);
     /// Looks between a request to end and force.
@@ -383,8 +383,8 @@ fn ended(mut child: Child, stop: &Stop) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// Compares what a step wrote, and counts that among its reads as fio does: whether all is right.
-/// How long each read took is not known.
+/// Verifies the data that a step wrote, and counts these reads among the step's reads as fio does.
+/// Returns whether all data match. The latency of each read is unknown.
 fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<bool> {
     let clock = os::Clock::get();
     let begun = clock.now();
@@ -412,7 +412,7 @@ fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<boo
     Ok(right)
 }
 
-/// Flags that show nothing while it runs, and measure nothing behind it.
+/// Flags without a live view and without a ceiling run.
 fn silent() -> Drive {
     let words = ["drumfire", "run", "null:1m", "--json", "--no-ceiling"];
     let parsed = args::Args::parse_from(words);

@@ -1,14 +1,15 @@
-//! A result that takes the place of an old one.
+//! A result that replaces an old one.
 //!
-//! It is made in a folder of its own inside the one that it is for, under a name that says that it
-//! is incomplete, and takes the old one's place at the end. So the old result is there until the
-//! new one is, whatever happens meanwhile: the program or the system is killed, the target dies, no
-//! I/O succeeds, or the disk is full. Only the user gives up an old result for half a new one: who
-//! interrupts a run that has measured something wants what it measured.
+//! The new result is written to a subfolder of the result folder, whose name marks it as
+//! incomplete, and replaces the old result at the end. So the old result exists until the new one
+//! is complete, whatever happens meanwhile: the program or the system is killed, the target dies,
+//! no I/O succeeds, or the disk is full. Only an interruption by the user replaces an old result
+//! with an incomplete one: a user who interrupts a run that has measured something needs its
+//! measurements.
 //!
-//! It is made inside and not beside, so that a folder may be replaced that has no folder above it
-//! that may be written, is a mount point or the working folder of somebody; and so that what the
-//! user put into it stays. The documents change at one moment, by a rename.
+//! The new result is inside the old folder and not next to it, so that the folder may be a mount
+//! point, a working folder, or in a read-only parent, and so that the user's own files in the
+//! folder stay. The documents are replaced atomically, by a rename.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -20,20 +21,21 @@ use os::FileKind;
 use super::{DOCUMENTS, Folder, KEPT, LOCK, lock, remove_empty};
 use crate::{output, signal};
 
-/// What the name of the folder of a successor begins with; a number of chance follows.
+/// Prefix of the name of a successor's folder; a random number follows.
 const PREFIX: &str = "incomplete-";
 /// Digits of that number.
 const DIGITS: usize = 16;
-/// Folders with results stand at most so deep in that of a sweep: a cell, its runs, their steps.
+/// Maximum depth of result folders in that of a sweep: cell, run, step.
 const DEPTH: usize = 3;
 
-/// Where a result is written, and where it will be. The two are one unless it replaces another.
+/// Folder where a result is written, and its final folder. Both are the same unless the result
+/// replaces another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where it is written.
+    /// Folder where the result is written.
     pub now: PathBuf,
-    /// Where it will be. What belongs to the volumes, such as ledgers, is there from the start: an
-    /// old one says nothing of them any more.
+    /// Final folder. Files of the volumes, such as ledgers, are there from the start: old ones do
+    /// not describe the volumes any more.
     pub home: PathBuf,
 }
 
@@ -48,7 +50,7 @@ impl Place {
         Place { now: self.now.join(name), home: self.home.join(name) }
     }
 
-    /// Whether it is written to another place than it will be in.
+    /// Whether the result is written to a folder other than its final one.
     pub fn is_apart(&self) -> bool {
         self.now != self.home
     }
@@ -57,7 +59,7 @@ impl Place {
 /// The folder of the results of a command.
 #[derive(Debug)]
 pub struct Successor {
-    /// Where they are.
+    /// Folders of the result.
     pub place: Place,
     /// Gone with the program, as the folder itself is, if nothing came into it.
     apart: Option<Folder>,
@@ -86,7 +88,8 @@ impl Successor {
         Ok(Successor { place, apart: Some(apart), _home: home })
     }
 
-    /// One that was begun before, if the folder is that of one whose old result is still there.
+    /// The incomplete successor in `folder`, if that is the subfolder of a result that still
+    /// exists.
     pub fn again(folder: &Path) -> Result<Option<Successor>> {
         let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
@@ -101,11 +104,11 @@ impl Successor {
         Ok(Some(Successor { place, apart, _home: locked }))
     }
 
-    /// Puts the new result in the place of the old one.
+    /// Replaces the old result with the new one.
     ///
     /// # Errors
     ///
-    /// Errors of the file system. What is not in its place then is where it was.
+    /// Errors of the file system. Files that were not moved are then where they were.
     pub fn take_place(&mut self) -> Result<()> {
         let Some(apart) = self.apart.take() else { return Ok(()) };
         let _writing = signal::Writing::begin();
@@ -151,12 +154,12 @@ fn is_successor(name: &str) -> bool {
     })
 }
 
-/// Puts what is in `apart`, a folder in `home`, in the place of the results there.
+/// Moves the contents of `apart`, a folder in `home`, over the results in `home`.
 fn put(home: &Path, apart: &Path) -> io::Result<()> {
     let home = os::Folder::open_trusted(home)?;
     let apart = Path::new(apart.file_name().unwrap_or_default());
-    // Steps and cells of the old result are not taken for those of the new one. They go first: the
-    // document that goes with them still says what came of them.
+    // Steps and cells of the old result must not be mistaken for those of the new one. Remove them
+    // first: the old document, which is replaced later, still records their results.
     clear_below(&home, Path::new(""), 0)?;
     let mut old = Vec::new();
     for name in DOCUMENTS {
@@ -170,8 +173,8 @@ fn put(home: &Path, apart: &Path) -> io::Result<()> {
     merge(&home, apart, Path::new(""))
 }
 
-/// Moves all that is in a folder, and removes that. What has the same names is replaced, all else
-/// stays.
+/// Moves the contents of a folder, and removes the folder. Files of the same names are replaced,
+/// all others stay.
 fn merge(home: &os::Folder, from: &Path, to: &Path) -> io::Result<()> {
     for name in home.folder(from)?.names()? {
         let (old, new) = (from.join(&name), to.join(&name));

@@ -4,7 +4,7 @@
 pub struct Page {
     /// The command's words, without the program's name; empty for the program itself.
     pub command: &'static str,
-    /// What each example does, and its command line of at most [`LINE_MAX`] columns.
+    /// Description of each example, and its command line of at most [`LINE_MAX`] columns.
     pub examples: &'static [(&'static str, &'static str)],
     /// Options and arguments that `-h` shows, by their ids; all if none is named.
     pub brief: &'static [&'static str],

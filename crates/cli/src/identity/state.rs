@@ -14,14 +14,14 @@ use os::{Folder, append_to};
 const NAME: &str = "server-id";
 /// No more of it is read: room for 10,000 machines.
 const READ_MAX: u64 = 1 << 20;
-/// What stands for nothing.
+/// Placeholder for an empty field.
 const NONE: &str = "-";
 
-/// The folder for what this program keeps: the service manager's, the user's, or the system's. One
-/// that was named but cannot be used is no reason to take another.
+/// State folder of this program: the service manager's, the user's, or the system's. A named folder
+/// that cannot be used is not replaced by the next one.
 pub fn folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     let path = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    // systemd names several with colons between them.
+    // systemd separates several folders by colons.
     let service = variable("STATE_DIRECTORY").and_then(|list| {
         let first = list.to_str()?.split(':').next()?;
         Some(PathBuf::from(first)).filter(|path| path.is_absolute())
@@ -32,10 +32,10 @@ pub fn folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/var/lib/drumfire"))
 }
 
-/// What tells this machine from copies of its file systems.
+/// Marks of this machine that distinguish it from copies of its file systems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The system's own number; empty if it has none. Images bring theirs along.
+    /// Machine ID; empty if there is none. Copies of an image share it.
     id: String,
     /// Addresses of network cards, which a copied virtual machine gets new. Containers show none.
     cards: Vec<String>,
@@ -81,7 +81,7 @@ fn cards(folder: &Path) -> Vec<String> {
 pub struct Kept {
     /// The identity.
     pub id: [u8; 16],
-    /// It is new, though the file had some: those are of other machines.
+    /// Whether the identity is new although the file has others, which belong to other machines.
     pub copied: bool,
 }
 
@@ -105,7 +105,7 @@ pub fn server_id(
     let mut file = append_to(&path)?;
     file.write_all(line(&before, chance(), machine).as_bytes())?;
     file.sync_all()?;
-    // Of several that were added at once the first one counts, for each of them.
+    // If several processes appended at once, all of them use the first identity.
     let after = read(open_plain(&path)?)?;
     let id = find(&after, machine).ok_or_else(|| io::Error::other("what was written is gone"))?;
     Ok(Kept { id, copied: lines(&before).next().is_some() })
@@ -212,7 +212,7 @@ mod test {
         let (one, copy) = (machine("abc", &["a:1", "a:2"]), machine("abc", &["b:1"]));
         assert!(!ask(&scratch.0, &one, 1).copied);
         assert_eq!(ask(&scratch.0, &copy, 2), Kept { id: [2; 16], copied: true });
-        // Both find theirs again, as in a home that machines share.
+        // Both machines find their own identities again, as in a shared home folder.
         assert_eq!(ask(&scratch.0, &one, 3).id, [1; 16]);
         assert_eq!(ask(&scratch.0, &copy, 3), Kept { id: [2; 16], copied: false });
         // A card comes or goes, or none is shown; the number of the system decides then.
@@ -292,7 +292,7 @@ mod test {
         assert_eq!(folder(&[user, home]), Path::new("/state/drumfire"));
         assert_eq!(folder(&[home]), Path::new("/users/x/.local/state/drumfire"));
         assert_eq!(folder(&[]), Path::new("/var/lib/drumfire"));
-        // What is no path counts as not there.
+        // Values that are no absolute paths count as unset.
         let odd = [("XDG_STATE_HOME", "relative"), ("HOME", "")];
         assert_eq!(folder(&odd), Path::new("/var/lib/drumfire"));
     }

@@ -1,4 +1,4 @@
-//! What is around the drives of flags: parity, caches, ports, targets, and how I/Os come.
+//! Flags for the surroundings of the drives: parity, caches, ports, targets, and arrivals of I/Os.
 
 use ::catalogue::Class;
 use clap::Args as Flags;
@@ -128,7 +128,7 @@ impl Around {
         Ok(())
     }
 
-    /// What flash, records and memory before the drives are like.
+    /// Applies the flags for flash state, record size and write-back memory.
     fn remember(&self, bill: &mut Bill) -> Result<(), UsageError> {
         let usage = |flag: &str, why: String| UsageError(format!("{flag}: {why}"));
         if let Some(state) = &self.state {

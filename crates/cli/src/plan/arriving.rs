@@ -1,4 +1,4 @@
-//! What I/Os that arrive at a rate take.
+//! Predictions for I/Os that arrive at a given rate.
 
 use anyhow::Result;
 use block::{Rate, Text};

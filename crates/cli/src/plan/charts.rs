@@ -34,7 +34,7 @@ pub fn falls(falls: &[Fall], sure: &Chance) -> Chart {
     }
 }
 
-/// How busy everything is.
+/// Chart of the utilisation of each resource.
 pub fn busy(found: &Prediction) -> Chart {
     let bars = found.uses.iter().zip(0..).map(|(used, at)| {
         let busy = used.utilisation;
@@ -58,7 +58,7 @@ pub fn busy(found: &Prediction) -> Chart {
     }
 }
 
-/// What more of each level would bring.
+/// Chart of the gains from more of each level.
 pub fn gains(what_ifs: &[WhatIf]) -> Chart {
     let bars = what_ifs.iter().zip(0..).map(|(change, at)| {
         let next = change.next.as_ref().map(|u| u.name.as_str()).unwrap_or_default();
@@ -81,7 +81,7 @@ pub fn gains(what_ifs: &[WhatIf]) -> Chart {
     }
 }
 
-/// What the alternatives are ranked by.
+/// Chart of the figure by which alternatives are ranked.
 pub fn ranks(found: &Comparison) -> Chart {
     match found.equal {
         Equal::Iops(goal) => Chart {
@@ -135,7 +135,7 @@ fn unknown(one: &Alternative, text: &str) -> Bar {
     Bar { label: one.name.clone(), text: text.to_owned(), ..Bar::default() }
 }
 
-/// How many of an alternative.
+/// Number of systems of an alternative, in words.
 pub fn systems(one: &Alternative) -> String {
     let most = if one.at_most { "at most " } else { "" };
     match one.systems {

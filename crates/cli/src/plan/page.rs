@@ -11,7 +11,7 @@ use super::compared::{all_charts, lead, lines};
 use super::predicted::{Answer, total};
 use super::{charts, percent};
 
-/// Who made it.
+/// Footer with the program's version.
 const FOOT: &str = concat!(
     "Predicted, not measured, by drumfire ",
     env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! What it takes: the listing of a sizing.
+//! Listing of a sizing: the systems that meet the requirements.
 
 use ::catalogue::unit::Dimension;
 use ::catalogue::{Class, Kind, TODAY};
@@ -102,7 +102,7 @@ impl Wanted {
         given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
     }
 
-    /// Whether more is asked for than a rate of one server.
+    /// Whether more is requested than a rate of one server.
     pub fn asked(&self) -> bool {
         let counts = [self.hosts, self.drives_max, self.spares, self.replicas, self.down_drives];
         let texts = [&self.latency, &self.p99, &self.capacity, &self.link];

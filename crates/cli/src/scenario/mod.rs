@@ -1,5 +1,5 @@
-//! `drumfire scenario`: the systems of the founding documents, as a model and as real I/O, with
-//! what was published beside both.
+//! `drumfire scenario`: the systems of the founding documents, as a model and as real I/O, compared
+//! with their published figures.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -186,13 +186,13 @@ fn again(args: &Run, out: &Path) -> String {
     words
 }
 
-/// What tells this machine from others, as far as live figures depend on it.
+/// Fingerprint of this machine, as far as live figures depend on it.
 fn host() -> Value {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     json!([name.trim(), os::cpu::model(), os::cpu::allowed().len()])
 }
 
-/// Runs what is wanted of a scenario. A step that fails is told, and its rows stay empty.
+/// Runs the requested steps of a scenario. A failed step is reported, and its rows stay empty.
 fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Found, Exit) {
     let mut found = Found::default();
     let verify = Step {
@@ -240,7 +240,7 @@ fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Foun
     (found, exit)
 }
 
-/// Keeps the document, also beside what other commands of this folder have left.
+/// Saves the document in the folder, next to files of other commands.
 fn keep(session: &Session, whole: &Value) -> Result<()> {
     folder::write_file(&session.out.join("scenarios.json"), |out| {
         use std::io::Write;

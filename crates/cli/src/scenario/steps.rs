@@ -22,12 +22,12 @@ use crate::folder;
 use crate::gate::Gate;
 use crate::sweep;
 
-/// How often processes and the user are looked after.
+/// Interval at which processes and stop requests are polled.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What all steps of a command share.
+/// State shared by all steps of a command.
 pub struct Session {
-    /// Where results stay.
+    /// Folder of the results.
     pub out: PathBuf,
     /// Length of each live run.
     pub seconds: f64,
@@ -40,12 +40,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// The folder of a step, where it is run; its result stands beside it.
+    /// Working folder of a step; its result is next to it.
     fn work(&self, scenario: &str, step: &Step) -> PathBuf {
         self.out.join(scenario).join(&step.id)
     }
 
-    /// What a step came to, if it was run before.
+    /// Saved result of a step, if it was run before.
     pub fn kept(&self, scenario: &str, step: &Step) -> Option<Kept> {
         Kept::read(&Kept::file(&self.work(scenario, step)), &self.key(step))
     }
@@ -81,7 +81,7 @@ impl Session {
         found["swing"] = json!(swing);
         found["network"] = json!(about);
         if imitates(step) || step.wire_bits.is_some() {
-            // The process that drives does not see what is behind a target.
+            // The client process cannot see the medium behind a target.
             found["origin"] = json!("emulated");
         }
         let ended = jiff::Timestamp::now().to_string();
@@ -90,7 +90,7 @@ impl Session {
         Ok(Some(kept))
     }
 
-    /// What decides a step's result, beside chance.
+    /// Key of everything that determines a step's result, except chance.
     fn key(&self, step: &Step) -> Value {
         let timed = step.way == Way::Live && step.runs_for_a_time();
         let seconds = timed.then_some(self.seconds);
@@ -124,7 +124,7 @@ impl Session {
                     "--no-ceiling",
                 ]);
                 let out = format!("client-{client}");
-                // A sweep that was cut goes on; any other run begins anew.
+                // An interrupted sweep is resumed; any other run starts again.
                 if !(was_cut && sweep::is_one(&work.join(&out))) {
                     command.arg("--replace");
                 }

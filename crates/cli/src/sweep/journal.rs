@@ -31,8 +31,8 @@ pub fn read(folder: &Path) -> Result<Option<Journal>> {
 }
 
 impl Kept {
-    /// Opens that of a sweep which is new in `folder`, or goes on there. What stood in the journal
-    /// of a sweep that it takes the `place` of goes before it: those runs were made, too.
+    /// Opens the journal of a new or resumed sweep in `folder`. The journal of the replaced sweep
+    /// in `place` is copied first: those runs were made, too.
     pub fn open(folder: &Path, place: &Path, sweep: &Sweep) -> Result<Kept> {
         let (path, old) = (folder.join(NAME), place.join(NAME));
         if !path.exists() && old.is_file() {

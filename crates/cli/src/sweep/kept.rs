@@ -1,4 +1,4 @@
-//! What stands in the folder of a sweep: its document, the results of its runs, and a lock.
+//! Contents of the folder of a sweep: its document, the results of its runs, and a lock.
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -24,7 +24,7 @@ pub const DOCUMENT: &str = "sweep.json";
 const DOCUMENT_MAX_BYTES: u64 = 4 << 30;
 /// Runs of a sweep whose document is written after each: it has a megabyte.
 const SHORT: usize = 1000;
-/// A longer document is written at most for one part in so many of the time.
+/// Writing a longer document uses at most 1/20 of the time.
 const SHARE: u64 = 20;
 
 /// Whether a folder is that of a sweep.
@@ -32,8 +32,8 @@ pub fn is_one(folder: &Path) -> bool {
     folder.join(DOCUMENT).is_file()
 }
 
-/// Keeps others out of the folder. A run that is a process of its own holds the lock too: one that
-/// outlived its sweep is waited for.
+/// Locks the folder against other sweeps. A run in a separate process holds the lock too: the
+/// folder stays locked until a run that outlived its sweep has ended.
 pub fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(folder::LOCK);
     let file = os::append_to(&path);
@@ -169,9 +169,9 @@ impl<'a> Index<'a> {
         Index { folder, clock, written: clock.now(), took: Nanos(0) }
     }
 
-    /// Writes it, a long one unless that would take more than a small part of the time: that of a
-    /// hundred thousand cells has a hundred megabytes. What it lacks after a cut is read from the
-    /// results.
+    /// Writes the document, a long one only if that is a small part of the elapsed time: a hundred
+    /// thousand cells have a hundred megabytes. Runs missing after an interruption are read from
+    /// their results.
     pub fn keep(&mut self, sweep: &mut Sweep) -> Result<()> {
         let since = self.clock.now().since(self.written);
         let is_short = sweep.progress().1 <= SHORT;

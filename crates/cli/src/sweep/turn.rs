@@ -38,7 +38,7 @@ pub struct Turn<'a> {
 }
 
 impl Side {
-    /// Plans the sweep, with so many runs. Nothing is made for one that is refused.
+    /// Plans the sweep with the given number of runs. A refused sweep leaves no files.
     pub fn sweep(&self, repeats: u32) -> Result<Sweep> {
         let (seed, repeat_as) = (self.job.seed, RepeatAs::Process);
         let plan = SweepPlan { repeats, seed, repeat_as, ..SweepPlan::default() };
@@ -51,7 +51,7 @@ impl Side {
 }
 
 impl<'a> Turn<'a> {
-    /// Begins a sweep in its place.
+    /// Starts a sweep in its place.
     pub fn begin(
         side: &'a Side,
         mut sweep: Sweep,

@@ -39,7 +39,7 @@ pub fn add_tip(error: &mut clap::Error, program: &Command, words: &[String]) {
     };
     if let Some(meant) = meant {
         error.insert(tip, ContextValue::String(meant));
-        // How a value is passed that looks like an option: it is not meant to be one.
+        // Removes the hint about passing a value that looks like an option: no such value is valid.
         error.remove(ContextKind::Suggested);
     }
 }

@@ -1,4 +1,5 @@
-//! As much of HTTP as browsers and collectors need to read: one request of a connection, GET only.
+//! The part of HTTP that browsers and collectors need: one request per connection, GET and HEAD
+//! only.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -21,23 +22,23 @@ const REQUEST_MAX: usize = 8 << 10;
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// Time for all of an answer, however slowly it is read.
 const ANSWER: Nanos = Nanos::from_secs(30);
-/// How often a stream says that it is there when nothing is new.
+/// Interval of keep-alive messages of an idle stream.
 const STILL: Duration = Duration::from_secs(1);
 /// Bytes that this end keeps of what a viewer does not read: the kernel's least.
 const UNREAD_BYTES: usize = 4 << 10;
-/// Comments at the beginning of a stream, more than the kernel of a viewer keeps by default, and a
-/// piece of them behind each event: a viewer that reads nothing is known by them, though an event
-/// has less than a kilobyte. The pieces are small, as a kernel whose program reads much at once
-/// makes room for more.
+/// Padding of a stream: comments at its start, more than a viewer's kernel buffers by default, and
+/// a piece after each event. The padding exposes a viewer that reads nothing, although an event has
+/// less than a kilobyte. The pieces are small, because a kernel whose program reads much at once
+/// enlarges its buffer.
 const PADDING_BYTES: usize = 192 << 10;
 const PIECE_BYTES: usize = 4 << 10;
 const PIECE_PAUSE: Duration = Duration::from_millis(5);
-/// So many bytes at least show whether a viewer reads.
+/// Minimum bytes that show whether a viewer reads.
 const TELLING_BYTES: u64 = 1000;
 /// Stack of a connection's thread.
 const STACK: usize = 256 << 10;
 
-/// Answers on threads of its own until the process ends.
+/// Starts threads that answer requests until the process ends.
 pub(super) fn start(
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -55,10 +56,10 @@ pub(super) fn start(
             let (shared, token) = (Arc::clone(&shared), token.clone());
             let Ok(place) = places.take(&stream) else { continue };
             let serve = move || {
-                // Who went away needs no answer.
+                // A client that closed the connection needs no answer.
                 let _ = serve(&stream, here, &shared, (token.as_ref(), &place));
             };
-            // Without a thread, the connection and its place are dropped.
+            // If no thread can be started, the connection and its slot are dropped.
             let _ = named("watcher").stack_size(STACK).spawn(serve);
         }
     };
@@ -69,7 +70,7 @@ fn named(name: &str) -> thread::Builder {
     thread::Builder::new().name(name.to_owned())
 }
 
-/// What was asked for.
+/// A parsed request.
 #[derive(Debug, Default, PartialEq)]
 struct Request {
     method: String,
@@ -121,7 +122,7 @@ fn serve(
     }
 }
 
-/// Why a request gets nothing.
+/// Status and reason if a request is refused.
 fn refused(
     request: &Request,
     here: SocketAddr,
@@ -225,7 +226,7 @@ fn parse(text: &[u8]) -> Option<Request> {
     Some(request)
 }
 
-/// What browsers are held to: nothing of elsewhere, in no frame, nothing kept.
+/// Security headers for browsers: no other origin, no frame, no cache.
 const HEAD: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
                     Referrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n\
                     Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \

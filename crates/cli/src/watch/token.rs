@@ -7,7 +7,7 @@ use job::formats::read_text;
 
 use crate::exit::{UsageError, of_file};
 
-/// A token. It is never printed.
+/// A token. Tokens are never printed.
 #[derive(Clone)]
 pub(super) struct Token(String);
 
