@@ -3,8 +3,8 @@
 //! read, and a resync after a crash or a leg's return copies only those regions.
 //!
 //! Lanes are those of a mirror, under the rules of [`Shared`]. The one [`Keeper`] of an array makes
-//! metadata durable before an I/O that depends on it begins or completes. Both get the time as an
-//! argument and start no threads: whole arrays run in virtual time.
+//! metadata durable before a dependent I/O begins or completes. Both get the time as an argument
+//! and start no threads: whole arrays run in virtual time.
 
 mod admin;
 mod assemble;
@@ -164,7 +164,7 @@ impl Array {
         self.shared.words()
     }
 
-    /// Legs that left, and reads that other legs answered. Of `members` legs some may be out still.
+    /// Failed legs, and reads that other legs served. Some of the `members` legs may still be out.
     pub fn hidden(&self, members: usize) -> Vec<Hidden> {
         self.shared.hidden(members)
     }

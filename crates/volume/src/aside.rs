@@ -1,4 +1,4 @@
-//! A lane beside those of a job, for reads that look at a volume outside of the measured window.
+//! A lane in addition to those of a job, for reads of a volume outside the measured window.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use crate::Volume;
 /// Time limit of the lane's end.
 const LEAVING: Nanos = Nanos::from_millis(500);
 
-/// An open lane on a core of its own.
+/// An open lane on its own core.
 pub(crate) struct Aside {
     core: Core,
     lane: Box<dyn Lane>,
@@ -23,11 +23,11 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Opens one for up to `depth` reads in flight.
+    /// Opens a lane for up to `depth` reads in flight.
     ///
     /// # Errors
     ///
-    /// It cannot be opened, or not within the time limit.
+    /// The lane cannot be opened, or not within the time limit.
     pub(crate) fn open(volume: &dyn Volume, depth: usize, limit: Nanos) -> io::Result<Aside> {
         let core = Core::open(Pool::new(2 * depth, depth)).map_err(io::Error::other)?;
         let lane = volume.begin_lane(&core).map_err(io::Error::other)?;

@@ -12,10 +12,10 @@ use os::{Folder, ImageLock, LockError};
 use crate::file::{cause_of, fault_of};
 use crate::{FileGround, Ground, OpenError};
 
-/// What each I/O is: `?call=KIND,EACH,PATH`.
+/// System call that replaces each I/O: `?call=KIND,EACH,PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What is called.
+    /// Kind of call.
     pub kind: CallKind,
     /// Bytes of the volume for each file; microseconds of a spin.
     pub each: u64,
@@ -23,7 +23,7 @@ pub struct Call {
     pub path: String,
 }
 
-/// What a call does.
+/// Kinds of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Busy-waits.
@@ -40,7 +40,7 @@ pub enum CallKind {
     Delete,
 }
 
-/// What stands for the number of a file.
+/// Placeholder for the number of a file.
 const NUMBER: &str = "$filenum";
 /// The longest spin in microseconds, an hour.
 const SPIN_MAX: u64 = 3_600_000_000;

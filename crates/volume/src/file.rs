@@ -35,16 +35,16 @@ pub(crate) struct FileVolume {
     tail: Tail,
     /// The open file: all lanes use it, whatever its path leads to later.
     opened: Arc<OpenFile>,
-    /// It had a name when opened, on a file system that counts links.
+    /// The file had a name when opened, on a file system that counts links.
     named: bool,
-    /// It is a device, and nobody was promised that trimmed blocks read as zeroes.
+    /// The file is a device, and no caller was promised that trimmed blocks read as zeroes.
     discards: bool,
     /// Keeps other owners from it.
     hold: Hold,
     /// Keeps other processes from a device that is written.
     _claim: Option<std::fs::File>,
     sync: Arc<Writeback>,
-    /// Backing store of the file, once somebody has asked.
+    /// Backing store of the file, looked up at the first request.
     backing: OnceLock<Backing>,
 }
 
@@ -72,7 +72,7 @@ impl Writeback {
         self.told().map_or(Ok(()), Err)
     }
 
-    /// A sync failed; the first failure stands.
+    /// Records a failed sync; the first failure is kept.
     #[cold]
     fn failed(&self, why: (Fault, Cause)) {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| {
@@ -290,9 +290,9 @@ struct FileLane {
     /// The file's length is no multiple of the block.
     odd: Option<Odd>,
     _hold: Hold,
-    /// How ranges are deallocated.
+    /// Operation that deallocates ranges.
     trim: FileOpKind,
-    /// It goes through the page cache.
+    /// I/Os go through the page cache.
     cached: bool,
     sync: Arc<Writeback>,
     in_flight: usize,
@@ -371,7 +371,7 @@ impl Lane for FileLane {
                 (kind, cached, told)
                 && why.0 == Fault::Medium
             {
-                // It has written back other callers' data, and consumed their error.
+                // The failed sync has written back other callers' data, and consumed their error.
                 sync.failed(why);
             }
             let cause = told.map_or_else(|(_, cause)| cause, |()| Cause::NONE);
@@ -412,7 +412,7 @@ fn words_of(cause: Cause) -> Option<String> {
     }
 }
 
-/// How long a lane trusts the file's last known size.
+/// Time for which a lane trusts the file's last known size.
 const BELIEVED: Nanos = Nanos::from_millis(1);
 
 /// The size up to which a file may be written.

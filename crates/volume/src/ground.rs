@@ -1,4 +1,4 @@
-//! What a volume's data rests on: facts about files, devices and targets that need no I/O on the
+//! Backing store of a volume's data: facts about files, devices and targets that need no I/O on the
 //! volume.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use os::{Clock, Device, Extents, Stack};
 
 use crate::sample::places;
 
-/// What a volume's data rests on.
+/// Backing store of a volume's data.
 #[derive(Debug)]
 pub enum Ground {
     /// Nothing is stored.
@@ -24,7 +24,7 @@ pub enum Ground {
     Target(String),
     /// Several volumes as one.
     Several(Several),
-    /// On another host, or in several places.
+    /// Data on another host, or on several backing stores.
     Elsewhere,
 }
 
@@ -40,15 +40,15 @@ pub struct Several {
 /// A single volume, or a part of one.
 #[derive(Debug)]
 pub struct Leaf {
-    /// What it rests on.
+    /// Backing store of the part.
     pub ground: Ground,
-    /// Its length in bytes.
+    /// Size of the part in bytes.
     pub bytes: u64,
     /// The used ranges: offset and length.
     pub ranges: Vec<(u64, u64)>,
-    /// Its share of the whole's reads and writes, 0 to 1, if offsets are uniform.
+    /// The part's share of the whole's reads and writes, 0 to 1, if offsets are uniform.
     pub shares: [f64; 2],
-    /// It is a part of a volume.
+    /// The volume is a part of another volume.
     pub is_part: bool,
 }
 
@@ -106,7 +106,7 @@ impl Leaf {
 /// A file or device of this host that holds a volume.
 #[derive(Debug)]
 pub struct FileGround {
-    /// Its path.
+    /// Path of the file or device.
     pub path: PathBuf,
     /// Direct I/O was requested.
     pub asked_direct: bool,
@@ -116,12 +116,12 @@ pub struct FileGround {
     pub device: Option<Device>,
     /// All block devices below it.
     pub stack: Box<Stack>,
-    /// It is that device itself.
+    /// The device itself was opened, not a file on it.
     pub is_device: bool,
     /// I/Os are NVMe passthrough commands, which neither the device's nor the process's I/O
     /// statistics count.
     pub passthrough: bool,
-    /// Its file system, such as `ext4`.
+    /// File system, such as `ext4`.
     pub file_system: Option<String>,
     file: File,
     /// The path to open it by for inspection.
@@ -163,7 +163,7 @@ pub(crate) const SAMPLE_BYTES: usize = 4096;
 const PATIENCE: Nanos = Nanos::from_millis(2_000);
 
 impl FileGround {
-    /// Of the file at a path.
+    /// Backing store of the file at a path.
     pub(crate) fn open(path: PathBuf, asked_direct: bool, direct: bool) -> std::io::Result<Self> {
         let twin = os::block_twin(&path);
         let passthrough = twin.is_some();

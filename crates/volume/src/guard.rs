@@ -46,7 +46,7 @@ pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<Option<File>, OpenE
     Ok(Some(claim))
 }
 
-/// What a device holds, in words.
+/// Content of a device, in words.
 fn holds(device: &File) -> std::io::Result<String> {
     let bytes = { device }.seek(SeekFrom::End(0))?;
     let found = signature::find(bytes, |at, into| device.read_exact_at(into, at))?;

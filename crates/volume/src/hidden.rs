@@ -4,9 +4,9 @@
 /// or a read came from another leg.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hidden {
-    /// What happened, in a sentence.
+    /// Description of the event, in a sentence.
     pub words: String,
-    /// It goes on: the volume is less than it was.
+    /// The event persists: the volume is degraded.
     pub lasts: bool,
 }
 

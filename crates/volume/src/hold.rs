@@ -147,7 +147,7 @@ fn images(path: &Path) -> Vec<PathBuf> {
         return Vec::new();
     }
     let device = File::open(path).ok().and_then(|file| Device::under(&file));
-    // Partitions lie side by side: each may have an owner of its own.
+    // Partitions do not overlap: each may have its own owner.
     let whole = device.filter(|device| device.name == device.disk);
     let backing = whole.and_then(|device| device.backing_file());
     let backing = backing.filter(|path| fs::metadata(path).is_ok_and(|about| about.is_file()));

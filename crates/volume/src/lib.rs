@@ -56,11 +56,12 @@ pub trait Gate: Send + Sync {
 
 /// A volume: block storage of some kind.
 pub trait Volume: Send + Sync {
-    /// Its geometry.
+    /// Geometry of the volume.
     fn geometry(&self) -> Geometry;
 
-    /// The geometry for peers that know bytes: that of its lanes to the byte where an image is no
-    /// multiple of the block. Others see the last block padded with zeroes, and cannot write it.
+    /// Geometry for peers that count in bytes: the exact size, also of an image whose size is no
+    /// multiple of the block. Other peers see the last block padded with zeroes, and cannot write
+    /// that block.
     fn byte_geometry(&self) -> Geometry {
         self.geometry()
     }
@@ -68,9 +69,9 @@ pub trait Volume: Send + Sync {
     /// A core's lane to it. May block, at most for the time-out of a login.
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError>;
 
-    /// Starts to open a lane, without blocking on name resolution or connections. It can be used
-    /// when it is [open](Lane::is_open), and is [broken](Lane::broken) if the opening failed; until
-    /// then poll it when it [wakes](Lane::wake). [`await_open`] waits for many lanes.
+    /// Starts to open a lane, without blocking on name resolution or connections. The lane can be
+    /// used when it is [open](Lane::is_open), and is [broken](Lane::broken) if the opening failed;
+    /// until then poll the lane when it [wakes](Lane::wake). [`await_open`] waits for many lanes.
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         self.lane(core)
     }
@@ -85,16 +86,17 @@ pub trait Volume: Send + Sync {
         None
     }
 
-    /// The same with hints for the kernel, for a file or device in the page cache.
+    /// Like [`begin_lane`](Self::begin_lane), with hints for the kernel, for a file or device in
+    /// the page cache.
     fn hinted_lane(&self, core: &Core, _: Hints) -> Result<Box<dyn Lane>, OpenError> {
         self.begin_lane(core)
     }
 
-    /// Reads a range of it into the page cache, if it uses that. Ends early when `goes_on` says no.
-    /// Returns the bytes read.
+    /// Reads a range of the volume into the page cache, if the volume uses the cache. Ends early
+    /// when `goes_on` says no. Returns the bytes read.
     /// # Errors
     ///
-    /// Those of the file.
+    /// Errors of the file.
     fn read_in(&self, _: Range<u64>, _goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
         Ok(0)
     }
@@ -105,7 +107,7 @@ pub trait Volume: Send + Sync {
         self.below().iter().all(|volume| volume.flushes_all())
     }
 
-    /// Its kind in one or two words: "RAM", "file".
+    /// Kind of the volume in one or two words: "RAM", "file".
     fn kind(&self) -> &'static str;
 
     /// The transport of its I/Os: "local", "iSCSI", "NVMe/TCP".
@@ -137,14 +139,14 @@ pub trait Volume: Send + Sync {
         Vec::new()
     }
 
-    /// Its events and those of the volumes below, in a sentence; `None` if there are none.
+    /// Events of this volume and of those below, in a sentence; `None` if there are none.
     fn incidents(&self) -> Option<String> {
         let mut all = self.own_incidents();
         all.extend(self.below().into_iter().filter_map(|volume| volume.incidents()));
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// What failed below it although all of its I/Os may have ended well.
+    /// Failures below the volume that may not have failed any I/O.
     fn hidden(&self) -> Vec<Hidden> {
         self.below().into_iter().flat_map(|volume| volume.hidden()).collect()
     }
@@ -159,19 +161,19 @@ pub trait Volume: Send + Sync {
         self.below().into_iter().filter_map(|volume| volume.io_timeout()).max()
     }
 
-    /// How long after it was opened changes may still be executed that an earlier process sent to
-    /// it and that were never answered; zero if none can.
+    /// Time after the opening in which unanswered changes of an earlier process may still be
+    /// executed; zero if none can.
     fn fence_time(&self) -> Nanos {
         self.below().into_iter().map(|volume| volume.fence_time()).max().unwrap_or(Nanos(0))
     }
 
-    /// What its data rests on.
+    /// Backing store of the data.
     fn ground(&self) -> Ground {
         Ground::Elsewhere
     }
 
-    /// Its bytes, if they are memory of this process and nothing is in between: a server may access
-    /// them without a lane.
+    /// The volume's bytes, if they are memory of this process and nothing is in between: a server
+    /// may access them without a lane.
     fn memory(&self) -> Option<Memory> {
         None
     }
@@ -314,9 +316,9 @@ pub enum OpenError {
     Precious {
         /// The device.
         path: PathBuf,
-        /// What it holds, such as "a GPT partition table".
+        /// Content of the device, such as "a GPT partition table".
         what: String,
-        /// Its serial number.
+        /// Serial number of the device.
         serial: Option<String>,
     },
     /// Another process uses the device.
@@ -327,7 +329,7 @@ pub enum OpenError {
     InUse {
         /// The device.
         path: PathBuf,
-        /// Its user.
+        /// Process that uses the device.
         by: String,
     },
     /// Another owner has the file or device open.
@@ -355,7 +357,7 @@ pub enum OpenError {
          ram: volumes, or drive this one with `drumfire run`"
     )]
     Forgets(String),
-    /// Its I/Os are calls about files, which clients of a server are not to make.
+    /// The volume's I/Os are metadata calls on files, which clients of a server may not make.
     #[error("{0}: its I/Os are calls about files: drive it with `drumfire run --destroy`")]
     Calls(String),
     /// The legs make no array.
@@ -374,10 +376,10 @@ pub enum OpenError {
     Schedule {
         /// The name as given.
         name: String,
-        /// What is wrong, and what would be right.
+        /// The problem and its fix.
         reason: String,
     },
-    /// It does not support polled I/O.
+    /// The file or device does not support polled I/O.
     #[error("{path}: {why}", path = path.display())]
     Polling {
         /// The file or device.

@@ -9,7 +9,7 @@ use os::Device;
 
 use crate::{ArrayUri, Ground, Uri, Volume};
 
-/// How long a volume's data lives, and its identity.
+/// Lifetime of a volume's data, and the identity of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lifetime {
     /// No longer than this process: opening the same URI again gives other data.
@@ -19,8 +19,8 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
-    /// Of the volume opened from `uri`. Looks at a file or device once more; one that is gone
-    /// counts by its path.
+    /// Lifetime of the volume opened from `uri`. Looks at a file or device again; a missing one is
+    /// identified by its path.
     pub fn of(uri: &Uri, volume: &dyn Volume) -> Lifetime {
         let name = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return Lifetime::Process,
@@ -37,7 +37,7 @@ impl Lifetime {
                 }
                 name
             }
-            // Its legs may be replaced one by one.
+            // An array is identified by its name, because its legs may be replaced one by one.
             Uri::Array(array) => [b"array ", array.name.as_bytes()].concat(),
             // No metadata says which leg is in sync.
             Uri::Mirror { .. } => return Lifetime::Process,
@@ -78,7 +78,7 @@ fn block_device(path: &Path) -> Option<Device> {
     if is_device { Device::under(&File::open(path).ok()?) } else { None }
 }
 
-/// Where a volume's data is, to find volumes with the same data.
+/// Location of a volume's data, to find volumes with the same data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataLocation {
     /// In a file (by file system and inode), on a device, or both: a loop device is its file.
@@ -90,12 +90,13 @@ pub enum DataLocation {
     },
     /// On another host, by its address.
     There(String),
-    /// In several places.
+    /// Several locations.
     Several(Vec<DataLocation>),
 }
 
 impl DataLocation {
-    /// Of the volume that `uri` names; `None` for memory of this process, and for a missing file.
+    /// Location of the volume that `uri` names; `None` for memory of this process, and for a
+    /// missing file.
     pub fn of(uri: &Uri) -> Option<DataLocation> {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,

@@ -26,7 +26,7 @@ pub use crate::dial::{Dial, Hold, IscsiDial, Learned, NvmeDial, Place};
 use crate::file::left_out;
 use crate::{Ground, OpenError, Volume, await_open};
 
-/// A remote volume. Each lane is a connection of its own.
+/// A remote volume. Each lane has its own connection.
 pub(crate) struct Remote<D> {
     facts: Arc<Facts<D>>,
     /// The target's product name.

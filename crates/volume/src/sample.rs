@@ -1,5 +1,5 @@
-//! Blocks of a volume at random places, read through a lane: whether what a job reads was ever
-//! written, where no map of a file tells it.
+//! Samples blocks at random offsets of a volume, to find out whether a job's reads hit blocks that
+//! were ever written, if no map of a file shows it.
 
 use std::collections::HashSet;
 use std::io;
@@ -33,8 +33,8 @@ pub(crate) fn places(start: u64, length: u64, most: u32, rng: &mut Rng) -> Vec<u
     (0..parts as u64).map(one).collect()
 }
 
-/// Samples up to `most` random blocks of ranges of a volume, through a lane of its own. Fewer of a
-/// slow volume.
+/// Samples up to `most` random blocks of ranges of a volume, through a separate lane. A slow volume
+/// yields fewer.
 ///
 /// # Errors
 ///

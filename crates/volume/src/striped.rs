@@ -1,8 +1,8 @@
-//! Several volumes as one: striped (RAID-0), so that sequential I/O visits each of them in turn, or
+//! One volume made of several: striped (RAID-0), so that sequential I/O visits each in turn, or
 //! concatenated.
 //!
-//! Each volume has a lane of its own. A flush goes to the volumes with unflushed writes, whichever
-//! lane wrote them.
+//! Each volume has its own lane. A flush goes to the volumes with unflushed writes, also those of
+//! other lanes.
 
 mod immediate;
 mod lane;

@@ -8,7 +8,7 @@ use std::sync::Weak;
 use std::thread;
 use std::time::Duration;
 
-/// How often a file is checked.
+/// Interval at which a file is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Passes the text of a file to `take` whenever it changes, at most `bytes_max` of it, while the

@@ -24,9 +24,9 @@ pub enum Change {
         /// Whether it is a spare.
         spare: bool,
     },
-    /// Removes a leg; the array then wants one leg less.
+    /// Removes a leg; the array then needs one leg less.
     Remove {
-        /// Its number, from 1.
+        /// Number of the leg, from 1.
         number: usize,
     },
     /// Replaces a leg by another one.

@@ -12,13 +12,13 @@ use super::superblock::{
 /// A leg whose superblocks were read.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its name, for messages.
+    /// Name of the leg, for messages.
     pub name: String,
-    /// Its bytes.
+    /// Size of the leg in bytes.
     pub bytes: u64,
     /// Bytes of its blocks.
     pub block_bytes: u32,
-    /// Its two superblocks as read; `None` where the read failed.
+    /// Both superblocks of the leg as read; `None` if the read failed.
     pub copies: [Option<Vec<u8>>; 2],
 }
 
@@ -48,11 +48,11 @@ pub fn copies_of(bytes: u64) -> [u64; 2] {
 }
 
 /// Assembles the array of this name. `lost` lists legs that could not be opened, with reasons;
-/// `degraded` allows to leave absent members behind.
+/// `degraded` allows assembly without absent members.
 ///
 /// # Errors
 ///
-/// Why these legs make no array.
+/// The reason why these legs are not an array.
 pub fn assemble(
     array: &str,
     found: &[Found],
@@ -110,12 +110,12 @@ pub fn assemble(
 /// The maps of an array's legs: each member that is in and present, and its pages.
 pub type Maps = Vec<(usize, Vec<Option<Page>>)>;
 
-/// Takes out legs that are listed as in and hold an older image, as their maps tell: a snapshot
-/// that was rolled back, or a copy that was restored. Leaves the maps of the other legs.
+/// Removes legs that are listed as in but hold an older image according to their maps: a snapshot
+/// that was rolled back, or a copy that was restored. Keeps the maps of the other legs.
 ///
-/// A leg that lacks but the last write of a page may be an older image, or a crash has cut that
-/// write off. It is taken out, too: as it returns, little is copied to it. Where each of two legs
-/// has a page that the other lacks, it was a crash, in the middle of several pages.
+/// A leg that lacks only the last write of a page may be an older image, or a crash has interrupted
+/// that write. Such a leg is removed, too: its resync copies little. If each of two legs has a page
+/// that the other lacks, a crash interrupted a write of several pages.
 ///
 /// # Errors
 ///
@@ -237,8 +237,8 @@ fn newest<'a>(
     if let Some(at) = order.iter().find(knows_all) {
         return Ok(&blocks[*at]);
     }
-    // No change was acknowledged before all legs that it lists as in recorded it: it may stand on a
-    // spare alone.
+    // A change is acknowledged only after all legs in its superblock have recorded it: a superblock
+    // on a spare alone may be unacknowledged.
     let unheard = |other: &Superblock| blocks.iter().any(|leg| other.lacks(leg));
     let knows_heard = |at: &&usize| {
         let knows = |other: &Superblock| blocks[**at].knows(other) || unheard(other);

@@ -25,7 +25,7 @@ const AGAIN: Nanos = Nanos(50_000);
 const REST: u64 = 19;
 const REST_MAX: Nanos = Nanos::from_secs(5);
 
-/// How to check.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOrder {
     /// Make legs equal where they differ.
@@ -37,7 +37,7 @@ pub struct CheckOrder {
 }
 
 impl CheckOrder {
-    /// How many of the windows it uses.
+    /// Number of windows that the check uses.
     fn windows(self, all: usize) -> usize {
         if self.is_gentle { 1 } else { all }
     }
@@ -59,11 +59,11 @@ pub struct Difference {
 /// Findings of a check so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Where it is, and the capacity of the array.
+    /// Offset of the check, and the capacity of the array.
     pub at: u64,
     /// See `at`.
     pub bytes: u64,
-    /// Bytes that were compared on all legs. What was never written needs no comparison.
+    /// Bytes compared on all legs. Unwritten regions need no comparison.
     pub compared_bytes: u64,
     /// Bytes that the map marks, which the resync makes equal.
     pub marked_bytes: u64,
@@ -110,7 +110,7 @@ enum Phase {
 pub(super) struct Checks {
     windows: Vec<Check>,
     order: Option<CheckOrder>,
-    /// What is compared next, and the end.
+    /// Offset of the next comparison, and the end.
     next: u64,
     bytes: u64,
     /// When the next window may begin.
@@ -416,8 +416,8 @@ impl Check {
     }
 }
 
-/// The blocks in which legs differ, neighbours with the same legs as one. Of a leg that could not
-/// be read, all blocks differ.
+/// Blocks in which legs differ; neighbours with the same legs are merged. All blocks of an
+/// unreadable leg differ.
 fn differences(offset: u64, len: usize, bufs: &[(usize, Buf)], bad: u32) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     for at in (0..len).step_by(BLOCK_BYTES) {

@@ -12,7 +12,7 @@ use crate::mirror::Rules;
 
 /// Time between looks.
 const LOOK: Nanos = Nanos::from_secs(5);
-/// The same during a resync: an interruption then costs at most that much copying.
+/// Interval during a resync: the maximum copying that an interruption repeats.
 const LOOK_COPYING: Nanos = Nanos::from_secs(1);
 
 pub(super) struct Cool {

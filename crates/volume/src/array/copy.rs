@@ -17,7 +17,7 @@ use crate::mirror::Rules;
 pub(super) const KEEPER: u16 = u16::MAX;
 /// Bytes of a copy window.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// The same after a conflict with a writer.
+/// Window size after a conflict with a writer.
 const NARROW_BYTES: u64 = 64 << 10;
 /// With client I/O, copying rests for this many times the duration of a window: a sixth of the time
 /// goes to the resync.
@@ -259,7 +259,7 @@ impl Copy {
     }
 }
 
-/// Adjacent regions that are behind, from `from` on with wrap-around, as many as fill a window.
+/// Adjacent regions that need a resync, from `from` on with wrap-around, enough to fill a window.
 pub(super) fn next_behind(
     port: &Port,
     from: usize,

@@ -105,7 +105,8 @@ impl Desk {
         self.exchange(Desk::io(Op::Flush, 0, 0, None)).map(drop)
     }
 
-    /// What it holds was read: lanes that are opened later meet the same server, or break.
+    /// Records that the leg's metadata was read: a lane opened later must meet the same server, or
+    /// break.
     pub(super) fn looked(&self) {
         let _new = self.lane.forget_losses();
     }

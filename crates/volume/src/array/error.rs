@@ -34,7 +34,7 @@ pub enum ArrayError {
         array: String,
         /// The leg.
         leg: String,
-        /// Its version.
+        /// Version of the superblock.
         version: u32,
     },
     /// A leg belongs to an array of another name.
@@ -64,7 +64,7 @@ pub enum ArrayError {
         array: String,
         /// A leg.
         one: String,
-        /// Its copy.
+        /// Copy of that leg.
         other: String,
     },
     /// Legs diverged (split brain).
@@ -82,7 +82,7 @@ pub enum ArrayError {
         other: String,
         /// Generations of the first, the newest first.
         one_history: String,
-        /// Of the second.
+        /// History of the second leg.
         other_history: String,
     },
     /// Legs that are in hold images of different times.
@@ -96,7 +96,7 @@ pub enum ArrayError {
         array: String,
         /// A leg's number, from 1.
         one: usize,
-        /// Another leg's.
+        /// Number of the other leg.
         other: usize,
     },
     /// A leg is not a member any more.
@@ -107,7 +107,7 @@ pub enum ArrayError {
     Removed {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// Leg concerned.
         leg: String,
     },
     /// A leg that may have newer data is missing.
@@ -118,7 +118,7 @@ pub enum ArrayError {
     Missing {
         /// The array's name.
         array: String,
-        /// Its number, from 1.
+        /// Number of the leg, from 1.
         number: usize,
         /// Why it could not be opened, in brackets; empty where it was not given.
         why: String,
@@ -138,7 +138,7 @@ pub enum ArrayError {
         array: String,
         /// The leg.
         leg: String,
-        /// Its bytes.
+        /// Size in bytes.
         bytes: u64,
         /// Bytes that a leg of this array needs.
         wanted: u64,
@@ -162,15 +162,15 @@ pub enum ArrayError {
         array: String,
         /// The leg.
         leg: String,
-        /// What went wrong.
+        /// Reason of the failure.
         why: String,
     },
     /// A leg holds data that would be overwritten.
     #[error("{leg} holds {what}: give --destroy={leg} if it may be overwritten")]
     HoldsData {
-        /// Which leg.
+        /// Leg concerned.
         leg: String,
-        /// What it holds.
+        /// Content of the leg.
         what: String,
     },
     /// The requested change is impossible.

@@ -1,9 +1,9 @@
-//! Growing an array: its writes to the legs, in an order that a crash may cut anywhere.
+//! Growth of an array: its writes to the legs, in an order that a crash may interrupt anywhere.
 //!
-//! The space behind a leg's data may hold old data, or the superblock of a shorter leg. So the new
+//! The space after a leg's data may hold old data, or the superblock of a shorter leg. So the new
 //! part is zeroed on all legs first, and the new map marks it clean. The array keeps its old size
-//! until a superblock has the new one; until then the new map says the same of the old part as the
-//! old map, and a page with larger regions is not taken for an old one.
+//! until a superblock has the new one; until then the new map matches the old map in the old part,
+//! and a page with larger regions is not mistaken for an old one.
 
 use block::{Plant, planted};
 
@@ -35,7 +35,7 @@ pub struct Step {
     pub put: Put,
 }
 
-/// What is written.
+/// Data to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Put {
     /// A superblock, or a page of the map.

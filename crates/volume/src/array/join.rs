@@ -1,8 +1,8 @@
-//! The keeper's job that takes a leg back that left, or a spare in its place.
+//! The keeper's job that re-adds a failed leg, or adds a spare as its replacement.
 //!
-//! First the leg is checked: it must be the one that left and must not have gone on alone. Then it
-//! is recorded as syncing, gets writes, and everything it may have missed is copied to it. When
-//! that is flushed and its map equals the others', it is recorded as in.
+//! First the leg is checked: the leg must be the one that failed and must not have been used alone.
+//! Then the leg is recorded as syncing, gets writes, and everything it may have missed is copied to
+//! it. When the copy is flushed and the leg's map equals the others', the leg is recorded as in.
 
 use block::{Nanos, Op, Plant, planted};
 
@@ -19,7 +19,7 @@ const PAUSE: Nanos = Nanos::from_secs(1);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(30);
 /// Time-out to open a leg.
 const OPENING: Nanos = Nanos::from_secs(20);
-/// Time after which a spare takes the place of a leg that left.
+/// Time after which a spare replaces a failed leg.
 pub(super) const SPARE_AFTER: Nanos = Nanos::from_secs(10);
 
 pub(super) struct Join {
@@ -36,12 +36,12 @@ pub(super) struct Join {
     barred: u32,
     /// Regions that must be dirty before the leg gets writes.
     must: Vec<usize>,
-    /// The array's bytes as the leg's superblock has them: less after a growth that the leg, an
-    /// older image, has not had. What lies beyond was never zeroed there.
+    /// Size of the array in the leg's superblock: smaller than now if the leg, an older image, has
+    /// missed a growth. Data beyond this size were never zeroed on the leg.
     bytes: u64,
     /// The leg gets everything ever written.
     is_empty: bool,
-    /// The user was told that the leg is waited for.
+    /// The user was notified that the array waits for the leg.
     told: bool,
     /// Changes came to be in doubt on the leg that is copied from since all was copied.
     doubted: bool,
@@ -110,7 +110,7 @@ impl Join {
                 | Phase::Recording
         );
         if writes && left {
-            // Its I/Os in flight complete first.
+            // Wait for the leg's I/Os in flight.
             if self.phase != Phase::Flushing || port.verdict(self.job).is_some() {
                 self.give_up(port);
             }

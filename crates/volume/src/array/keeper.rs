@@ -1,6 +1,5 @@
-//! Everything an array does besides client I/O: superblocks, map, resync, returning legs. The
-//! keeper has lanes of its own to all legs and gets the time as an argument; a thread or the
-//! simulation steps it.
+//! Work of an array besides client I/O: superblocks, map, resync, returning legs. The keeper has
+//! its own lanes to all legs and gets the time as an argument; a thread or the simulation steps it.
 
 use std::sync::Arc;
 
@@ -220,7 +219,7 @@ impl Keeper {
         let pages = self.pages.wake(shared.map.is_asked());
         let copies = self.copies.iter().filter_map(|copy| copy.wake(&self.pace)).min();
         let cool = self.cool.wake(shared.map.behind() > 0);
-        // One that is wanted during another begins after that.
+        // A check that is requested during another one begins after that.
         let wanted = shared.wants_check() && shared.is_ready() && !self.checks.is_busy();
         let wanted = wanted.then_some(Nanos(0));
         let check = [wanted, self.checks.wake(), self.check_at, self.fence.wake()];

@@ -49,12 +49,13 @@ pub fn region_bytes(bytes: u64) -> u64 {
     least.next_power_of_two().max(REGION_MIN_BYTES)
 }
 
-/// How often a page was written.
+/// Number of writes of a page.
 ///
 /// Every write of data is enclosed by two writes of its page: one marks its region dirty before,
-/// and one marks it clean long after. So a leg whose page lacks both, as that of an older image
-/// does, may lack data in regions that no map marks. A leg that lacks one write of a page, which a
-/// crash cut off, or marks of dirty regions only, lacks nothing but what a map still marks.
+/// and one marks its region clean long after. So a leg whose page lacks both, such as an older
+/// image, may lack data in regions that no map marks. A leg that lacks one write of a page, which a
+/// crash interrupted, or marks of dirty regions only, lacks only data of regions that a map still
+/// marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// All writes.
@@ -101,9 +102,9 @@ pub(crate) struct Map {
     /// Pages to be written.
     asked: Box<[AtomicBool]>,
     any_asked: AtomicBool,
-    /// Number of regions that are behind.
+    /// Number of regions that need a resync.
     behind: AtomicUsize,
-    /// How often legs came to differ: a copy in progress then starts again.
+    /// Number of times that legs came to differ: a copy in progress then restarts.
     differences: AtomicUsize,
     region_bytes: u64,
 }
@@ -139,7 +140,7 @@ impl Map {
         map
     }
 
-    /// The map after growth; the new part is unwritten. Its pages are newer than any before.
+    /// Map after a growth; the new part is unwritten. Its pages are newer than all earlier ones.
     pub(crate) fn grown(&self, bytes: u64) -> Map {
         let map = Map::new(bytes);
         let all = (0..self.pages()).map(|page| self.version(page));
@@ -176,7 +177,7 @@ impl Map {
         Region::of(self.regions[region].load(Ordering::SeqCst))
     }
 
-    /// Number of regions that are behind.
+    /// Number of regions that need a resync.
     pub(crate) fn behind(&self) -> usize {
         self.behind.load(Ordering::SeqCst)
     }
@@ -244,7 +245,7 @@ impl Map {
         self.any_asked.load(Ordering::SeqCst)
     }
 
-    /// Whether a range may be written now. `asked` tells that this call made the first request.
+    /// Whether a range may be written now. `asked` is true if this call made the first request.
     pub(crate) fn opens(&self, offset: u64, len: u64) -> Opened {
         let (mut marked, mut asked) = (true, false);
         for region in self.range(offset, len) {
@@ -258,7 +259,7 @@ impl Map {
         Opened { marked, asked }
     }
 
-    /// Whether any region of a range is behind.
+    /// Whether any region of a range needs a resync.
     pub(crate) fn is_behind(&self, offset: u64, len: u64) -> bool {
         self.behind() > 0 && self.range(offset, len).any(|region| self.get(region).is_behind())
     }
@@ -285,7 +286,7 @@ impl Map {
         self.differed();
     }
 
-    /// Regions have come to differ: copies in progress start again.
+    /// Notes that regions differ again: copies in progress restart.
     pub(crate) fn differed(&self) {
         self.differences.fetch_add(1, Ordering::SeqCst);
     }
@@ -298,7 +299,7 @@ impl Map {
         self.differed();
     }
 
-    /// How often legs came to differ so far.
+    /// Number of times that legs came to differ so far.
     pub(crate) fn differences(&self) -> usize {
         self.differences.load(Ordering::SeqCst)
     }

@@ -17,7 +17,7 @@ pub(super) struct Pages {
     writing: Option<Writing>,
     /// All pages are to be written to all legs.
     all: bool,
-    /// How often all pages were written.
+    /// Number of complete rounds of page writes.
     rounds: u64,
     retry_at: Nanos,
     /// The version of each page that every leg that is in has confirmed.
@@ -30,7 +30,7 @@ struct Writing {
     /// Regions that these pages mark dirty.
     asked: Vec<usize>,
     all: bool,
-    /// How often the last leg had been there again when they were sent.
+    /// Number of returns of the last leg when the pages were sent.
     renewals: u32,
 }
 
@@ -49,7 +49,7 @@ impl Pages {
         self.rounds + 1 + u64::from(in_flight)
     }
 
-    /// How often all pages were written to all legs.
+    /// Number of times that all pages were written to all legs.
     pub(super) fn rounds(&self) -> u64 {
         self.rounds
     }

@@ -24,7 +24,7 @@ pub(super) struct Port {
     ghosts: Ghosts,
     /// When to look for legs that hang.
     look_at: Nanos,
-    /// For each leg how often changes had come to be in doubt at the last look.
+    /// For each leg, its number of changes in doubt at the last look.
     doubts: Vec<u64>,
 }
 
@@ -122,7 +122,7 @@ impl Port {
         Some(Outcome { good: good & !bad, bad, bufs })
     }
 
-    /// The same where the buffers are not needed.
+    /// Like [`outcome`](Self::outcome), returning the buffers to the pool.
     pub(super) fn verdict(&mut self, job: Job) -> Option<(u32, u32)> {
         let Outcome { good, bad, bufs } = self.outcome(job)?;
         bufs.into_iter().for_each(|(_, buf)| self.pool.give(buf));
@@ -149,8 +149,8 @@ impl Port {
         lane.is_some_and(|lane| lane.is_open() && lane.broken().is_none())
     }
 
-    /// Whether a leg that is in may take writes. One that has just come back may hold them back for
-    /// as long as earlier ones are in doubt.
+    /// Whether any leg that is in accepts writes. A leg that has just returned may hold writes back
+    /// while earlier ones are in doubt.
     pub(super) fn takes_writes(&self) -> bool {
         legs(self.shared.in_it()).any(|leg| self.is_open(leg))
     }
@@ -166,13 +166,14 @@ impl Port {
         legs(self.shared.in_it()).filter_map(|leg| self.in_doubt_until(leg)).max()
     }
 
-    /// Whether changes have come to be in doubt on a leg that is in since the last
-    /// [look](Self::look_for_doubts), however short it was.
+    /// Whether changes on a leg that is in have become in doubt since the last
+    /// [look](Self::look_for_doubts), however briefly.
     pub(super) fn has_new_doubts(&self) -> bool {
         legs(self.shared.in_it()).any(|leg| self.doubts_of(leg) != self.doubts[leg])
     }
 
-    /// The same, and looks. Doubts of other legs matter when these join.
+    /// Like [`has_new_doubts`](Self::has_new_doubts), and records the look. Doubts of other legs
+    /// matter when these join.
     pub(super) fn look_for_doubts(&mut self) -> bool {
         let all: Vec<u64> = (0..self.ways.len()).map(|leg| self.doubts_of(leg)).collect();
         let in_it = self.shared.in_it();
@@ -289,7 +290,7 @@ impl Port {
         (self.source)(leg).ok()
     }
 
-    /// Uses a lane in the place of a lost one.
+    /// Replaces a lost lane.
     pub(super) fn put(&mut self, leg: usize, lane: Box<dyn Lane>) {
         if self.is_broken(leg) && self.ways[leg].in_flight == 0 {
             self.ways[leg].lane = Some(lane);

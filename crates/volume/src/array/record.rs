@@ -16,7 +16,7 @@ pub(super) struct Recorder {
     job: Job,
     /// The last generation that was begun; some leg may hold it.
     block: Superblock,
-    /// It is on all legs that are in.
+    /// The superblock is on all legs that are in.
     durable: bool,
     /// For each leg the offsets of its superblocks, the next to be written first.
     places: Vec<[u64; 2]>,
@@ -27,7 +27,7 @@ pub(super) struct Recorder {
     retry_at: Nanos,
     /// The last attempt reached no leg that is in.
     failed: bool,
-    /// How often the last leg had been there again when the attempt began.
+    /// Number of returns of the last leg when the attempt began.
     renewals: u32,
     rng: Rng,
 }
@@ -40,8 +40,8 @@ enum Phase {
 }
 
 impl Recorder {
-    /// Begins with a new generation. `places` are the offsets of each leg's superblocks, the first
-    /// to be written before the other; `stands` are the generations they hold.
+    /// Starts to record a new generation. `places` are the offsets of each leg's superblocks in the
+    /// order of writing; `stands` are the generations that the legs hold.
     pub(super) fn new(
         job: Job,
         mut block: Superblock,
@@ -148,7 +148,8 @@ impl Recorder {
         {
             let member = &mut self.block.members[leg];
             member.empty |= member.state == LegState::Spare;
-            // What it lacks is marked by then, so regions copied to it may become clean.
+            // All data that the leg lacks is marked by then, so regions copied to the leg may
+            // become clean.
             member.empty &= !matches!(state, LegState::In | LegState::Syncing);
             member.state = state;
         }
@@ -182,8 +183,8 @@ impl Recorder {
             && self.block.in_state(LegState::Syncing) == 0
     }
 
-    /// These legs hold the first copy; the other one is next. A failed write may have torn its
-    /// copy, so that is tried again before the intact one is touched.
+    /// Switches to the second copy on legs that hold the first one. A failed write may have torn
+    /// its copy, so that copy is retried before the intact one is overwritten.
     fn turn(&mut self, good: u32) {
         legs(good).for_each(|leg| self.places[leg].swap(0, 1));
     }

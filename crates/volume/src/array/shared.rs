@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     entering: AtomicU32,
     /// Legs that are leaving, until the superblocks record it.
     leaving: AtomicU32,
-    /// How often the recorded membership has changed.
+    /// Number of changes of the recorded membership.
     events: AtomicU64,
     /// No leg takes the new superblock.
     failed: AtomicBool,
@@ -53,13 +53,13 @@ pub(crate) struct Shared {
     repaired: AtomicU64,
     /// Legs to which a client has lost its lane, though they are the last.
     lost: AtomicU32,
-    /// How often the last leg was there again.
+    /// Number of returns of the last leg.
     renewals: AtomicU32,
     /// Acknowledged changes that may have been lost with the last leg's cache.
     losses: Losses,
     /// The region after the one that a read waits for, which is made equal first; 0 for none.
     urged: AtomicUsize,
-    /// How long a leg may leave an I/O unanswered.
+    /// Maximum time for which a leg may leave an I/O unanswered.
     patience: Nanos,
     check: Mutex<CheckState>,
     lines: Events,
@@ -246,8 +246,8 @@ impl Shared {
         self.renew(leg);
     }
 
-    /// How often the last leg was there again. A batch of I/Os that began before, and failed, says
-    /// nothing of the leg as it is now.
+    /// Number of returns of the last leg. A failed batch of I/Os from before a return says nothing
+    /// about the leg now.
     pub(super) fn renewals(&self) -> u32 {
         self.renewals.load(ORDER)
     }
@@ -296,8 +296,8 @@ impl Shared {
         let _ = self.readers.fetch_update(ORDER, ORDER, without);
     }
 
-    /// The superblocks now record these legs as in and those as out. One that came is read when it
-    /// is [admitted](Self::admit).
+    /// Publishes the membership that the superblocks now record. A new leg is read once it is
+    /// [admitted](Self::admit).
     pub(super) fn publish(&self, recorded: u32, gone: u32) {
         let changed = self.recorded.load(ORDER) ^ recorded;
         let event = self.events.fetch_add(1, ORDER) + 1;
@@ -329,7 +329,8 @@ impl Shared {
         }
     }
 
-    /// A leg gets writes again, by new lanes; regions that it may have missed are behind.
+    /// Sends writes to a leg again, by new lanes; regions that the leg may have missed need a
+    /// resync.
     pub(super) fn join(&self, leg: usize) {
         self.leaving.fetch_and(!(1 << leg), ORDER);
         self.legs[leg].read_errors.store(0, ORDER);
@@ -359,7 +360,7 @@ impl Shared {
         (!said.is_empty()).then(|| format!("array {}: {}", self.name, said.join("; ")))
     }
 
-    /// Legs that left, and reads that other legs answered. Of `members` legs some may be out still.
+    /// Failed legs, and reads that other legs served. Some of the `members` legs may still be out.
     pub(super) fn hidden(&self, members: usize) -> Vec<Hidden> {
         let of = |words: String| format!("array {}: {words}", self.name);
         let is_in = self.in_it().count_ones() as usize;
@@ -392,7 +393,8 @@ impl Rules for Shared {
         self.writers.load(ORDER)
     }
 
-    /// Where legs differ, only the first: the resync copies from it.
+    /// Legs that may serve a read; only the first leg if legs differ in the range: the resync
+    /// copies from it.
     fn readers(&self, offset: u64, len: u64) -> u32 {
         self.note_busy();
         let all = self.readers.load(ORDER);
@@ -457,7 +459,7 @@ impl Rules for Shared {
         }
         let before = self.leaving.fetch_or(bit, ORDER);
         let wrote = self.writers.fetch_and(!bit, ORDER) & bit != 0;
-        // It may have become a reader in between.
+        // The leg may have become a reader in between.
         let _ = self.readers.fetch_update(ORDER, ORDER, without);
         if before & bit == 0 && (left || wrote) {
             self.say(format!("{} left: {}", self.leg_name(leg), why()));

@@ -1,9 +1,9 @@
-//! The opening of an array, and whether it is recorded on its legs.
+//! Opening of an array, and the recording of the opening on the legs.
 //!
-//! A leg whose server is started anew may come back as an older image, which is known by what the
-//! array has written to the leg since. So nothing that legs hold is shown before the superblocks
-//! and maps of this opening are durable, unless they cannot be written; and until then an image is
-//! known by the maps that were read.
+//! A leg whose server restarts may return as an older image, which is recognised by the array's
+//! later writes to the leg. So no data of legs is shown before the superblocks and maps of this
+//! opening are durable, unless they cannot be written; until then an image is recognised by the
+//! maps that were read.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -51,7 +51,7 @@ impl Start {
         let _ = self.state.compare_exchange(BEGUN, REFUSED, ORDER, ORDER);
     }
 
-    /// The last leg is there again, and is asked again.
+    /// Retries the recording after the last leg has returned.
     pub(super) fn retry(&self) {
         let _ = self.state.compare_exchange(REFUSED, BEGUN, ORDER, ORDER);
     }

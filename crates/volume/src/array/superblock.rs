@@ -7,7 +7,7 @@ use proto::crc32c::crc32c;
 
 /// Bytes of a copy.
 pub const SUPERBLOCK_BYTES: usize = 4096;
-/// Offset of the data, behind the first copy and the map.
+/// Offset of the data, after the first copy and the map.
 pub const DATA_OFFSET: u64 = 1 << 20;
 /// Bytes reserved at the end, for the second copy.
 pub const TAIL_BYTES: u64 = 1 << 20;
@@ -52,11 +52,11 @@ pub enum LegState {
 /// A member as the superblock lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its UUID.
+    /// UUID of the leg.
     pub uuid: u128,
-    /// Its state.
+    /// State of the leg.
     pub state: LegState,
-    /// It has no data: everything ever written must be copied to it.
+    /// The leg has no data: everything ever written must be copied to it.
     pub empty: bool,
     /// The last generation in which it was in.
     pub left: Generation,
@@ -67,7 +67,7 @@ pub struct Member {
 pub struct Superblock {
     /// UUID of the array.
     pub array: u128,
-    /// Its name.
+    /// Name of the array.
     pub name: String,
     /// UUID of the leg that holds this copy.
     pub leg: u128,

@@ -22,8 +22,8 @@ use crate::{Ground, Hints, OpenError, Volume, null};
 /// Suffix of a profile's name: accept it although its fit is poor.
 const ANYWAY: &str = ",anyway";
 
-/// A volume behind a modelled drive. The profile's file may change while it is used: I/Os in flight
-/// keep their times, later ones follow the new profile.
+/// A volume behind a modelled drive. The profile's file may change during use: I/Os in flight keep
+/// their times, later ones follow the new profile.
 pub(crate) struct Delay {
     inner: Arc<dyn Volume>,
     drive: Arc<Drive>,
@@ -46,7 +46,7 @@ struct Changes {
     name: String,
     /// Why the last one was refused.
     refused: Option<String>,
-    /// Lines that nobody was told yet.
+    /// Lines not reported yet.
     news: Vec<String>,
 }
 
@@ -190,7 +190,7 @@ fn chance() -> u64 {
 }
 
 /// A lane to one drive of `machine` that stores nothing. At most `depth` I/Os are in the drive at
-/// once. It never asks to be polled: [`Machine::advance`] says when I/Os complete.
+/// once. The lane never requests a poll: [`Machine::advance`] returns the completions.
 pub fn simulated(
     machine: &Arc<Machine>,
     drive: u32,

@@ -16,7 +16,7 @@ pub(super) const TEXT_BYTES_MAX: u64 = 1 << 16;
 pub struct ProfileError {
     /// The name as given.
     pub name: String,
-    /// What is wrong, and what would be right.
+    /// The problem and its fix.
     pub reason: String,
 }
 

@@ -160,7 +160,7 @@ impl Errand for Discovery {
     }
 
     fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // It logs out when it has the answer.
+        // The errand logs out when it has the answer.
     }
 
     fn has_left(&self) -> bool {

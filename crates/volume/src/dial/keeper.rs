@@ -247,7 +247,7 @@ impl Table {
 enum Visiting {
     /// Data arrived, or a deadline may be due.
     News,
-    /// It is to log out.
+    /// Order to log out.
     Leave,
 }
 
@@ -260,7 +260,7 @@ trait Visit {
 
     fn deadline(&self) -> Option<Nanos>;
 
-    /// It has ended, for this reason.
+    /// Handles the end of the connection, with its reason.
     fn end(&mut self, why: &str);
 }
 

@@ -1,4 +1,4 @@
-//! How to reach a remote volume: the only module of this crate that knows protocols.
+//! Connections to remote volumes: the only module of this crate that knows protocols.
 
 mod iscsi;
 mod keeper;
@@ -25,12 +25,12 @@ pub use subsystems::discover_nvme;
 /// Time limit of an address.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a target reports of a volume.
+/// Properties that a target reports for a volume.
 #[derive(Clone, Debug)]
 pub struct Learned {
-    /// Its geometry.
+    /// Geometry of the volume.
     pub geometry: Geometry,
-    /// Its product name.
+    /// Product name of the target.
     pub product: Option<String>,
     /// Backing store of the volume, where a server of this project says so.
     pub backing: Option<Backing>,
@@ -71,9 +71,9 @@ pub trait Dial: Clone + Send + Sync + 'static {
     /// The name by which the target knows a connection, such as a queue id.
     type Place: Place;
 
-    /// A new endpoint. `wanted` is the name of a lost connection with changes in doubt: the new one
-    /// takes its place, if that is possible, so that the target ends them. An error for the user if
-    /// the target allows no more.
+    /// Creates an endpoint. `wanted` is the name of a lost connection with changes in doubt: the
+    /// new connection replaces it, if possible, so that the target ends those changes. Fails with
+    /// an error for the user if the target allows no more connections.
     fn initiator(
         &self,
         now: Nanos,
@@ -117,8 +117,8 @@ pub(crate) fn connect(address: &str) -> Result<TcpStream, OpenError> {
     Err(connect_error(address, last))
 }
 
-/// Connects to `address` and waits for the answer of the endpoint that `begin` makes. `name` tells
-/// the user what is asked. The connection lives until its handle is dropped.
+/// Connects to `address` and waits for the answer of the endpoint that `begin` makes. `name`
+/// describes the request for the user. The connection lives until its handle is dropped.
 fn learn<E: Errand>(
     address: &str,
     name: impl FnOnce() -> String,

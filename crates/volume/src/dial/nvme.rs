@@ -19,7 +19,7 @@ const QUEUES: u16 = 64;
 /// I/Os in flight on a queue.
 const QUEUE_DEPTH: u16 = 1023;
 
-/// Who keeps admin queues: a thread of the process, or a simulation.
+/// Owner of admin queues: a thread of the process, or a simulation.
 pub trait Hold: Send + Sync + 'static {
     /// An admin queue that is kept; dropping it ends the association.
     type Kept: Send + Sync + 'static;
@@ -100,7 +100,7 @@ impl NvmeDial {
 }
 
 impl<H: Hold> NvmeDial<H> {
-    /// The same for a subsystem by its name, with the admin queues kept by `hold`.
+    /// Dials a subsystem by its name, with the admin queues kept by `hold`.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl<H: Hold> Inner<H> {
 }
 
 impl<H: Hold> Open<H> {
-    /// `old`: the association that this one replaces. Its controller is reset, so that it executes
-    /// nothing any more.
+    /// Creates an association. `old` is the association that it replaces: its controller is reset,
+    /// so that no more of its commands are executed.
     fn new(
         hold: &H,
         uri: &NvmeUri,

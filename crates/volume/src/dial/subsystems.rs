@@ -41,7 +41,8 @@ pub(super) fn only_one(uri: &NvmeUri) -> Result<NvmeUri, OpenError> {
     Ok(NvmeUri { subsystem, address, ..uri.clone() })
 }
 
-/// The only subsystem in a discovery log, and its address if not one of those `asked`.
+/// The only subsystem in a discovery log, and its address unless that is one of the `asked`
+/// addresses.
 fn choose(
     found: &[DiscoveryEntry],
     asked: &[SocketAddr],
@@ -100,7 +101,7 @@ impl Errand for NvmeDiscovery {
     }
 
     fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // It shuts its controller down when it has the log.
+        // The errand shuts its controller down when it has the log.
     }
 
     fn has_left(&self) -> bool {

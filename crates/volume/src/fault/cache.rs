@@ -21,7 +21,7 @@ const RUN_MAX_BYTES: u64 = 64 << 10;
 pub(super) struct Cache {
     pub(super) block_bytes: u64,
     inside: Mutex<Inside>,
-    /// Its [`Manner`], readable without the lock.
+    /// The cache's [`Manner`], readable without the lock.
     manner: AtomicU8,
     /// Number of its blocks, readable without the lock.
     held: AtomicU64,
@@ -38,7 +38,7 @@ struct Inside {
     counts: Counts,
 }
 
-/// What was lost or not kept.
+/// Counters of lost and unsaved data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Flushes and FUA writes acknowledged without being durable.
@@ -53,14 +53,15 @@ struct Block {
     number: u64,
     /// The first write of it that is not on the medium.
     since: u64,
-    /// It is being written to the medium, or the medium's block is being changed otherwise. Only
-    /// one at a time, to keep the order.
+    /// The block is being written to the medium, or changed there in another way. Only one at a
+    /// time, to keep the order.
     busy: bool,
-    /// Its data after the last cut, if that counts as on the medium without having been written.
+    /// The block's data after the last cut, if it counts as on the medium without having been
+    /// written.
     safe: Option<Box<[u8]>>,
 }
 
-/// What an acknowledgement means.
+/// Meaning of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     /// The data is on the medium (write-through).
@@ -121,7 +122,7 @@ impl Cache {
         self.lock().rule = rule;
     }
 
-    /// How it handles I/Os now.
+    /// Current handling of I/Os.
     pub(super) fn manner(&self) -> Manner {
         match self.manner.load(Ordering::Acquire) {
             0 => Manner::Through,
@@ -348,12 +349,12 @@ impl Inside {
 }
 
 impl Run {
-    /// How many of its blocks lie in a range.
+    /// Number of the run's blocks in a range.
     pub(super) fn blocks_in(&self, range: &Range<u64>) -> u64 {
         self.ends_at().min(range.end).saturating_sub(self.first.max(range.start))
     }
 
-    /// The block behind it.
+    /// First block after the run.
     fn ends_at(&self) -> u64 {
         self.first + self.numbers.len() as u64
     }

@@ -1,9 +1,9 @@
 //! A lane behind a write cache: writes are acknowledged once cached.
 //!
-//! Reads see the cache over the medium. A flush or FUA write waits until the data it covers is on
-//! the medium, whichever lane writes it, unless the cache lies. Evictions complete before the write
-//! that needs the room is acknowledged. Closing writes everything to the medium, as drives do on a
-//! shutdown.
+//! Reads see the cache over the medium. A flush or FUA write waits until its data is on the medium,
+//! whichever lane writes the data, unless the cache ignores flushes. Evictions complete before the
+//! write that needs the room is acknowledged. Closing writes everything to the medium, as drives do
+//! on a shutdown.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use block::{Buf, Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 
 use super::cache::{Cache, Manner, Run};
 
-/// How often a lane checks whether other lanes have written blocks.
+/// Interval at which a lane checks whether other lanes have written blocks.
 const LOOK: Nanos = Nanos(200_000);
 /// Maximum number of I/Os of one flush at once. Tests exceed it.
 const RUNS_MAX: usize = if cfg!(test) { 2 } else { 32 };
@@ -50,7 +50,7 @@ struct Task {
     tag: Option<Tag>,
     buf: Option<Buf>,
     step: Step,
-    /// Its runs in flight.
+    /// Runs in flight of the task.
     in_flight: u32,
     result: Result<(), (Fault, Cause)>,
 }
@@ -63,7 +63,7 @@ enum Step {
     Clear { range: Range<u64>, upto: u64, then: Then },
     /// Waits until no other I/O changes its blocks.
     Claim { op: Op, offset: u64, len: u32, fua: bool },
-    /// Its last I/O is in flight.
+    /// The task's last I/O is in flight.
     Last,
 }
 
@@ -142,7 +142,7 @@ impl CachedLane {
         }
         match then {
             Some(then) => {
-                // The eviction is a task of its own: a write that goes to the medium does not wait
+                // The eviction is a separate task: a write that goes to the medium does not wait
                 // for it.
                 let room_for =
                     if room.is_empty() { None } else { Some(self.enter_room(None, None)) };

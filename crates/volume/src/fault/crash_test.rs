@@ -1,6 +1,6 @@
-//! Write caches and power cuts against a model, from seeds: several lanes, any order of writes,
-//! flushes, trims and reads, and a medium that executes and completes I/Os in any order and loses
-//! what it was not told to keep.
+//! Seeded model tests of write caches and power cuts: several lanes, any order of writes, flushes,
+//! trims and reads, and a medium that executes and completes I/Os in any order and loses all data
+//! that was not flushed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,9 +24,9 @@ type Held = (u64, Stamp);
 /// The medium below the cache.
 struct Medium {
     now: Vec<Held>,
-    /// As of the last completed write.
+    /// Content after the last completed write.
     told: Vec<Held>,
-    /// What survives a power loss of the medium.
+    /// Content that survives a power loss of the medium.
     durable: Vec<Held>,
     executed: u64,
     taken: Vec<Taken>,
@@ -160,7 +160,7 @@ impl Lane for MediumLane {
 /// Allowed contents of a block. Writes of a block are never in flight together.
 #[derive(Clone, Default)]
 struct Known {
-    /// All that was written since the last cut, the oldest first.
+    /// All writes since the last cut, the oldest first.
     versions: Vec<Stamp>,
     /// A read must find this one or a later one.
     told: usize,
@@ -271,7 +271,7 @@ impl World {
         for (at, block) in (first..first + len).enumerate() {
             let bytes = &buf[at * BLOCK as usize..(at + 1) * BLOCK as usize];
             let (found, known) = (stamp_of(bytes), &self.known[block]);
-            // What was read before the power cut may be lost since.
+            // Data read before the power cut may be lost since.
             let from = asked.known[at].0.min(known.told);
             if !known.versions[from..].contains(&found) {
                 let may = &known.versions[from..];
@@ -367,7 +367,7 @@ impl World {
             }
         }
         if self.cuts != cuts {
-            // What was read first may have been lost again.
+            // Data of the first read may have been lost again.
             return Ok(());
         }
         for (known, stamp) in self.known.iter_mut().zip(found) {
@@ -434,7 +434,7 @@ fn what_survived_a_cut_goes_to_the_medium_for_good() {
     let (number, _) = cache.write(512, &[1; 512]);
     let on_its_way = cache.left(0..9, number, 9).runs.remove(0);
     cache.cut(cut);
-    // It was not written with FUA.
+    // The write had no FUA.
     cache.arrived(&on_its_way, true);
     assert!(cache.claim(512, 512).is_none(), "a trim would bring back what was before");
     let again = cache.survivors(512, 512).remove(0);

@@ -8,7 +8,7 @@ use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 use super::cached::CachedLane;
 use super::referee::{Hold, Referee, Sentence};
 
-/// How often a lane that holds I/Os for good checks for another schedule.
+/// Interval at which a lane that holds I/Os indefinitely checks for another schedule.
 const LOOK: Nanos = Nanos::from_millis(50);
 /// Base of the causes of injected faults; those of other lanes are small numbers or statuses.
 const CAUSE: u32 = 0xfa17_0000;

@@ -38,20 +38,20 @@ struct Inside {
     history: Option<History>,
     /// Why the last change of the schedule was refused.
     refused: Option<String>,
-    /// Changes that nobody was told of yet.
+    /// Changes not reported yet.
     news: Vec<String>,
 }
 
 #[derive(Default)]
 struct RefereeState {
     strikes: u64,
-    /// It is sticky, and has struck.
+    /// The fault is sticky, and has struck.
     stuck: bool,
     /// Bad blocks rewritten since.
     healed: HashSet<u64>,
 }
 
-/// What happens to one I/O. Nothing by default.
+/// Effects on one I/O. Nothing by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sentence {
     /// If it is not executed: the number of the fault, and its result.
@@ -62,7 +62,7 @@ pub(super) struct Sentence {
     pub(super) add: Nanos,
     /// Multiplies its latency; 0 counts as 1.
     pub(super) factor: f64,
-    /// How long its completion is held.
+    /// Time for which the completion is held.
     pub(super) hold: Hold,
     /// The offset it goes to instead.
     pub(super) place: Option<u64>,
@@ -74,7 +74,7 @@ pub(super) struct Sentence {
     pub(super) stale: bool,
 }
 
-/// How long a completion is held.
+/// Time for which a completion is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hold {
     /// Not at all.
@@ -114,14 +114,14 @@ impl Referee {
         self.geometry
     }
 
-    /// Its write cache, inactive unless the schedule has one.
+    /// Write cache of the volume, inactive unless the schedule has one.
     pub(super) fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// Applies another schedule, whose time begins with the next I/O. An invalid one changes
-    /// nothing, nor does one with a cache if clients were told that there is none: they would not
-    /// flush it.
+    /// Applies another schedule, whose time begins with the next I/O. An invalid schedule changes
+    /// nothing, nor does one with a cache if the volume was advertised to clients without one: they
+    /// would not flush it.
     pub(super) fn replace(&self, schedule: Result<Schedule, String>) {
         let fits = schedule.and_then(|schedule| {
             schedule.fits(&self.geometry)?;
@@ -183,7 +183,7 @@ impl Referee {
             let (begun, at) = rule.windows(now.since(began));
             let begun = rule.count.map_or(begun, |count| begun.min(count));
             if state.strikes < begun {
-                // Of several late cuts the first has lost everything.
+                // Of several late cuts the first one has lost everything.
                 state.strikes = begun;
                 self.cache.cut(rule.cut());
             }
@@ -195,7 +195,7 @@ impl Referee {
         self.next_cut.store(next, Ordering::Release);
     }
 
-    /// How often the schedule was replaced.
+    /// Number of times that the schedule was replaced.
     pub(super) fn edition(&self) -> u64 {
         self.edition.load(Ordering::Acquire)
     }
@@ -436,7 +436,7 @@ impl Sentence {
         }
     }
 
-    /// The first result stands.
+    /// Sets the result; the first one is kept.
     fn answer_by(&mut self, index: u32, result: Result<(), Fault>) -> bool {
         let first = self.answer.is_none();
         self.answer = self.answer.or(Some((index, result)));

@@ -6,31 +6,32 @@ use serde::Deserialize;
 /// Longest time in a schedule, in seconds: a year.
 const TIME_S_MAX: f64 = 366.0 * 86_400.0;
 
-/// What happens to an I/O.
+/// Effect on an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verb {
-    /// It fails without being executed.
+    /// The I/O fails without being executed.
     Error,
     /// A read of a bad block fails. `chance` is the share of bad blocks; a write of the whole
     /// block, a trim or zeroing heals it.
     BadBlocks,
-    /// It is executed, but completes only when the fault's time is over or the schedule changes.
+    /// The I/O is executed, but completes only when the fault's time is over or the schedule
+    /// changes.
     Hang,
-    /// It completes later: `add_s`, `factor` or both.
+    /// The I/O completes later: `add_s`, `factor` or both.
     Slow,
-    /// It succeeds without being executed: a lost write, or an ignored flush.
+    /// The I/O succeeds without being executed: a lost write, or an ignored flush.
     Drop,
     /// Only the first blocks of a write are executed, fewer than all.
     Tear,
-    /// It goes to another offset of the volume.
+    /// The I/O goes to another offset of the volume.
     Misdirect,
     /// One bit of the data is flipped: in what a read returns, in what a write stores.
     Flip,
     /// The I/O is not executed, and its connection ends without a response. Without a connection it
     /// fails.
     Disconnect,
-    /// The same with a TCP reset.
+    /// Like the previous verb, with a TCP reset.
     Reset,
     /// A target solicits no data of writes (no R2T) while the fault lasts.
     Withhold,
@@ -41,7 +42,7 @@ pub(super) enum Verb {
     PowerCut,
 }
 
-/// What a power cut does to the write cache.
+/// Effect of a power cut on the write cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
     /// Share of the blocks that were on the medium already, 0 to 1.
@@ -291,7 +292,7 @@ impl Rule {
         self.chance.unwrap_or(1.0)
     }
 
-    /// Least and most seconds of added latency.
+    /// Minimum and maximum seconds of added latency.
     pub(super) fn added(&self) -> Option<[f64; 2]> {
         self.add_s.map(|added| match added {
             Added::Fixed(seconds) => [seconds; 2],

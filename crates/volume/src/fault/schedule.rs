@@ -1,4 +1,4 @@
-//! Schedules of faults: what goes wrong with which I/Os, from when on, and how often.
+//! Schedules of faults: kind, affected I/Os, start and repetition.
 //!
 //! ```toml
 //! name = "a disk that gets slow and forgets a flush"
@@ -71,13 +71,13 @@ pub(super) struct Schedule {
     /// Name of the schedule; one without faults needs none.
     #[serde(default)]
     pub(super) name: String,
-    /// What it imitates.
+    /// Device that the schedule imitates.
     #[serde(default)]
     pub(super) about: String,
     /// Seed of all random choices.
     #[serde(default)]
     pub(super) seed: u64,
-    /// Its write cache, if it has one.
+    /// Write cache, if the schedule has one.
     #[serde(default)]
     pub(super) cache: Option<CacheRule>,
     /// The faults, at most 64. All of them apply to each I/O, in this order. A schedule without
@@ -90,7 +90,7 @@ pub(super) struct Schedule {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CacheRule {
-    /// Its size: 1 block to 4 GiB; 32 MiB by default.
+    /// Size of the cache: 1 block to 4 GiB; 32 MiB by default.
     #[serde(default)]
     size: Option<Size>,
     /// Acknowledges flushes and FUA writes without making anything durable.
@@ -99,7 +99,7 @@ pub(super) struct CacheRule {
 }
 
 impl CacheRule {
-    /// Its size in bytes.
+    /// Size of the cache in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.size.map_or(CACHE_BYTES, |size| size.0)
     }

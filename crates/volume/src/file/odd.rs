@@ -1,7 +1,7 @@
-//! Images whose length is no multiple of the block: 1,000,001 bytes.
+//! Images whose size is no multiple of the block: 1,000,001 bytes.
 //!
-//! To peers that know bytes they are as long as they are. Others see whole blocks: the last one is
-//! padded with zeroes, and cannot be written, as there is no place for its padding.
+//! Peers that count in bytes see the exact size. Others see whole blocks: the last one is padded
+//! with zeroes, and cannot be written, as the file has no room for the padding.
 
 use std::fmt::Display;
 
@@ -34,7 +34,7 @@ impl Tail {
     pub(super) fn of(uri: &FileUri, found: &OpenFile, block_bytes: u32) -> Tail {
         match found.device || found.bytes.is_multiple_of(u64::from(block_bytes)) {
             true => Tail::None,
-            // Direct I/O was asked for, and knows whole blocks only.
+            // Direct I/O was requested, which transfers whole blocks only.
             false if !uri.to_the_byte || uri.direct == Some(true) || uri.sqpoll || uri.iopoll => {
                 Tail::LeftOut
             }

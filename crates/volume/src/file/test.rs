@@ -97,7 +97,7 @@ fn a_file_that_was_removed_takes_no_writes_and_is_followed_by_all_lanes() {
     let mut lane = volume.lane(&core).unwrap();
     assert_eq!(go(&core, &mut *lane, Op::Write, 0), Ok(()));
     std::fs::remove_file(&place.0).unwrap();
-    // Another file in its place is another file.
+    // A replaced file is another file.
     let other = place.open();
     assert!(other.lane(&core).is_ok());
     wait(&core);
@@ -106,7 +106,7 @@ fn a_file_that_was_removed_takes_no_writes_and_is_followed_by_all_lanes() {
         let (fault, words) = go(&core, &mut **lane, Op::Write, 0).unwrap_err();
         assert_eq!(fault, Fault::Medium);
         assert!(words.contains("was removed"), "{words}");
-        // What it held can still be saved.
+        // Data in the removed file can still be saved.
         assert_eq!(go(&core, &mut **lane, Op::Read, 0), Ok(()));
     }
     let written = std::fs::metadata(&place.0).unwrap();

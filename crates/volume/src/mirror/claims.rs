@@ -12,8 +12,8 @@ pub(super) const GRANULE_BYTES: u64 = 64 << 10;
 /// Maximum number of entries: granules further apart than that share one.
 const PLACES_MAX: u64 = 1 << 14;
 
-/// One word per granule: its owner, the owner's writes in flight, and whether another lane wants
-/// it.
+/// One word per granule: its owner, the owner's writes in flight, and whether another lane is
+/// waiting for it.
 pub(crate) struct Claims {
     places: Box<[AtomicU64]>,
 }
@@ -70,8 +70,8 @@ impl Claims {
         true
     }
 
-    /// Releases what [`claim`](Self::claim) took. True if another lane wants any of it: then this
-    /// lane must let it try before claiming again.
+    /// Releases the granules of a [`claim`](Self::claim). True if another lane is waiting for any
+    /// of these granules: this lane must then let the other lane try before it claims again.
     pub(crate) fn release(&self, lane: u16, offset: u64, len: u64) -> bool {
         let all = places(offset, len, self.places.len() as u64);
         all.filter(|place| self.leave(*place, lane)).count() > 0
@@ -107,7 +107,7 @@ impl Claims {
         }
     }
 
-    /// Whether the granule is free now and another lane wants it.
+    /// Whether the granule is free now and another lane is waiting for it.
     fn leave(&self, place: u64, lane: u16) -> bool {
         let place = &self.places[place as usize];
         let mut seen = place.load(Ordering::Relaxed);

@@ -54,9 +54,9 @@ pub(crate) struct MirrorLane<R> {
     held: Vec<u32>,
     /// Time of the last call.
     now: Nanos,
-    /// It has been open.
+    /// The lane has been open.
     opened: bool,
-    /// Another lane wants granules that this one released: it goes first.
+    /// Another lane is waiting for granules that this one released: the other lane goes first.
     yields: bool,
     /// Completions to report.
     pub(super) ready: Vec<Done>,
@@ -120,7 +120,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// The same with data from offset `base` on, and with new lanes to legs that return.
+    /// This lane with data from offset `base` on, and with new lanes to legs that return.
     pub(crate) fn based(mut self, base: u64, source: Ways) -> MirrorLane<R> {
         (self.base, self.source, self.immediate) = (base, Some(source), false);
         self
@@ -139,7 +139,7 @@ impl<R: Rules> MirrorLane<R> {
         self.ways[leg].waiting.push_back(Io { tag: Tasks::tag(task, leg), offset, ..io });
     }
 
-    /// The leg that serves reads of a place, except those `tried`. It is one leg per place, so that
+    /// Leg that serves reads at an offset, except those `tried`. Each offset has one leg, so that
     /// no later read returns older data.
     pub(super) fn reader(&self, offset: u64, len: u32, tried: u32) -> Option<usize> {
         let all = self.legs.readers(offset, len.into()) & !tried;

@@ -1,4 +1,4 @@
-//! What a lane of a mirror asks about its legs.
+//! Queries of a mirror's lane about its legs.
 //!
 //! [`Legs`] answers from memory; an array's [`Shared`](crate::array) keeps membership on the legs.
 
@@ -7,10 +7,10 @@ use block::Nanos;
 use super::legs::Legs;
 use crate::losses::Losses;
 
-/// How to report an I/O that all legs completed.
+/// Result to report for an I/O that all legs completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It succeeded.
+    /// The I/O succeeded.
     Done,
     /// Not yet: a leg that missed it is not durably out.
     Wait,
@@ -38,7 +38,7 @@ pub(crate) struct Answers {
     pub(crate) since: u64,
 }
 
-/// Which legs are in, and what may be done where.
+/// Membership of the legs, and permissions for ranges.
 pub(crate) trait Rules {
     /// A bit for each leg that gets writes.
     fn writers(&self) -> u32;
@@ -55,12 +55,12 @@ pub(crate) trait Rules {
     /// A bit for each leg that has every acknowledged write.
     fn in_it(&self) -> u32;
 
-    /// How often legs have left or returned.
+    /// Number of times that legs have left or returned.
     fn events(&self) -> u64 {
         0
     }
 
-    /// How often this leg has returned: on a change the lane reconnects to it.
+    /// Number of returns of this leg: on a change the lane reconnects to it.
     fn joined(&self, _leg: usize) -> u32 {
         0
     }
@@ -85,7 +85,7 @@ pub(crate) trait Rules {
     /// Counts a block that was repaired.
     fn repaired(&self);
 
-    /// How long a leg may leave an I/O unanswered before it leaves.
+    /// Maximum time for which a leg may leave an I/O unanswered before the leg fails.
     fn patience(&self) -> Nanos;
 
     /// A leg has left an I/O unanswered for a while: a line for the user, once in a while.
@@ -95,8 +95,8 @@ pub(crate) trait Rules {
     /// executed. The leg must not return before there are none.
     fn haunts(&self, _leg: usize, _count: i64) {}
 
-    /// The lane to the last leg is lost. It is reopened when the leg has [`joined`](Self::joined)
-    /// again.
+    /// Handles the loss of the lane to the last leg. The lane is reopened when the leg has
+    /// [`joined`](Self::joined) again.
     fn lost(&self, _leg: usize) {}
 
     /// Acknowledged changes that may have been lost with the cache of the last leg: the next flush

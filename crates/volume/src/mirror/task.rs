@@ -1,4 +1,4 @@
-//! What a lane of a mirror has in flight.
+//! I/Os in flight of a mirror's lane.
 
 use block::{Buf, Cause, Fault, Nanos, Op, Tag};
 
@@ -40,7 +40,7 @@ pub(super) struct Change {
 pub(super) struct Flush {
     pub(super) tag: Tag,
     pub(super) votes: Votes,
-    /// Losses of the last leg that were told when it began.
+    /// Reported losses of the last leg when the task began.
     pub(super) told: u64,
 }
 

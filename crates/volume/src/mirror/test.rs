@@ -33,7 +33,7 @@ struct Leg {
     careless: bool,
     /// The leg completes nothing until it is well again.
     hung: bool,
-    /// It has failed at least once.
+    /// The leg has failed at least once.
     blamed: bool,
 }
 
@@ -126,7 +126,7 @@ impl World {
                     leg.touch(io);
                 }
                 *found = Some(result);
-                // Another step completes it.
+                // Another step completes the I/O.
                 return;
             }
         };
@@ -175,7 +175,7 @@ struct Asked {
     may: Vec<Vec<u32>>,
 }
 
-/// How long a leg may leave an I/O unanswered.
+/// Maximum time for which a leg may leave an I/O unanswered.
 const LIMIT: Nanos = Nanos::from_secs(30);
 
 struct Run {

@@ -38,7 +38,7 @@ pub(crate) enum Step<S> {
 
 /// Keeps I/Os for the next connection, and opens it.
 pub(crate) struct Again<R: Wire> {
-    /// Time after which the lane gives up.
+    /// Time after which the lane stops reconnecting.
     patience: Nanos,
     state: LinkState<R::Attempt>,
     /// When the connection broke, and the delay after the next failure.
@@ -78,8 +78,8 @@ impl<R: Wire> Again<R> {
         }
     }
 
-    /// Handles a completion: the caller's, or `None` if the I/O will be sent again. A change that
-    /// is lost is in doubt: `doubt` notes its place, and that it was in doubt before.
+    /// Handles a completion: the caller's, or `None` if the I/O will be sent again. A lost change
+    /// is in doubt: `doubt` records its range, and its earlier doubt if it had one.
     pub(crate) fn settle(
         &mut self,
         done: Done,
@@ -106,7 +106,7 @@ impl<R: Wire> Again<R> {
         self.ledger.leave(done)
     }
 
-    /// The connection or an attempt failed. False when it is time to give up.
+    /// Handles a failed connection or attempt. False when the time to reconnect is over.
     pub(crate) fn failed(&mut self, now: Nanos) -> bool {
         if self.is_up() {
             (self.since, self.pause) = (now, FIRST_PAUSE);

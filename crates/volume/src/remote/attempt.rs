@@ -30,7 +30,7 @@ enum Way {
     Kernel(Connecting),
     /// Resolving names takes time, and so does a new association: a thread does it.
     Thread(Receiver<Result<TcpStream, String>>),
-    /// It failed at once.
+    /// The attempt failed at once.
     None(String),
 }
 

@@ -58,13 +58,13 @@ impl Cover {
         self.covered.fetch_max(number + 1, ORDER);
     }
 
-    /// Takes the changes that no flush has covered: whether there were any. Others do not find them
-    /// again, but they find those that come after.
+    /// Claims the changes that no flush has covered: whether there were any. Later calls do not
+    /// return these changes again, but those that came after.
     pub(crate) fn take_open(&self) -> bool {
         let changed = self.changed.load(ORDER);
         let is_open = self.covered.fetch_max(changed, ORDER) < changed;
         if is_open {
-            // As a flush does, so that the next change has another number than these.
+            // Counted as a flush, so that the next change has a larger number than these.
             self.begun.fetch_add(1, ORDER);
         }
         is_open

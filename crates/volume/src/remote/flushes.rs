@@ -22,7 +22,7 @@ pub(crate) struct Flushes {
     in_flight: Vec<InFlight>,
     /// The endpoint's count of changes.
     changes: u64,
-    /// Losses that a flush of this lane has told, by failing at the target or here.
+    /// Losses that a flush of this lane has reported, by failing at the target or here.
     told: u64,
     telling: Telling,
     /// The connection is open: the instance of its target, and what was suspected before.
@@ -34,7 +34,7 @@ struct InFlight {
     tag: Tag,
     /// Number of the flush among those that cover the same changes.
     number: u64,
-    /// Losses that were told when it began.
+    /// Losses reported when the flush began.
     told: u64,
 }
 
@@ -42,7 +42,7 @@ struct InFlight {
 struct Opened {
     instance: Option<u64>,
     suspicions: u64,
-    /// Losses that were told by then.
+    /// Losses reported by then.
     told: u64,
 }
 
@@ -154,7 +154,7 @@ impl Flushes {
         if let Some(covers) = covers {
             self.cover = covers.of(instance);
         }
-        // The endpoint of each connection counts anew.
+        // The endpoint of each connection counts from zero.
         self.changes = 0;
         self.past.meet(instance);
         self.resolve(power_lost);
@@ -163,7 +163,7 @@ impl Flushes {
     fn resolve(&self, power_lost: Option<bool>) {
         let Some(Opened { instance, suspicions, .. }) = self.open else { return };
         if self.past.resolve(instance, power_lost, suspicions) {
-            // They are still in the target's cache.
+            // The changes are still in the target's cache.
             self.cover.change();
         }
     }

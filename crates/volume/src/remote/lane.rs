@@ -68,11 +68,11 @@ pub struct RemoteLane<D: Dial, R: Wire> {
     /// Reconnects a lane that was open.
     again: Option<Box<Again<R>>>,
     flushes: Flushes,
-    /// Changes that wait until earlier ones of the same places are in doubt no longer, and those
+    /// Changes that wait until earlier ones of the same ranges are no longer in doubt, and those
     /// that waited.
     held: VecDeque<Io>,
     released: VecDeque<Io>,
-    /// Its owner looks at the data itself, whichever server has them.
+    /// The lane's owner checks the data itself, whichever server has them.
     looks: Cell<bool>,
     /// The name of the last connection.
     name: Option<Name>,
@@ -80,16 +80,16 @@ pub struct RemoteLane<D: Dial, R: Wire> {
     now: Nanos,
 }
 
-/// How often lanes without I/Os are checked.
+/// Interval at which lanes without I/Os are checked.
 const LOOK: Nanos = Nanos::from_secs(1);
-/// How often changes that are held back are checked.
+/// Interval at which held-back changes are checked.
 const LOOK_HELD: Nanos = Nanos::from_millis(10);
 
 /// Reconnecting does not help.
 const CHANGED: &str = "capacity or block size of the volume changed";
 const ANOTHER: &str = "another disk answers at this address";
-/// The first connection has met another server than the one whose data the owner has looked at: an
-/// older image may be in their place.
+/// The first connection has met another server than the one whose data the owner has checked: that
+/// server may have an older image.
 const EXCHANGED: &str = "its target was started anew after the array had looked at it";
 
 impl<D: Dial, R: Wire> RemoteLane<D, R> {
@@ -223,8 +223,8 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             }
             None => self.finished.extend(held),
         }
-        // Whoever has this lane may keep it for long. As long as the connection is there its target
-        // takes it for one that lives, and lets others in without waiting for what it left behind.
+        // The owner may keep this lane for long. As long as the connection exists, its target
+        // considers it alive, and lets others in without waiting for the changes in doubt.
         self.line = None;
         self.broken.get_or_insert(why);
     }

@@ -11,7 +11,7 @@ use proto::{Ending, Endpoint, Initiator, Outbox};
 const HALF_LEAST: usize = 32;
 /// Longer responses come in parts anyway.
 const HALF_MOST_BYTES: usize = 64 << 10;
-/// Approximate bytes of a response beside its data.
+/// Approximate bytes of a response in addition to its data.
 const ANSWER_BYTES: usize = 48;
 
 /// A connection with our endpoint.

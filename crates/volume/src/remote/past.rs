@@ -1,9 +1,10 @@
-//! The fate of a volume's earlier connections: shared by all of its lanes.
+//! State of a volume's earlier connections, shared by all of its lanes.
 //!
 //! Two questions outlive a connection. Which changes were sent on it and never answered? They are
-//! *in doubt*: the target may execute them until it says that it has ended them, or until a grace
-//! is over, so later changes of the same places are held back. And which acknowledged changes had
-//! no flush covered? If the target was restarted, they may be gone, so the next flush fails.
+//! *in doubt*: the target may execute these changes until it confirms their end, or until a grace
+//! period is over, so later changes of the same ranges are held back. And which acknowledged
+//! changes had no flush covered? If the target was restarted, they may be gone, so the next flush
+//! fails.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,8 +17,9 @@ use crate::losses::Losses;
 
 /// One total order: all but the epoch changes only when a connection is lost or opened.
 const ORDER: Ordering = Ordering::SeqCst;
-/// How long changes stay in doubt at least after a login has failed that was to tell of them: until
-/// the next one is under way. Between them a lane that reconnects pauses for up to two seconds.
+/// Minimum time for which changes stay in doubt after a failed login that was to report on them:
+/// until the next login is under way. A reconnecting lane pauses for up to two seconds between
+/// logins.
 const ASKING: Nanos = Nanos(2 * LONGEST_PAUSE.0 + Nanos::from_secs(1).0);
 
 /// The name of a connection, by which its target knows it.
@@ -31,15 +33,15 @@ pub(crate) struct DoubtId(u64);
 // of which processors fetch two at a time.
 #[repr(align(128))]
 pub(crate) struct Past {
-    /// How long changes stay in doubt where the target does not say that it has ended them.
+    /// Time for which changes stay in doubt if the target does not confirm that it has ended them.
     grace: Nanos,
     /// There are doubts.
     doubtful: AtomicBool,
-    /// How often a change came to be in doubt.
+    /// Number of changes that became in doubt.
     doubts: AtomicU64,
     /// There are suspicions.
     suspicious: AtomicBool,
-    /// How often acknowledged changes may have been lost.
+    /// Events in which acknowledged changes may have been lost.
     losses: Losses,
     state: Mutex<State>,
     events: Events,
@@ -58,12 +60,12 @@ struct State {
     forgotten: u64,
     /// The instance of the target that was met last, if one was.
     met: Option<Option<u64>>,
-    /// Another one was met since the owner has made good all losses: connections whose loss is not
-    /// noticed yet may have acknowledged changes that it does not have.
+    /// Another server was met since the owner has repaired all losses: connections whose loss is
+    /// not noticed yet may have acknowledged changes that this server does not have.
     restarted: bool,
     /// The instance of the server whose data the owner has looked at, if it is known.
     looked_at: Option<u64>,
-    /// The user was told that changes are held back.
+    /// The user was notified that changes are held back.
     holds: bool,
 }
 
@@ -106,8 +108,9 @@ impl Past {
         self.events.all()
     }
 
-    /// [`has_doubts`](Self::has_doubts) is asked soon: between two turns of a lane the processor's
-    /// caches are full of data, and a submit would wait for memory (5 ns for each of 32 I/Os).
+    /// Prefetches the state for [`has_doubts`](Self::has_doubts): between two turns of a lane the
+    /// CPU's caches are full of data, and a submit would wait for memory (5 ns for each of 32
+    /// I/Os).
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch_value(&self.doubtful);
@@ -152,7 +155,7 @@ impl Past {
         DoubtId(id)
     }
 
-    /// How often a change has come to be in doubt so far.
+    /// Number of changes that have become in doubt so far.
     pub(crate) fn doubts(&self) -> u64 {
         self.doubts.load(ORDER)
     }
@@ -208,8 +211,9 @@ impl Past {
         }
     }
 
-    /// Whether a change must wait: an earlier one of the same place is in doubt. `own` is the doubt
-    /// that the change itself is, if it is being sent again: the same data twice do no harm.
+    /// Whether a change must wait: an earlier one of the same range is in doubt. `own` is the doubt
+    /// of the change itself, if the change is being sent again: writing the same data twice is
+    /// harmless.
     #[cold]
     pub(crate) fn holds(
         &self,
@@ -342,7 +346,7 @@ impl Past {
         ));
     }
 
-    /// How often acknowledged changes may have been lost, and which losses were told.
+    /// Events in which acknowledged changes may have been lost, and their reports.
     pub(crate) fn losses(&self) -> &Losses {
         &self.losses
     }
@@ -353,7 +357,7 @@ impl Past {
         let mut state = self.state();
         let restarted = std::mem::take(&mut state.restarted);
         let losses = self.losses.count();
-        // A flush that has told may have been the owner's, who has told nobody.
+        // A flush of the owner may have reported the loss, and the owner reports to no client.
         let any = restarted || state.forgotten < losses;
         self.suspicious.store(false, ORDER);
         state.suspicions.clear();
@@ -401,7 +405,7 @@ mod test {
         assert_eq!((first, past.in_doubt_until()), (second, Some(at(35))));
         let other = past.doubt(at(6), 8, (0, 512), Some(first));
         assert!(!past.holds(at(6), (0, 512), Some(other)));
-        // Another change of the same place is another matter.
+        // Another change of the same range is independent.
         past.doubt(at(7), 7, (0, 512), None);
         assert!(past.holds(at(8), (0, 512), Some(first)));
     }

@@ -12,7 +12,7 @@ use super::*;
 /// Changes by offset on the whole, which is unique.
 type Changes = BTreeSet<u64>;
 
-/// What a part holds, and what of it is durable.
+/// Content of a part, and its durable content.
 #[derive(Default)]
 struct Held {
     done: Changes,

@@ -23,7 +23,7 @@ pub(super) struct StripedLane {
     /// All parts are memory: I/Os are executed within the call.
     immediate: bool,
     pub(super) batch: Batch,
-    /// Parts that have or want I/Os, open or close.
+    /// Parts that have or need I/Os, open or close.
     busy: Vec<usize>,
     /// When the others are polled.
     look: Option<Nanos>,
@@ -45,7 +45,7 @@ struct Part {
     in_flight: u32,
     /// Writes, trims and zeroings queued or in flight.
     changes: u32,
-    /// It is being polled.
+    /// The part is being polled.
     busy: bool,
 }
 

@@ -38,8 +38,8 @@ impl Told {
     /// Nothing has failed.
     pub(super) const GOOD: Told = Told { result: Ok(()), cause: Cause::NONE };
 
-    /// Adds the result of a part. Of several faults the first one is reported; but a fault that a
-    /// retry may clear yields to one that stays, or a retry would hide it.
+    /// Adds the result of a part. The first of several faults is reported; but a retryable fault
+    /// yields to a permanent one, or a retry would hide that.
     pub(super) fn take(&mut self, result: Result<(), Fault>, cause: Cause) {
         let tells = match (self.result, result) {
             (_, Ok(())) => false,

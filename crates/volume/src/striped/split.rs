@@ -6,7 +6,7 @@ use block::{Buf, Cause, Fault, Op, Tag};
 
 use super::slots::Told;
 
-/// How stripes map to parts.
+/// Mapping of stripes to parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) stripe_bytes: u64,
@@ -120,7 +120,7 @@ mod test {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every byte of an I/O is in one run, at the place that a single stripe would give it.
+        /// Every byte of an I/O is in one run, at the offset that a single stripe would give it.
         #[test]
         fn every_byte_has_its_place(
             stripe in 1_u64..9, parts in 1_u64..6, offset in 0_u64..200, len in 1_u32..200,

@@ -59,7 +59,7 @@ impl Leg {
 struct Case {
     legs: Vec<Leg>,
     old: Superblock,
-    /// What is written and what may differ, in units of 64 KiB.
+    /// Blocks that are written and may differ, in units of 64 KiB.
     written: Vec<u64>,
     dirty: Vec<u64>,
 }
@@ -150,7 +150,7 @@ fn look(legs: &[Leg]) -> (Vec<Found>, Assembly, Maps) {
         .filter_map(|(number, place)| Some((number, place.map(map)?)))
         .collect();
     let mut assembly = assembly;
-    // A crash leaves legs of several versions: those that lag behind are out.
+    // A crash leaves legs of several versions: stale ones are out.
     let maps = leave_older_images("disk", &mut assembly, maps).unwrap();
     (found, assembly, maps)
 }

@@ -218,7 +218,7 @@ fn what_failed_before_the_last_leg_was_accepted_is_not_held_against_it() {
     assert!(!rig.shared().start.shows(), "shown before the opening is recorded");
     assert_eq!(rig.shared().opens(0, 512), Opened::Wait, "nothing has failed on this connection");
     rig.until("recorded", |rig| rig.shared().start.shows() && rig.shared().is_ready());
-    // One that fails on the new connection counts.
+    // A failure on the new connection counts.
     let mut rig = Rig::open(&[LegState::In]);
     rig.hosts.borrow_mut()[0].lost = vec![0];
     rig.until("refused", |rig| rig.shared().start.shows());

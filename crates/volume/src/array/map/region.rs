@@ -8,7 +8,7 @@ pub enum Region {
     Unwritten,
     /// Equal and durable on all legs.
     Clean,
-    /// A writer wants it dirty; the map on the legs does not say so yet.
+    /// A writer needs it dirty; the map on the legs does not show that yet.
     Asked,
     /// Written, perhaps in part: after a crash the legs may differ here.
     Dirty,
@@ -86,7 +86,7 @@ impl Region {
         matches!(self, Region::Behind | Region::Unsettled)
     }
 
-    /// Its two bits on a leg: written, dirty.
+    /// The region's two bits on a leg: written, dirty.
     pub(in super::super) fn bits(self) -> u8 {
         match self {
             Region::Unwritten => 0,

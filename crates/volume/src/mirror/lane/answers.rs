@@ -142,7 +142,8 @@ impl<R: Rules> MirrorLane<R> {
         let Read { tag, offset, len, tried, .. } = *read;
         let tried = tried | 1 << leg;
         let fault = match one.result {
-            // A leg that left meanwhile may have missed a write that was in flight beside the read.
+            // A leg that failed meanwhile may have missed a write that was in flight concurrently
+            // with the read.
             Ok(()) => {
                 self.tasks.leave(task);
                 self.ready.push(Done { tag, ..one });

@@ -45,7 +45,7 @@ impl<R: Rules> MirrorLane<R> {
         };
         buf[..len as usize].fill(0);
         if let Task::Change(change) = self.tasks.get(fill.change) {
-            // A long range takes long: that is no reason to give up the leg.
+            // A long range takes long: that is no reason to fail the leg.
             change.votes.begun = self.now;
         }
         if let Task::Fill(kept) = self.tasks.get(task) {

@@ -8,7 +8,7 @@ pub(super) struct Way {
     pub(super) lane: Option<Box<dyn Lane>>,
     pub(super) waiting: VecDeque<Io>,
     pub(super) in_flight: u32,
-    /// How often the leg had returned when this lane was opened.
+    /// Number of returns of the leg when this lane was opened.
     pub(super) joined: u32,
     /// Connection counters of earlier lanes: totals never fall.
     pub(super) before: Connection,

@@ -3,9 +3,10 @@
 use super::*;
 
 impl<D: Dial, R: Wire> RemoteLane<D, R> {
-    /// Logs in on a new connection, in the place of one that has changes in doubt if there is one.
+    /// Logs in on a new connection, as the replacement of one with changes in doubt if there is
+    /// one.
     pub(super) fn log_in(&mut self, now: Nanos, stream: R::Stream) -> Result<(), String> {
-        // Gives the place of the old connection back first.
+        // Releases the slot of the old connection first.
         self.line = None;
         let past = &self.past;
         let wanted = if past.has_doubts() { self.name.or_else(|| past.oldest()) } else { None };
@@ -33,7 +34,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         let Some(Line { link, place }) = &self.line else { return };
         let (past, name) = (&self.past, place.name());
         if !self.flushes.is_open() {
-            // Nobody else has this name: what the target would have told is not known.
+            // No other connection has this name: the target's answer about it is unknown.
             past.asks(now, name, false);
         }
         // A lane that reconnects notes its own as they come back.

@@ -14,7 +14,7 @@ use proto::{DiskId, Endpoint, Instance, Instances, Outbox, Target, UnitId};
 use super::*;
 use crate::Session;
 
-/// What a server does with its connections, one after the other.
+/// Behaviour of a server on its connections, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Answers this many receives, then hangs up.
@@ -30,7 +30,7 @@ fn serve(listener: TcpListener, fates: Vec<Fate>) -> JoinHandle<()> {
     serve_as(listener, fates, None)
 }
 
-/// The same, as this running server.
+/// Serves the fates as this running server.
 fn serve_as(listener: TcpListener, fates: Vec<Fate>, instance: Option<Instance>) -> JoinHandle<()> {
     let disk = Memory::new(1 << 20).unwrap();
     let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
@@ -213,7 +213,7 @@ fn a_connection_that_ends_in_order_is_not_lost() {
     server.join().unwrap();
 }
 
-/// A server that was started anew may show an older image.
+/// A restarted server may show an older image.
 #[test]
 fn a_lane_meets_the_server_that_was_looked_at_or_looks_itself() {
     let (core, instance) = (core(), Instances::new(7).unit());
