@@ -52,8 +52,8 @@ impl Calls {
         self.take(TURN, |io| answers.push((io.data, unsafe { call(&io) })));
     }
 
-    /// The same, with a batch by AIO where that pays. What `aio` does not complete now it does
-    /// later.
+    /// Like [`turn`](Self::turn), with a batch by AIO if that is faster. `aio` completes the other
+    /// I/Os later.
     pub(crate) fn turn_with(&mut self, aio: &mut Aio, answers: &mut Vec<(u64, i32)>) {
         if self.queued.len() < BATCH_LEAST {
             return self.turn(answers);

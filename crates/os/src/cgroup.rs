@@ -25,7 +25,7 @@ pub struct MemoryRoom {
 pub struct MemoryLimit {
     /// Path of the cgroup below the mount point.
     pub cgroup: PathBuf,
-    /// Its limit in bytes.
+    /// Limit in bytes.
     pub limit_bytes: u64,
 }
 

@@ -15,12 +15,12 @@ use block::{Doing, Nanos};
 use crate::core::{Core, CoreState};
 use crate::waker::Waker;
 
-/// A loop with a core of its own that gets its turns from another core of the same thread.
+/// A loop with its own core that another core of the same thread runs.
 pub trait Companion {
     /// Runs the loop once, without waiting.
     fn turn(&mut self) -> io::Result<Turned>;
 
-    /// Its core: events there end the sleep of both.
+    /// Core of the loop: its events end the sleep of both cores.
     fn core(&self) -> &Core;
 }
 
@@ -39,7 +39,7 @@ pub type SharedCompanion = Rc<RefCell<dyn Companion>>;
 /// A loop to be run on a thread that has one already, which becomes its companion.
 pub type Job = Box<dyn FnOnce(SharedCompanion) + Send>;
 
-/// A thread with a loop of its own that runs others beside it.
+/// A thread whose own loop also runs others.
 #[derive(Clone, Debug)]
 pub struct SharedThread {
     cpu: usize,
@@ -67,8 +67,9 @@ impl SharedThread {
     }
 }
 
-/// How a thread with a companion spends its time, by the clock. The clock goes on while others have
-/// the processor: of the thread's processor time the companion has the share that it has of this.
+/// Time of a thread with a companion, by the clock. The clock includes time in which other threads
+/// have the CPU: the companion's share of the awake time is also its share of the thread's CPU
+/// time.
 #[derive(Debug, Default)]
 pub struct SharedTime {
     companion_ns: AtomicU64,
@@ -100,7 +101,7 @@ pub(crate) struct Company {
     time: Arc<SharedTime>,
     /// Until when that is counted.
     counted: Nanos,
-    /// Of the time since then that in which the thread slept or gave way.
+    /// Time since then in which the thread slept or yielded.
     away: Nanos,
     wake: Option<Nanos>,
     /// Ends a sleep of the core.
@@ -151,7 +152,7 @@ impl CoreState {
         }
     }
 
-    /// When the companion wants its next turn.
+    /// Time at which the companion needs its next turn.
     pub(crate) fn companion_wake(&self) -> Option<Nanos> {
         self.company.as_ref()?.wake
     }
@@ -175,7 +176,7 @@ impl CoreState {
         Ok(true)
     }
 
-    /// Both are awake.
+    /// Unregisters the bell: both cores are awake.
     pub(crate) fn wake_companion(&self) -> io::Result<()> {
         let Some(company) = &self.company else { return Ok(()) };
         company.companion.borrow().core().state.borrow_mut().ring().register_eventfd(None)

@@ -32,7 +32,7 @@ impl Connecting {
         Ok(Connecting { socket: Some(socket) })
     }
 
-    /// Its state: `None` while pending, then, once, the stream or the error.
+    /// State of the connection: `None` while pending, then, once, the stream or the error.
     pub fn look(&mut self) -> Option<io::Result<TcpStream>> {
         let socket = self.socket.as_ref()?;
         if socket.peer_addr().is_err() {

@@ -34,7 +34,7 @@ use crate::watch::WatchState;
 const PART: usize = 2;
 /// After many completions at once the core is busy, and a part is this fraction of them.
 const PARTS_OF_MANY: usize = 8;
-/// How long a dropped core waits for the kernel to release its buffers.
+/// Maximum time for which a dropped core waits for the kernel to release its buffers.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
 /// Names a socket, listener or file of one core.
@@ -128,7 +128,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same; events are in [`CoreState::ready`].
+    /// Like [`turn`](Self::turn), with the events in [`CoreState::ready`].
     #[inline]
     fn take_turn(&self, state: &mut CoreState, until: Option<Nanos>) -> io::Result<()> {
         self.turn_companion(state)?;
@@ -177,7 +177,7 @@ pub(crate) enum Slot {
     Ublk(Box<UblkState>),
 }
 
-/// Which operation of a slot a completion belongs to.
+/// Operation of a slot to which a completion belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -240,7 +240,7 @@ pub(crate) struct CoreState {
     pub(crate) live_sockets: usize,
     /// The lone socket that receives by system calls, and a buffer for its next data.
     pub(crate) direct: Option<u32>,
-    /// It had data in the last turn, which polled nothing else.
+    /// The direct socket had data in the last turn, which polled nothing else.
     pub(crate) heard_direct: bool,
     pub(crate) spare: Option<Buf>,
     /// For zero-copy sends; created on first use.
@@ -435,7 +435,7 @@ impl CoreState {
             Slot::Listener(_) => self.close_listener(index),
             Slot::Waker(waker) => waker.raise(),
             Slot::Watched(_) => self.close_watch(index),
-            // Its commands end when the device is stopped.
+            // Commands of the device end when it is stopped.
             Slot::File(_) | Slot::Ublk(_) | Slot::Free => {}
         }
     }

@@ -36,7 +36,7 @@ fn allowed_of(thread: libc::pid_t) -> Vec<usize> {
     (0..count).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
 }
 
-/// How many CPUs this host may ever have, those that are offline or not plugged in included.
+/// Maximum CPUs that this host may ever have, including offline and unplugged ones.
 pub fn possible() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = parse_list(text.trim()).and_then(|cpus| cpus.last().copied());

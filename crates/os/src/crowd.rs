@@ -1,8 +1,8 @@
-//! Whether other threads compete for the CPU of a waiting core.
+//! Detection of other threads that compete for the CPU of a waiting core.
 //!
-//! A thread that yields beside a CPU-bound one waits for a whole time slice, some milliseconds; a
-//! thread that sleeps preempts it when its event comes. So a core that saw two long yields in a row
-//! sleeps instead, for a while; without CPU-bound threads yields are short.
+//! A thread that yields to a CPU-bound one waits for a whole time slice, some milliseconds; a
+//! sleeping thread preempts the CPU-bound one when an event wakes it. So a core that saw two long
+//! yields in a row sleeps instead, for a while; without CPU-bound threads yields are short.
 
 use block::Nanos;
 
@@ -12,7 +12,7 @@ const SLICE: Nanos = Nanos(500_000);
 /// Two such yields within this time are no accident: a hypervisor that takes the CPU away for a
 /// moment causes one.
 const TOGETHER: Nanos = Nanos::from_millis(20);
-/// How often a core checks whether others still compete.
+/// Interval at which a core checks whether others still compete.
 const FOR: Nanos = Nanos::from_millis(100);
 
 /// Observed competition for the CPU.

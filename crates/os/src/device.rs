@@ -13,7 +13,7 @@ use crate::stack::Stack;
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
 const LOOP_STATUS_BYTES: usize = 232;
 
-/// How long waking an NVMe drive may take at most.
+/// Attribute with the maximum latency of waking an NVMe drive.
 const NAP_FILE: &str = "pm_qos_latency_tolerance_us";
 
 /// A block device or a partition of one.
@@ -185,7 +185,7 @@ impl Device {
         self.of_whole("size")?.parse::<u64>().ok()?.checked_mul(512)
     }
 
-    /// Its NUMA node; `None` where unknown, or with a single node.
+    /// NUMA node of the device; `None` if unknown, or with a single node.
     pub fn node(&self) -> Option<usize> {
         let above = self.whole().ancestors().map(|folder| folder.join("numa_node"));
         let inner = ["device/numa_node", "device/device/numa_node"].map(|it| self.whole().join(it));
@@ -219,7 +219,7 @@ impl Device {
         (crate::kernel_files::is_kernels(&file) == Some(false)).then_some(file)
     }
 
-    /// Its I/O statistics.
+    /// I/O statistics of the device.
     pub fn counters(&self) -> Option<DeviceCounters> {
         DeviceCounters::parse(&fs::read_to_string(self.folder.join("stat")).ok()?)
     }
@@ -234,8 +234,8 @@ impl Device {
         DeviceSettings::read(|file| fs::read_to_string(self.whole().join("queue").join(file)).ok())
     }
 
-    /// Bytes from its beginning to the first physical block; `None` where it has none at a place
-    /// that is known.
+    /// Bytes from the start of the device to its first physical block; `None` if that offset is
+    /// unknown.
     pub fn offset_bytes(&self) -> Option<u64> {
         match fs::read_to_string(self.folder.join("alignment_offset")) {
             // -1 for devices whose parts do not fit together.
@@ -244,8 +244,8 @@ impl Device {
         }
     }
 
-    /// How long an I/O may wait until its NVMe drive is awake (APST), in microseconds, as Linux
-    /// allows: 0 where it does not nap. `None` where the system does not tell.
+    /// Maximum wake-up time of the NVMe drive that Linux allows (APST), in microseconds: 0 if the
+    /// drive never sleeps. `None` if the system does not report it.
     pub fn nap_us(&self) -> Option<u64> {
         let device = self.whole().join("device");
         let paths = entries(&device).into_iter().filter(|name| name.starts_with("nvme"));
@@ -331,7 +331,7 @@ impl Device {
         found
     }
 
-    /// Its directory and those of its partitions.
+    /// Directories of the disk and of its partitions.
     fn parts(&self) -> Vec<PathBuf> {
         let names = entries(&self.folder);
         let inner = names.into_iter().map(|name| self.folder.join(name));

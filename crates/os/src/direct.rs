@@ -6,7 +6,7 @@
 //! the core sleeps, it arms a poll in the ring.
 //!
 //! Of two sockets the younger is direct, because the older may be the quiet admin queue of an NVMe
-//! association. A third socket ends it.
+//! association. A third socket ends direct I/O.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -21,7 +21,7 @@ use crate::socket::End;
 /// One socket is direct while a core has at most this many.
 const FEW: usize = 2;
 
-/// How a socket receives.
+/// Receive mode of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// By receives of the ring.
@@ -84,9 +84,9 @@ impl CoreState {
         self.mark_ready(index);
     }
 
-    /// Whether a turn begins with the ring instead of the direct socket. That one goes first, as
-    /// after a rest the ring reports its data, too, and costs a system call. But queued submissions
-    /// go at once, and events of the ring wait for one turn at most.
+    /// Whether a turn begins with the ring instead of the direct socket. The direct socket goes
+    /// first, because after a rest the ring also reports the socket's data, at the cost of a system
+    /// call. But queued submissions go at once, and events of the ring wait for at most one turn.
     #[inline]
     pub(crate) fn polls_ring_first(&mut self) -> bool {
         let after_direct = std::mem::take(&mut self.heard_direct);

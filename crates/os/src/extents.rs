@@ -105,7 +105,7 @@ impl Extents {
             }
             (map.start, map.length, map.mapped) = (at, end - at, 0);
             // SAFETY: the kernel reads the head and fills at most `count` extents, which is the
-            // length of the array behind it; we own both for the whole call.
+            // length of the array after the head; we own both for the whole call.
             let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut *map) };
             if result != 0 {
                 return Err(io::Error::last_os_error());
@@ -202,7 +202,7 @@ fn seek(file: &File, from: u64, kind: libc::c_int) -> io::Result<Option<u64>> {
 
 /// Bytes of a file in the page cache; `None` before Linux 6.5.
 pub fn cached_bytes(file: &File) -> Option<u64> {
-    /// The same on every architecture.
+    /// Number of the system call, identical on every architecture.
     const SYS_CACHESTAT: libc::c_long = 451;
     // `struct cachestat_range` (offset, length; 0 is to the end) and `struct cachestat` (pages in
     // the cache, dirty, in writeback, evicted, recently evicted) of linux/mman.h.
@@ -266,7 +266,7 @@ mod test {
 
     #[test]
     fn what_has_the_same_place_is_repeated() {
-        // The same mebibyte three times, one that overlaps by half, one apart.
+        // The same mebibyte three times, one that overlaps by half, one that is separate.
         assert_eq!(repeated(vec![(0, 100), (0, 100), (50, 100), (0, 100), (500, 9)]), 250);
         assert_eq!(repeated(vec![(100, 100), (0, 100)]), 0);
         assert_eq!(repeated(Vec::new()), 0);

@@ -51,7 +51,7 @@ pub enum FileOpKind {
 pub struct FileOp {
     /// Returned with the completion.
     pub tag: u64,
-    /// Its kind.
+    /// Kind of the operation.
     pub kind: FileOpKind,
     /// Offset.
     pub offset: u64,
@@ -66,7 +66,7 @@ pub struct FileOp {
 pub struct FileDone {
     /// The tag of the operation.
     pub tag: u64,
-    /// Its kind.
+    /// Kind of the operation.
     pub kind: FileOpKind,
     /// Success or the error. A short transfer is an error.
     pub result: io::Result<()>,

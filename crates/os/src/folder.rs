@@ -2,8 +2,8 @@
 //! names while this program works: no symbolic link beneath the handle is followed, no path leads
 //! out of it, nothing that is opened blocks, and what is created did not exist.
 //!
-//! `openat2` (Linux 5.6) resolves a whole path under these rules. Where it is missing or
-//! forbidden, each folder on the way is opened by itself.
+//! `openat2` (Linux 5.6) resolves a whole path under these rules. If `openat2` is missing or
+//! forbidden, each folder on the path is opened separately.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -158,8 +158,8 @@ impl Folder {
         self.beneath(path, OPEN | OFlags::WRONLY | OFlags::CREATE, mode).map(File::from)
     }
 
-    /// Creates a file without a name in this folder, to be read and written. It vanishes with its
-    /// last handle unless it is [given a name](Self::give_name).
+    /// Creates a file without a name in this folder, to be read and written. The file vanishes with
+    /// its last handle unless it is [given a name](Self::give_name).
     pub fn create_unnamed(&self, mode: u32, flags: i32) -> io::Result<File> {
         let flags = OFlags::from_bits_retain(flags as u32) | OFlags::TMPFILE | OFlags::RDWR;
         let mode = Mode::from_raw_mode(mode);
@@ -230,7 +230,7 @@ impl Folder {
         Ok(FileAbout::from(&stat))
     }
 
-    /// Where a symbolic link leads.
+    /// Target of a symbolic link.
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         let (folder, name) = self.parent(path)?;
         let to = rustix::fs::readlinkat(folder, name, Vec::new())?;

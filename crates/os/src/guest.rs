@@ -1,9 +1,9 @@
 //! Placement of an idle core's sleep: on the CPU where its events arrive.
 //!
 //! Waking an idle CPU takes an IPI, and in a virtual machine a VM exit, 100 µs and more; a thread
-//! on the CPU that is awake anyway starts within a few. That is the peer's CPU on loopback, and the
-//! CPU of the network interrupt otherwise. A busy core would be in the way there, so it returns to
-//! its home CPU.
+//! on the CPU that is awake anyway starts within a few. On loopback this is the peer's CPU,
+//! otherwise the CPU of the network interrupt. A busy core would disturb that CPU, so the core
+//! returns to its home CPU.
 
 use std::os::fd::AsRawFd;
 
@@ -24,11 +24,11 @@ const STAY: Nanos = Nanos::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) home: usize,
-    /// Its current CPU.
+    /// Current CPU of the thread.
     at: usize,
     /// CPUs that it may sleep on.
     among: Vec<usize>,
-    /// Its last sleep was long.
+    /// The last sleep was long.
     idle: bool,
     /// Nothing arrived since the placement was chosen.
     settled: bool,
@@ -82,7 +82,7 @@ impl CoreState {
         self.guest.as_ref().is_some_and(Guest::is_away)
     }
 
-    /// How long to sleep before checking the placement.
+    /// Time to sleep before the placement is checked.
     pub(crate) fn sleep_span(&self, left: Option<Nanos>) -> Option<Nanos> {
         let looks = self.guest.as_ref().is_some_and(|guest| !guest.is_away() && !guest.settled);
         if looks && self.company.is_none() {

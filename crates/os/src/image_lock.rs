@@ -30,12 +30,12 @@ const RESIZE: u8 = 1 << 3;
 const PERMISSIONS: i64 = 4;
 
 /// Attempts before a conflict is reported. Two processes that start together see each other's locks
-/// and must not both give up, and one that only looks at an image is gone after a moment.
+/// and must not both fail, and one that only inspects an image is gone after a moment.
 const ATTEMPTS: u32 = 5;
 /// Longest pause between two attempts.
 const PAUSE_MAX_MS: u64 = 60;
 
-/// A lock on an image. It ends when it is dropped.
+/// A lock on an image, released on drop.
 #[derive(Debug)]
 pub struct ImageLock {
     file: File,
@@ -45,7 +45,7 @@ pub struct ImageLock {
 /// Why an image cannot be locked.
 #[derive(Debug)]
 pub enum LockError {
-    /// Another owner has it open.
+    /// Another owner has the image open.
     InUse {
         /// The owner in words: a process, if the kernel names one.
         by: String,
@@ -222,8 +222,8 @@ fn places(permissions: u8, base: i64) -> impl Iterator<Item = i64> {
 }
 
 /// Processes that hold a lock on a byte of the file with this inode, as `process 12 (qemu-nbd)`;
-/// those of other users are not visible to all. A file's locks stand in `fdinfo` (proc(5)). One
-/// lock of this process is the caller's `own`.
+/// those of other users are not visible to all. The locks of a file are listed in `fdinfo`
+/// (proc(5)). If `own`, one lock of this process is the caller's.
 fn holders(inode: u64, byte: i64, own: bool) -> Vec<String> {
     let this = std::process::id().to_string();
     let mut found = Vec::new();
@@ -339,7 +339,8 @@ mod test {
         let image = Image::new("lock-raise");
         let (one, two) = (image.take(false).unwrap(), image.take(false).unwrap());
         assert!(one.raise().is_err());
-        // A lock on each byte that is given up would let a writer in beside the first.
+        // Releasing shared bytes after the failed raise would let a writer in while `one` still
+        // reads.
         drop(two);
         assert!(image.take(true).is_err());
         image.take(false).unwrap();

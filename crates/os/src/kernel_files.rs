@@ -1,5 +1,5 @@
-//! Files of the kernel that are read as evidence, and whether the kernel answers them: anybody with
-//! a mount namespace of his own can put other files in their place, as lxcfs does for containers.
+//! Files of the kernel that are read as evidence, and a check that the kernel serves them: a mount
+//! namespace can have other files at their paths, as lxcfs does for containers.
 
 use std::fs::File;
 use std::path::Path;

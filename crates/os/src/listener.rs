@@ -64,12 +64,12 @@ impl Listener {
         Ok(Listener { core: core.clone(), index, address })
     }
 
-    /// Its token in the list of [`Core::turn`].
+    /// Token of the listener in the list of [`Core::turn`].
     pub fn token(&self) -> Token {
         Token(self.index)
     }
 
-    /// Its address, with the port that was assigned.
+    /// Address of the listener, with the assigned port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

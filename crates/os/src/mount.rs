@@ -13,7 +13,7 @@ pub(crate) struct Mount {
     pub(crate) point: PathBuf,
     /// Type of the file system, such as `ext4`.
     pub(crate) system: String,
-    /// Its source, such as `/dev/vda1`; any word if it is no device.
+    /// Source of the mount, such as `/dev/vda1`; any word if it is no device.
     pub(crate) source: PathBuf,
     /// Options of the file system.
     options: String,

@@ -11,9 +11,8 @@ pub enum Kind {
     Cgroup,
 }
 
-/// Kinds whose first namespace, which is the host's, has a number of its own since there are any
-/// (`include/linux/proc_ns.h`; of others it has one since Linux 6.18). Names are those in
-/// `/proc/self/ns`.
+/// Kinds whose initial namespace, the host's, has a fixed number (`include/linux/proc_ns.h`; other
+/// kinds have one since Linux 6.18). Names are those in `/proc/self/ns`.
 const FIRST: [(Kind, &str, u32); 3] = [
     (Kind::User, "user", 0xeffffffd),
     (Kind::Pid, "pid", 0xeffffffc),
@@ -21,7 +20,7 @@ const FIRST: [(Kind, &str, u32); 3] = [
 ];
 
 impl Kind {
-    /// Its name in `/proc/self/ns`.
+    /// Name in `/proc/self/ns`.
     pub fn word(self) -> &'static str {
         FIRST.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, word, _)| word)
     }

@@ -1,8 +1,8 @@
-//! A file that takes its name when it is whole: until then a file of this name stays as it is, and
-//! whoever stops early leaves nothing by that name.
+//! A file that gets its name when it is complete: until then an existing file of this name stays as
+//! it is, and an interrupted writer leaves no partial file under the name.
 //!
-//! Where the file system can, the file has no name until the end, so that even a killed process
-//! leaves nothing behind. Elsewhere the file has a random name in the same folder.
+//! If the file system supports it, the file has no name until the end, so that even a killed
+//! process leaves nothing behind. Otherwise the file has a random name in the same folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -22,7 +22,7 @@ const MODE: u32 = 0o666;
 pub struct OpenFile {
     /// The file.
     pub file: fs::File,
-    /// Its length in bytes.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// Logical block size of the device; 512 for a file.
     pub block_bytes: u32,
@@ -156,7 +156,7 @@ pub fn allocate(
 /// State of an open file at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
-    /// Its length in bytes; 0 for a device.
+    /// Size of the file in bytes; 0 for a device.
     pub bytes: u64,
     /// Link count: 0 once removed.
     pub links: u32,
@@ -184,7 +184,7 @@ impl FileState {
 /// Logical block size of a device number; 512 where unknown.
 fn logical_block(device: u64) -> u32 {
     let number = format!("{}:{}", libc::major(device), libc::minor(device));
-    // A partition has no queue of its own: its parent does.
+    // A partition has no queue directory: its parent has it.
     let read = |up: &str| {
         let path = format!("/sys/dev/block/{number}/{up}queue/logical_block_size");
         fs::read_to_string(path).ok()?.trim().parse().ok()

@@ -1,9 +1,9 @@
 //! NVMe passthrough: `IORING_OP_URING_CMD` on a generic character device `/dev/ngXnY`, as by fio's
 //! `io_uring_cmd`.
 //!
-//! Such a device reports neither length nor block size: both, and the transfer limits, come from
-//! Identify. Such commands need a ring with entries of 128 bytes and completions of 32, beside the
-//! core's own.
+//! Such a device reports neither capacity nor block size: both, and the transfer limits, come from
+//! Identify. Passthrough commands need a ring with entries of 128 bytes and completions of 32, in
+//! addition to the core's.
 
 use std::fs::{self, File};
 use std::io;
@@ -88,7 +88,7 @@ pub fn block_twin(path: &Path) -> Option<PathBuf> {
     fs::metadata(&twin).ok()?.file_type().is_block_device().then_some(twin)
 }
 
-/// Its directory in `/sys`.
+/// Directory of the device in `/sys`.
 pub(crate) fn twin_folder(about: &fs::Metadata) -> Option<PathBuf> {
     if !about.file_type().is_char_device() {
         return None;
@@ -106,7 +106,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// It is no NVMe namespace, access is denied, or its format is unsupported.
+    /// The device is no NVMe namespace, access is denied, or its format is unsupported.
     pub fn identify(file: &File) -> io::Result<Namespace> {
         // SAFETY: a call with a number on an open file.
         let id = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID) };
@@ -162,7 +162,7 @@ impl Namespace {
         })
     }
 
-    /// Its length in bytes.
+    /// Capacity in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks << self.block_shift
     }
@@ -237,7 +237,7 @@ pub(crate) fn log_page(file: &File, page: u8, bytes: usize) -> io::Result<Vec<u8
     admin(file, (0x02, u32::MAX, u32::from(page) | words << 16), bytes)
 }
 
-/// An admin command that reads so many bytes: its opcode, namespace and first word.
+/// Sends an admin command that reads `bytes` bytes: its opcode, namespace and first word.
 fn admin(file: &File, (opcode, id, what): (u32, u32, u32), bytes: usize) -> io::Result<Vec<u8>> {
     let mut data = vec![0_u8; bytes];
     // A `struct nvme_passthru_cmd` as 32-bit words.
@@ -290,7 +290,7 @@ impl CommandRing {
         }
         match builder.build(SUBMISSIONS) {
             Ok(uring) => Ok(CommandRing { polling, uring, in_flight: 0 }),
-            // Such entries exist since Linux 5.19.
+            // Entries of this size exist since Linux 5.19.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 Err(OpenRingError::Commands)
             }

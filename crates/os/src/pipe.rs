@@ -58,7 +58,8 @@ impl Pipe {
     }
 
     /// # Safety
-    /// As for [`send`](Self::send).
+    ///
+    /// See [`send`](Self::send).
     unsafe fn send_without_waiting(&self, socket: RawFd, parts: &[libc::iovec]) -> (usize, bool) {
         let len: usize = parts.iter().map(|part| part.iov_len).sum();
         let mut sent = 0;

@@ -10,7 +10,7 @@ use crate::core::CoreState;
 use crate::ring::{OpenRingError, Ring};
 use crate::sample;
 
-/// How long a new SQPOLL thread may take to set its name.
+/// Time within which a new SQPOLL thread must set its name.
 const NAMING: Nanos = Nanos::from_secs(2);
 
 /// Polling of a file's I/O.
@@ -19,8 +19,8 @@ pub struct Polling {
     /// `IORING_SETUP_IOPOLL`: poll the device for completions, without interrupts. Only direct I/O
     /// on a device with poll queues.
     pub completions: bool,
-    /// `IORING_SETUP_SQPOLL`: a kernel thread polls for submissions. It keeps a CPU busy while
-    /// there is something to do.
+    /// `IORING_SETUP_SQPOLL`: a kernel thread polls for submissions. The thread keeps a CPU busy
+    /// while there is work.
     pub submissions: bool,
 }
 
@@ -38,7 +38,7 @@ pub fn poll_threads() -> Vec<i32> {
 }
 
 /// io_uring worker threads of these threads, which execute operations that would block, for
-/// [`thread_cpu`](sample::thread_cpu). They exist while there is such work, and some seconds
+/// [`thread_cpu`](sample::thread_cpu). Workers exist while there is such work, and some seconds
 /// longer.
 pub fn io_workers(of: &[i32]) -> Vec<i32> {
     // Named like SQPOLL threads.

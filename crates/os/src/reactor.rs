@@ -57,10 +57,10 @@ pub trait ReactorSocket {
     /// Received bytes; dropping them returns their buffer to the core.
     type Chunk: Deref<Target = [u8]>;
 
-    /// Its token in the list of [`Reactor::turn`].
+    /// Token of the listener in the list of [`Reactor::turn`].
     fn token(&self) -> Token;
 
-    /// The next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
+    /// Next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
     fn receive(&self) -> Option<Self::Chunk>;
 
     /// Whether the stream has ended, once all received data was taken.
@@ -69,7 +69,7 @@ pub trait ReactorSocket {
     /// Whether [`send`](Self::send) may be called. If not, an event tells when it may.
     fn can_send(&self) -> bool;
 
-    /// Sends a chain with the next turn and returns, in its place, the one sent before.
+    /// Sends a chain with the next turn, and replaces it with the one sent before.
     fn send(&self, chain: &mut Chain);
 
     /// Receives at most this many bytes at a time, where that pays.
@@ -91,7 +91,7 @@ pub trait ReactorListener {
     /// The accepted connection.
     type Stream;
 
-    /// Its token in the list of [`Reactor::turn`].
+    /// Token of the socket in the list of [`Reactor::turn`].
     fn token(&self) -> Token;
 
     /// The next accepted connection, or the error of a failed accept; after that, none until

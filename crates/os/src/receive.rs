@@ -12,8 +12,8 @@ use crate::ring::Ring;
 pub(crate) const BUFFER_BYTES: usize = 128 << 10;
 /// Number of buffers of a core.
 const BUFFERS: u16 = 64;
-/// Fewest buffers offered to the kernel: 1 MiB, the size of an L2 cache. It fills them in turn, so
-/// with more each has left the cache before it is filled again.
+/// Minimum buffers offered to the kernel: 1 MiB, the size of an L2 cache. The kernel fills buffers
+/// in turn, so with more each has left the cache before it is filled again.
 const OFFERED_LEAST: u16 = 8;
 /// After this many turns without demand the kernel is offered half as many buffers.
 const TURNS_WITHOUT_WANT: u32 = 1024;

@@ -1,7 +1,7 @@
 //! The activity of a core, recorded for `--trace`.
 //!
-//! When off, each place checks an empty `Option`, a few times a turn; when on, it reads the clock
-//! twice.
+//! When off, each recorded operation checks an empty `Option`, a few times a turn; when on, each
+//! reads the clock twice.
 
 use block::{Activity, Doing, Nanos, Stretch};
 

@@ -24,8 +24,8 @@ const LAP_BYTES: usize = 4 << 20;
 const CORE_BYTES: usize = 8 << 20;
 const LEAST_BYTES: usize = 512 << 10;
 
-/// Before so many long chains nothing is known of the peer's CPU: both ends may still be moved to
-/// theirs, and a ring for zero-copy stays.
+/// Number of long chains before which the peer's CPU is unknown: both ends may still be moved to
+/// their CPUs, and a ring for zero-copy stays.
 const SETTLED_CHAINS: u32 = 16;
 
 /// Whether to send a chain zero-copy.

@@ -9,17 +9,17 @@ use crate::cpu::parse_list;
 pub struct IdleState {
     /// Name of the state, such as `C6`.
     pub name: String,
-    /// How long it takes to leave it, in microseconds.
+    /// Exit latency of the state, in microseconds.
     pub exit_us: u64,
-    /// How often it was entered since boot.
+    /// Number of times that the state was entered since boot.
     pub entered: u64,
 }
 
 /// Rest of a CPU at an instant. `None` where unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
-    /// Its idle states; none where Linux has no driver for deeper ones than the first (`idle=poll`,
-    /// `cpuidle.off=1`), and `None` where it does not tell.
+    /// Idle states; empty if Linux has no driver for states deeper than the first (`idle=poll`,
+    /// `cpuidle.off=1`), and `None` if the system does not report them.
     pub states: Option<Vec<IdleState>>,
     /// CPUs that are threads of the same core, itself among them.
     pub siblings: Option<Vec<usize>>,

@@ -79,7 +79,7 @@ pub enum OpenRingError {
     /// The kernel lacks it, or is too old.
     #[error("this kernel has no io_uring that we can use: Linux 5.11 or newer is needed")]
     Missing,
-    /// It does not support passthrough commands.
+    /// The ring does not support passthrough commands.
     #[error("this kernel takes no NVMe commands through io_uring: Linux 5.19 or newer is needed")]
     Commands,
     /// Too few descriptors.
@@ -134,7 +134,7 @@ impl Ring {
         // SEND_ZC came with Linux 6.0, as did multishot receive, which cannot be probed.
         features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
         features.send_by_reference &= pipe::can_refer();
-        // Both came with the same release, and discards cannot be probed.
+        // Discards cannot be probed, but came in the same release as minimum timeouts.
         features.discards &= params.is_feature_min_timeout();
         Ok(Ring::with_tables(uring, features))
     }

@@ -38,7 +38,8 @@ pub fn threads_named(names: &[String]) -> Vec<i32> {
     tasks.filter(is_one).filter_map(number).collect()
 }
 
-/// How long the calling thread has waited in the run queue since it started; `None` where unknown.
+/// Time for which the calling thread has waited in the run queue since it started; `None` if
+/// unknown.
 pub fn waited_for_processor() -> Option<Nanos> {
     // Time on a CPU, time waiting for one, and number of time slices: proc(5).
     let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
@@ -55,7 +56,7 @@ pub fn thread_cpu(thread: i32) -> io::Result<Nanos> {
 /// CPU time of all threads of a process, ended ones included.
 pub fn process_cpu(process: u32) -> io::Result<Nanos> {
     let process = i32::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // The same without the bit for "per thread".
+    // The clock of the process: without the bit for "per thread".
     clock_of((!process << 3) | 0b010)
 }
 
@@ -86,7 +87,7 @@ pub struct ThreadUse {
 }
 
 impl ThreadUse {
-    /// Of a thread; `None` if it has ended.
+    /// Use of a thread; `None` if it has ended.
     pub fn of(thread: i32) -> Option<ThreadUse> {
         let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
         let used = ThreadUse::parse(&read("stat")?, &read("status")?)?;

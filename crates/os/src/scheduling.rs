@@ -17,7 +17,7 @@ pub struct Scheduling {
     pub cpus: String,
 }
 
-/// Most threads that are looked at: more take longer to look at than they are worth.
+/// Maximum threads that are inspected: more take longer than the result is worth.
 const THREADS_MAX: usize = 256;
 
 impl Scheduling {
@@ -38,7 +38,7 @@ impl Scheduling {
     fn parse(stat: &str, status: &str) -> Option<Scheduling> {
         let (front, back) = stat.rsplit_once(") ")?;
         let (thread, name) = front.split_once(" (")?;
-        // proc(5) numbers fields from 1, and the first one behind the name is field 3.
+        // proc(5) numbers fields from 1, and the first one after the name is field 3.
         let fields: Vec<&str> = back.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
         let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;

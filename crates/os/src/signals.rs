@@ -1,6 +1,6 @@
-//! What signals do to this process before it handles them.
+//! Dispositions of signals in this process before it handles them.
 
-/// Those that ask for an end.
+/// Signals that request a stop.
 const HEEDED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Has the signals that ask for an end do so from now on. A process inherits that they are ignored
@@ -51,7 +51,7 @@ mod test {
         HEEDED.iter().map(one).collect()
     }
 
-    /// By a process of its own: the others of this one may be interrupted.
+    /// Runs in a separate process: other tests of this one may be interrupted.
     #[test]
     fn signals_that_are_ignored_or_blocked_are_heeded() {
         const VARIABLE: &str = "DRUMFIRE_TEST_SIGNALS";

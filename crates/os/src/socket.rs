@@ -27,7 +27,7 @@ pub struct Socket {
     pub(crate) index: u32,
 }
 
-/// How the incoming stream of a socket ended.
+/// End of the incoming stream of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The peer closed the connection (FIN).
@@ -69,12 +69,12 @@ impl Socket {
         Ok(Socket { core: core.clone(), index })
     }
 
-    /// Its token in the list of [`Core::turn`].
+    /// Token of the socket in the list of [`Core::turn`].
     pub fn token(&self) -> Token {
         Token(self.index)
     }
 
-    /// The next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
+    /// Next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
     pub fn receive(&self) -> Option<Chunk> {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
@@ -127,10 +127,9 @@ impl Socket {
         !socket.sending
     }
 
-    /// Sends a chain with the next turn and returns, in its place, the one sent before. Buffers of
-    /// the core's pool return there once sent: otherwise a thousand idle connections would hold a
-    /// large one each. Only if [`can_send`](Self::can_send): two sends of one socket could be
-    /// reordered.
+    /// Sends a chain with the next turn, and replaces it with the one sent before. Buffers of the
+    /// core's pool return there once sent: otherwise a thousand idle connections would hold a large
+    /// one each. Only if [`can_send`](Self::can_send): two sends of one socket could be reordered.
     pub fn send(&self, chain: &mut Chain) {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
@@ -174,9 +173,9 @@ pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> 
     Ok(socket.into())
 }
 
-/// Avoids congestion control with pacing on connections within this host. Its timers cost 20 % of
-/// the rate there, without any congestion. Only before the connection: once started, pacing stays
-/// on whatever the algorithm.
+/// Avoids congestion control with pacing on connections within this host. Pacing timers cost 20 %
+/// of the rate there, without any congestion. Only before the connection: once started, pacing
+/// stays on whatever the algorithm.
 pub(crate) fn avoid_pacing(socket: &socket2::Socket, address: SocketAddr) {
     if address.ip().is_loopback() {
         // Without cubic, the system's default stays.
@@ -193,7 +192,7 @@ pub struct Chunk {
 enum Bytes {
     /// In a buffer shared by all sockets of the core.
     Shared { address: *const u8, id: u16, len: u32 },
-    /// In a buffer of its own; present until the drop.
+    /// A buffer of this chunk alone; present until the drop.
     Own(Option<Arrival>),
 }
 
@@ -234,7 +233,7 @@ pub(crate) struct SocketState {
     pub(crate) watched: bool,
     /// A receive is armed.
     receiving: bool,
-    /// It is on the list of sockets that wait for a buffer.
+    /// The socket is on the list of sockets that wait for a buffer.
     pub(crate) waits: bool,
     /// Received buffers not yet taken by the owner: (buffer, length).
     chunks: VecDeque<(u16, u32)>,
@@ -247,7 +246,7 @@ pub(crate) struct SocketState {
     pub(crate) receive_max: usize,
     /// Long chains sent while it is unknown whether the peer is local.
     pub(crate) long_chains: u32,
-    /// The peer was on another CPU when that was last asked.
+    /// The peer was on another CPU at the last check.
     pub(crate) was_apart: bool,
     /// The message header and its iovecs, which the kernel reads while a send is in flight.
     message: Box<libc::msghdr>,
@@ -255,7 +254,7 @@ pub(crate) struct SocketState {
     pub(crate) ended: Option<End>,
     /// The owner has dropped it: the slot is freed once no operation is in flight.
     pub(crate) dropped: bool,
-    /// It ends with a reset.
+    /// The connection ends with a reset.
     resets: bool,
     pub(crate) ready: bool,
 }
@@ -367,7 +366,7 @@ impl CoreState {
         }
         match result {
             0 => self.end_socket(index, End::Closed),
-            // It has had its turn.
+            // The socket has had its turn.
             1.. if !more && multishot => self.wait_for_buffer(index),
             1.. if !more && result as usize == BUFFER_BYTES => self.wait_for_buffer(index),
             1.. if !more => self.begin_on_ring(index),

@@ -49,7 +49,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Of an open file or device.
+    /// Stack of an open file or device.
     pub fn of(file: &File) -> Stack {
         let mut stack = Stack { is_whole: true, is_charged: true, ..Stack::default() };
         stack.file(file);
@@ -171,8 +171,8 @@ impl Stack {
         self.level -= 1;
     }
 
-    /// The file of a loop device. One that was deleted, or hidden by another mount, is identified
-    /// by the device number of its file system.
+    /// File of a loop device. A deleted file, or one hidden by another mount, is identified by the
+    /// device number of its file system.
     fn loop_file(&mut self, device: &Device, path: &Path) {
         let number = device.backing_number();
         let same = |file: &File| {
@@ -212,7 +212,7 @@ impl Stack {
         room
     }
 
-    /// What is below is not known.
+    /// Marks the lower layers as unknown.
     fn end_of_sight(&mut self) {
         self.is_whole = false;
         self.hidden.get_or_insert_with(|| match self.layers.is_empty() {

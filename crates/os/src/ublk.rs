@@ -43,7 +43,8 @@ pub struct UblkRequest {
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// The data of a write, or room for that of a read. As long as the device's longest request.
+    /// Data of a write, or space for those of a read. The buffer has the size of the device's
+    /// longest request.
     pub buf: Buf,
 }
 
@@ -221,7 +222,7 @@ impl Area {
         let bytes = pages_of(depth.into()) as usize;
         let at = (u64::from(queue) * pages_of(DEPTH_MOST)) as libc::off_t;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at a place of the kernel's choice; the result is checked.
+        // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
         let base = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, flags, file.as_raw_fd(), at)
         };

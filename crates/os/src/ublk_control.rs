@@ -74,7 +74,7 @@ pub struct UblkInfo {
 /// Parameters of a new device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkWish {
-    /// Its number; by default the first free one.
+    /// Number of the device; by default the first free one.
     pub number: Option<u32>,
     /// Number of queues, limited to the number of CPUs.
     pub queues: u16,
@@ -114,7 +114,7 @@ pub struct UblkDevice {
 }
 
 impl UblkDevice {
-    /// Another handle of it.
+    /// Another handle of the device.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl UblkControl {
     ///
     /// # Errors
     ///
-    /// It does not exist, access is denied, or the kernel creates no ring.
+    /// The control device does not exist, access is denied, or the kernel creates no ring.
     pub fn open() -> io::Result<UblkControl> {
         let file = OpenOptions::new().read(true).write(true).open(CONTROL)?;
         let ring = IoUring::builder().build(4)?;
@@ -183,8 +183,8 @@ impl UblkControl {
         Ok((0..CPUS_MOST).filter(has).collect())
     }
 
-    /// Starts the block device, once all its queues fetch requests. They must be served meanwhile:
-    /// the kernel scans for partitions.
+    /// Starts the block device, once all its queues fetch requests. Requests must be served
+    /// meanwhile: the kernel scans for partitions.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl UblkControl {
         Ok(parse(&info))
     }
 
-    /// Stops the block device, whoever has it open, once its requests are complete. Its queues then
+    /// Stops the block device, even if it is open, once its requests are complete. Its queues then
     /// end.
     ///
     /// # Errors
@@ -214,8 +214,8 @@ impl UblkControl {
         self.command(STOP_DEV, number, 0, &mut []).map(drop)
     }
 
-    /// Deletes a device. Its number is free once nobody has its nodes open; from Linux 6.9 on this
-    /// does not wait for that.
+    /// Deletes a device. The number is free once nobody has the device's nodes open; from Linux 6.9
+    /// on the call does not wait for this.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! How a core waits: it spins, yields its CPU, and sleeps.
+//! Wait of a core: spins, yields its CPU, and sleeps.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use block::{Doing, Nanos};
 
 use crate::core::{Core, CoreState};
 
-/// Least spin time of an idle loop before it sleeps. Waking a sleeping vCPU takes 24 to 130 µs,
+/// Minimum spin time of an idle loop before it sleeps. Waking a sleeping vCPU takes 24 to 130 µs,
 /// more than an exchange; an idle loop pays this once after its last message.
 const SPIN: Nanos = Nanos(50_000);
 /// Longest spin time, if it worked as long before. The waking side pays, too: a CPU-bound
@@ -19,7 +19,8 @@ const PAUSES_PER_YIELD: u32 = 16;
 const REST: Nanos = Nanos(1_000_000);
 /// Before a deadline a core spins for this long: sleeps end late by the slack of timers and vCPUs.
 const PRECISION: Nanos = Nanos(100_000);
-/// The same beside CPU-bound threads: the CPU is awake then, and they lose what it spins.
+/// Precision if CPU-bound threads compete: the CPU is awake then, and spinning takes CPU time from
+/// them.
 const CROWDED_PRECISION: Nanos = Nanos(20_000);
 /// A sleep with this much left ends a [`LONG_LEAD`] early, and so does the wait, so that the core's
 /// owner runs its loop once and warms the caches. This saved 10 µs of first I/Os after 100 ms.
@@ -56,7 +57,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same; returns the time, as far as it was read.
+    /// Like [`wait`](Self::wait); returns the time, as far as it was read.
     fn wait_for_events(
         &self,
         state: &mut CoreState,
@@ -168,7 +169,7 @@ impl Core {
     }
 }
 
-/// How much earlier the sleep of a wait with `left` to go ends.
+/// Time by which the sleep of a wait with `left` to go ends early.
 fn lead(left: Nanos, precision: Nanos) -> Nanos {
     if left >= LONG { LONG_LEAD } else { Nanos(precision.0 / 2) }
 }
@@ -188,19 +189,19 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// It has worked since the last wait.
+    /// Notes work since the last wait.
     fn worked(&mut self, now: Nanos) {
         let earned = self.earned + now.since(self.until);
         *self = Patience { earned: earned.min(LONG_SPIN), until: now, ..*self };
     }
 
-    /// It has waited since it worked, or slept, which uses up its spin time.
+    /// Notes a wait since the last work, or a sleep, which uses up the spin time.
     fn waited(&mut self, now: Nanos) {
         let spun = now.since(self.until);
         *self = Patience { earned: self.earned.since(spun), until: self.until.max(now), ..*self };
     }
 
-    /// It slept for `span` until now, and was woken by an event or not.
+    /// Notes a sleep of `span` until now, ended by an event or not.
     fn slept(&mut self, span: Nanos, now: Nanos, news: bool) {
         if span >= REST {
             (self.rested, self.was_called) = (now, news);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 /// A cgroup of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
-    /// Its directory.
+    /// Directory of the cgroup.
     pub(super) folder: PathBuf,
-    /// Its path below the mount point.
+    /// Path of the cgroup below the mount point.
     pub(super) name: PathBuf,
     /// Whether it is of version 2.
     pub(super) is_unified: bool,
