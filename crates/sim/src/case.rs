@@ -13,7 +13,7 @@ pub trait Case: Clone + PartialEq + Display + FromStr<Err = String> + Send {
     /// Result of a case that holds.
     type Held: Debug;
 
-    /// Its name in the plural.
+    /// Name of the kind in the plural.
     const WORD: &'static str;
     /// Flag of the command that repeats it.
     const FLAG: &'static str;
@@ -25,7 +25,7 @@ pub trait Case: Clone + PartialEq + Display + FromStr<Err = String> + Send {
     /// Draws one.
     fn of_seed(seed: u64) -> Self;
 
-    /// Its seed.
+    /// Seed of the case.
     fn seed(&self) -> u64;
 
     /// Slightly smaller cases, the largest reductions first.

@@ -15,10 +15,10 @@ use crate::net::{Net, Side};
 use crate::region::{Region, WriteEnd};
 use crate::world::{Dialer, target_name};
 
-/// Least and longest time until a client reconnects.
+/// Minimum and maximum time until a client reconnects.
 const BACK_OFF: (u64, u64) = (1_000_000, 300_000_000);
 
-/// Least and longest time until a client that was killed is there again.
+/// Minimum and maximum time until a killed client restarts.
 const RESTART: (u64, u64) = (50_000, 2_000_000);
 
 /// Misbehaviour of a client.
@@ -42,10 +42,10 @@ pub(crate) enum Mischief {
 
 /// A client: one session or association with one unit.
 pub(crate) struct Client {
-    /// Its number in the world.
+    /// Number of the client in the world.
     index: usize,
     pub(crate) name: String,
-    /// Its host.
+    /// Host of the client.
     host: u8,
     pub(crate) protocol: Protocol,
     pub(crate) unit: usize,
@@ -62,13 +62,13 @@ pub(crate) struct Client {
     state: ClientState,
     /// A fault has affected it or its connections.
     pub(crate) disturbed: bool,
-    /// It is stopped until then.
+    /// Time until which the client is stopped.
     pub(crate) stopped: Nanos,
     ios: Vec<Option<Pending>>,
     pool: Pool,
     rng: Rng,
     sent_bytes: u64,
-    /// It sends nothing more on this connection, and ignores what it receives.
+    /// The client sends nothing more on this connection, and ignores received data.
     is_mute: bool,
     /// I/Os completed since the last reset, and the longest latency.
     pub(crate) completed: u64,
@@ -96,7 +96,7 @@ enum ClientState {
 struct Flushed {
     /// Failed flushes of the client's unit.
     losses: Rc<Cell<u64>>,
-    /// How many had failed when the first write was acknowledged that no flush has covered.
+    /// Number of failed flushes when the first unflushed write was acknowledged.
     since: Option<u64>,
     /// Number of failed flushes, likewise, for writes after the flush in flight began.
     next: Option<u64>,
@@ -234,7 +234,7 @@ impl Client {
         ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
     }
 
-    /// Its connections.
+    /// Connections of the client.
     pub(crate) fn conns(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
         let conns = match &self.state {
             ClientState::Away(_) => [None, None],

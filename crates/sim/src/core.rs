@@ -38,7 +38,7 @@ pub(crate) struct Machine {
 /// A core.
 pub(crate) struct CoreState {
     slots: Vec<Option<Slot>>,
-    /// Which sockets are listeners.
+    /// Sockets that are listeners.
     listeners: Vec<u32>,
     /// Sockets with chunks not taken yet.
     laden: usize,
@@ -65,7 +65,7 @@ struct SocketState {
     conn: usize,
     armed: Option<Arming>,
     waits: bool,
-    /// It holds a buffer without data.
+    /// The socket holds a buffer without data.
     pinned: bool,
     chunks: VecDeque<Vec<u8>>,
     sending: bool,

@@ -14,17 +14,17 @@ use crate::core::SimCore;
 /// Bytes of a block.
 pub(crate) const BLOCK: u32 = 512;
 
-/// Longer writes are asked for by the target, which gets their data with the submit after the poll
-/// that saw it ask.
+/// Maximum bytes of a write without a request for its data; the target requests the data of longer
+/// ones, and gets them with the submit after the poll that saw the request.
 const UNASKED_BYTES: u32 = 4 * BLOCK;
 
-/// How often an idle lane wants to be polled.
+/// Poll interval of an idle lane.
 const LOOK: Nanos = Nanos::from_secs(1);
 
 /// The storage of a unit.
 pub(crate) struct Disk {
     pub(crate) bytes: Memory,
-    /// Least and longest latency.
+    /// Minimum and maximum latency.
     pub(crate) latency: (Nanos, Nanos),
     /// Nothing completes before then.
     pub(crate) stalled: Nanos,

@@ -35,7 +35,7 @@ pub(crate) struct Net {
     server_news: Vec<Vec<usize>>,
     /// Maximum segment length, if data is cut.
     pub(crate) cut_bytes: u64,
-    /// Least and longest latency of a segment.
+    /// Minimum and maximum latency of a segment.
     pub(crate) latency: (Nanos, Nanos),
     /// Receive window.
     pub(crate) window_bytes: usize,
@@ -46,11 +46,11 @@ struct Conn {
     to: [Pipe; 2],
     /// The owner of this side is gone.
     left: [bool; 2],
-    /// Its client, if any.
+    /// Client of the connection, if any.
     client: Option<usize>,
-    /// Its core, and the socket there.
+    /// Core of the connection, and its socket there.
     server: Option<(usize, u32)>,
-    /// It is on the event list of this side.
+    /// The connection is on the event list of this side.
     has_news: [bool; 2],
 }
 
@@ -229,7 +229,7 @@ impl Net {
         bytes
     }
 
-    /// How the stream ended at a side, once all data was taken.
+    /// End of the stream at a side, once all data was taken.
     pub(crate) fn ended(&self, conn: usize, at: Side) -> Option<End> {
         let pipe = &self.conns[conn].to[at as usize];
         let (when, end) = pipe.end?;

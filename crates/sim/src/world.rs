@@ -32,7 +32,7 @@ const REGION_BLOCKS: u64 = 512;
 const FAULTS: Nanos = Nanos::from_millis(600);
 /// Quiet time after the faults: losses are detected, logins time out.
 const SETTLE: Nanos = Nanos::from_secs(45);
-/// How long memory is short before service is checked.
+/// Time for which memory is short before service is checked.
 const HOARDING: Nanos = Nanos::from_secs(1);
 /// Latency of a healthy disk.
 const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
@@ -40,7 +40,7 @@ const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
 const SHARE_BYTES: usize = 16 << 10;
 /// Upper bound of a core's buffers once all peers have left: two steps of each size.
 const KEPT_BYTES: u64 = 6 * Budget::STEP_BYTES;
-/// Least time before a unit that failed to open is retried.
+/// Minimum time before a unit that failed to open is retried.
 const PAUSE: Nanos = Nanos::from_millis(250);
 /// From this many MiB on every client gets all buffers that it can use. With less, the first ones
 /// have more, so speeds may differ, but all are served.
@@ -49,7 +49,7 @@ const ROOMY: u64 = 40;
 const PATIENCE: Nanos = Nanos::from_secs(1);
 /// Longest I/O of a healthy unit, whatever others do.
 const LONGEST: Nanos = Nanos::from_millis(100);
-/// How often that is checked.
+/// Interval at which that is checked.
 const LOOKS: Nanos = Nanos::from_millis(2);
 /// More steps at one instant mean no progress.
 const STEPS_MAX: u32 = 20_000;
@@ -64,7 +64,7 @@ pub(crate) const BAD_HOST: u8 = 200;
 const NAMES: [&str; 9] =
     ["ash", "birch", "cedar", "dogwood", "elderberry", "fir", "ginkgo-tree", "hazel", "ironwood"];
 
-/// A target's name behind `iqn.` or `nqn.`.
+/// A target's name after `iqn.` or `nqn.`.
 pub(crate) fn target_name(unit: usize) -> String {
     format!("2026-11.io.sim:{}", NAMES[unit])
 }
@@ -138,7 +138,7 @@ pub struct World {
     events: Vec<Due>,
     rng: Rng,
     report: Report,
-    /// How often the server was started again.
+    /// Number of restarts of the server.
     started: u64,
     /// I/Os of healthy units must be fast at all times.
     strict: bool,
@@ -425,7 +425,7 @@ impl World {
         }
     }
 
-    /// Who has something to do at this instant.
+    /// Clients and cores that are due at this instant.
     fn who_is_due(&self) -> String {
         let machine = &self.dialer.machine;
         let clients = self.clients.iter().filter(|it| it.is_due(&machine.borrow().net));

@@ -140,8 +140,8 @@ fn a_leg_that_is_copied_from_and_loses_its_cache_is_copied_again() {
     );
 }
 
-/// It wrote superblocks of ever higher generations meanwhile, which pushed all others out of the
-/// history.
+/// The leg wrote superblocks of ever higher generations meanwhile, which pushed all others out of
+/// the history.
 #[test]
 fn a_last_leg_that_goes_as_another_is_recorded_as_in_is_waited_for() {
     let steps = "read1,read2,go14,coming,coming,read0,fua2,read3,go35,read3,read2,write1,write3,\
@@ -264,8 +264,8 @@ fn a_leg_without_room_for_its_map_and_superblocks_leaves_and_comes_back() {
     }
 }
 
-/// An older image in the place of the only leg that has all data, before the opening was recorded
-/// on it: seed 1437.
+/// An older image replaces the only leg with all data, before the opening was recorded on it: seed
+/// 1437.
 #[test]
 fn an_older_image_is_known_by_what_was_read_at_the_opening() {
     for seed in 1430..1450 {
@@ -278,7 +278,7 @@ fn an_older_image_is_known_by_what_was_read_at_the_opening() {
     }
 }
 
-/// A target told its queues of a failed flush one after the other.
+/// A target reported a failed flush to its queues one after the other.
 #[test]
 fn a_leg_whose_flushes_failed_many_times_stays_in_again() {
     holds(
@@ -333,7 +333,7 @@ fn a_read_that_hung_is_repaired() {
     holds("seed=18556 legs=2 spares=0 lanes=1 over=iscsi steps=whole,hang0,read3,sync");
 }
 
-/// A write in the place of one in doubt, before the lane was open.
+/// A write to the range of one in doubt, before the lane was open.
 #[test]
 fn a_lane_takes_nothing_before_it_is_open() {
     holds(

@@ -63,23 +63,23 @@ pub(super) struct Leg {
     pub(super) rolled: bool,
     /// A snapshot of it.
     image: Option<BTreeMap<u64, Content>>,
-    /// How often the marks of its map had changed then, and have changed.
+    /// Number of changes of the map's marks at the time of the image, and now.
     image_marks: u64,
     marks: u64,
-    /// The leg's true data, while the snapshot is in their place.
+    /// The leg's true data, while the snapshot replaces them.
     own: Option<BTreeMap<u64, Content>>,
-    /// It is full: superblocks, maps and pages never written before cannot be written.
+    /// The leg is full: superblocks, maps and pages never written before cannot be written.
     pub(super) full: bool,
-    /// It had a bad page: failed reads are repaired, even in clean regions.
+    /// The leg had a bad page: failed reads are repaired, even in clean regions.
     pub(super) spoiled: bool,
     /// Lanes with a lower epoch are broken.
     epoch: u32,
-    /// It had faults, and was not resynced since.
+    /// The leg had faults, and was not resynced since.
     pub(super) blamed: bool,
-    /// It lost its cache, and was not recorded as in since.
+    /// The leg lost its cache, and was not recorded as in since.
     pub(super) lost: bool,
-    /// How often it lost writes that it had acknowledged, how many of these losses a flush has
-    /// told, and how many were made good. The next flush fails, as that of a remote volume does.
+    /// Number of losses of acknowledged writes, of losses that a flush has reported, and of losses
+    /// that were repaired. The next flush fails, as that of a remote volume does.
     losses: u64,
     losses_told: u64,
     forgiven: u64,
@@ -123,8 +123,8 @@ pub(super) struct World {
     pub(super) time: u64,
     /// The clock.
     pub(super) now: Nanos,
-    /// How long after it was submitted a late I/O is executed at the latest, and a leg that hangs
-    /// gives one up. Without this chance decides, and a leg hangs for ever.
+    /// Maximum time after its submission until a late I/O is executed, and until a hung leg fails
+    /// an I/O. Without this limit the time is random, and a leg hangs for ever.
     pub(super) latest: Option<Nanos>,
     pub(super) rng: Rng,
 }
@@ -152,8 +152,7 @@ impl World {
         }))
     }
 
-    /// Whether nothing happens without a lane. What a hung leg holds waits for time, as late writes
-    /// do.
+    /// Whether nothing happens without a lane. I/Os of a hung leg wait for time, as late writes do.
     pub(super) fn is_idle(&self) -> bool {
         let waits = |taken: &Taken| taken.late.is_some() || self.legs[taken.leg].hung;
         self.taken.iter().all(waits) && self.waiting == 0
@@ -174,8 +173,8 @@ impl World {
         due.filter(|at| *at > self.now).min()
     }
 
-    /// When an I/O is executed that was submitted just now, if it is a late one. Those of the array
-    /// itself are seldom late: everything waits for them.
+    /// Time at which a just submitted I/O is executed, if it is a late one. The array's own I/Os
+    /// are seldom late: everything waits for them.
     fn lateness(&mut self, leg: usize, io: &Io) -> Option<Nanos> {
         let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
         if !self.legs[leg].slow || !changes {
@@ -215,17 +214,17 @@ impl World {
         let leg = &mut self.legs[*leg];
         let Some(result) = *result else {
             *result = Some(match *epoch == leg.epoch {
-                // It is given up, as a kernel does after half a minute.
+                // The I/O fails, as a kernel fails one after half a minute.
                 true if leg.hung => Err(Fault::Medium),
                 true if io.op == Op::Flush && leg.tells() => {
                     self.told += 1;
                     Err(Fault::Medium)
                 }
                 true => execute(leg, io, *id, *at, &mut self.rng),
-                // Its lane is broken.
+                // The lane of the I/O is broken.
                 false => Err(Fault::Disconnected),
             });
-            // Another step completes it.
+            // Another step completes the I/O.
             return;
         };
         let Taken { id, way, io, epoch, .. } = self.taken.swap_remove(index);
@@ -300,12 +299,12 @@ impl World {
             return false;
         }
         self.fail(leg, false);
-        // The leg's host was started anew.
+        // The leg's host was restarted.
         self.legs[leg].epoch += 1;
         true
     }
 
-    /// The only leg dies, and its snapshot, which is older, stands where its data were.
+    /// Kills the only leg, and replaces its data with its older snapshot.
     pub(super) fn show_older(&mut self, leg: usize) {
         self.fail(leg, true);
         let of = &mut self.legs[leg];
@@ -371,7 +370,7 @@ fn execute(leg: &mut Leg, io: &mut Io, id: u64, at: u64, rng: &mut Rng) -> Resul
         Op::Read if bad => return Err(Fault::Medium),
         Op::Write if !leg.has_room(io) => return Err(Fault::NoSpace),
         Op::Write if leg.sick && rng.below(3) == 0 => {
-            // It may have been executed all the same.
+            // The failed I/O may have been executed all the same.
             if rng.below(2) == 0 {
                 leg.write(io, id, || true);
             }

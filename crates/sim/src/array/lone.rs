@@ -18,13 +18,13 @@ use super::rig::{BYTES, EVENT, PLACES, REFUSALS, SCRATCH, TRIES};
 use super::story::{BLOCKS, Over, Step, Story};
 use super::{Happened, Kept};
 
-/// How long its lanes try to reconnect.
+/// Time for which its lanes try to reconnect, in seconds.
 const RECONNECT_SECONDS: u32 = 30;
-/// How long after the last trouble its connections work, and are known to.
+/// Time after the last fault until its connections must work, and must be known to work.
 const QUIET: Nanos = Nanos::from_secs(40);
 /// Time within which I/Os are answered, after time-outs, reconnections and graces.
 const LIMIT: Nanos = Nanos::from_secs(240);
-/// Least time between rounds in which nothing is under way, and the longest.
+/// Minimum time between rounds in which nothing is under way, and the maximum.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 const LONGEST: Nanos = Nanos::from_secs(1);
 
@@ -139,7 +139,7 @@ impl Run {
         Ok(())
     }
 
-    /// A process that was started anew opens the volume.
+    /// Opens the volume in a restarted process.
     fn open(&mut self) -> Result<(), String> {
         for _ in 0..=TRIES {
             let (world, client) = (&self.world, Client::new(&self.hosts, &self.session));
@@ -203,7 +203,7 @@ impl Run {
             Step::Slow(_) => Happened::Slow,
             _ => Happened::Failed,
         });
-        // A loss is told once, whichever lanes have lost their connections.
+        // A loss is reported once, whichever lanes have lost their connections.
         self.untold += 1;
         if power {
             let time = self.world.borrow().time;
@@ -257,7 +257,7 @@ impl Run {
         self.ways[way].waiting.push_back(Io { tag: Tag(number), op, fua, len, offset, buf });
     }
 
-    /// The network and all that is beside lanes go on.
+    /// Advances the network and everything else outside the lanes.
     fn network(&mut self) -> Result<(), String> {
         self.now = self.now + EVENT;
         self.hosts.step(self.now)?;
@@ -294,7 +294,7 @@ impl Run {
         let way = &mut self.ways[number];
         way.lane.poll(self.now, &mut done);
         way.lane.submit(self.now, &mut way.waiting);
-        // As a server does with a volume whose lane is lost for good.
+        // A server does the same with a volume whose lane is lost for good.
         let is_over = way.lane.broken().is_some() && way.waiting.is_empty();
         done.into_iter().try_for_each(|one| self.check(one))?;
         let waits = self.asked.values().any(|asked| asked.way == number);

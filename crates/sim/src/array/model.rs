@@ -9,11 +9,11 @@ struct Write {
     begun: u64,
     /// When it completed, or the process died.
     ended: Option<u64>,
-    /// It was acknowledged, and not lost since.
+    /// The write was acknowledged, and not lost since.
     told: bool,
     /// The write was acknowledged, and no flush has failed since: the next good one covers it.
     owed: bool,
-    /// It was acknowledged with FUA, or before an acknowledged flush.
+    /// The write was acknowledged with FUA, or before an acknowledged flush.
     durable: bool,
     /// In flight when the last leg lost its cache: it may be lost before it is acknowledged.
     doomed: bool,
@@ -53,8 +53,8 @@ impl Block {
         }
     }
 
-    /// A flush begun at this time was acknowledged. That the last leg has lost its cache meanwhile
-    /// excuses nothing: the flush had to fail.
+    /// Records that a flush begun at this time was acknowledged. A cache lost meanwhile by the last
+    /// leg excuses nothing: the flush had to fail.
     pub(super) fn flushed(&mut self, begun: u64) {
         for write in &mut self.writes {
             write.durable |= write.owed && write.ended.is_some_and(|ended| ended < begun);

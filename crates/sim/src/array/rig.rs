@@ -47,14 +47,15 @@ const ROUNDS: u32 = 4000;
 const QUIET: Nanos = Nanos::from_secs(25);
 /// Events until a syncing leg is recorded as in, if nothing else happens.
 const ENTERING_EVENTS: u32 = 500;
-/// How long a leg may leave an I/O unanswered.
+/// Maximum time for which a leg may leave an I/O unanswered.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// Faults of a leg that refuses I/Os.
 pub(super) const REFUSALS: [Fault; 4] =
     [Fault::ReadOnly, Fault::OutOfRange, Fault::Unsupported, Fault::Aborted];
-/// Least time between rounds of a wait in which nothing is under way.
+/// Minimum time between rounds of a wait in which nothing is under way.
 const STEP: Nanos = Nanos::from_millis(1);
-/// How often legs are brought back: a server may wait for late writes for longer than one login.
+/// Number of attempts to bring legs back: a server may wait for late writes for longer than one
+/// login.
 pub(super) const TRIES: u32 = 3;
 /// Time limit of a resync.
 const MINUTE: Nanos = Nanos::from_secs(60);
@@ -109,8 +110,8 @@ struct Run {
     answered: u64,
     failed: u64,
     kept: Kept,
-    /// In the end writes must succeed. They could hide what other checks would find, so half of the
-    /// stories end without.
+    /// Writes must succeed at the end. They could hide findings of other checks, so half of the
+    /// stories end without them.
     ends_with_writes: bool,
 }
 
@@ -425,7 +426,7 @@ impl Run {
                 self.world.borrow_mut().legs.iter_mut().for_each(|leg| leg.hung = false);
             }
             if !self.round()? && round % 8 == 7 {
-                // They wait for a retry.
+                // The I/Os wait for a retry.
                 self.now = self.now + self.pause();
             }
         }
@@ -440,7 +441,7 @@ impl Run {
         while self.now < end {
             let busy = self.round()?;
             let process = self.process.as_ref().expect("it is open");
-            // A flush that told of a lost cache is tried again.
+            // A flush that reported a lost cache is retried.
             let told = std::mem::replace(&mut told_before, self.world.borrow().told);
             let told = told != told_before;
             let is_late = (0..self.legs).any(|leg| self.world.borrow().is_late(leg));

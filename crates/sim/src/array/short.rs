@@ -16,8 +16,8 @@ const WORDS: [Step; 10] = [
     Step::Crash,
     Step::Coming,
 ];
-/// What follows each operation but the last: the next at once, after some events, or after all I/Os
-/// completed.
+/// Step after each operation but the last: the next operation at once, after some events, or after
+/// all I/Os completed.
 const PAUSES: [Step; 3] = [Step::Go(0), Step::Go(12), Step::Rest];
 /// The last is followed by the end of the story, where all I/Os complete.
 const LAST: u64 = WORDS.len() as u64;

@@ -15,7 +15,8 @@ use self::patterns::grow;
 
 /// Blocks to write: the first and the last of a region, and the first of two others.
 pub(super) const BLOCKS: usize = 4;
-/// Those and two in the grown part; without a growth these stand for some of the first.
+/// Blocks of the original array and two in the grown part; without a growth these two map to some
+/// of the first.
 pub(super) const BLOCKS_GROWN: usize = 6;
 
 /// A step.
@@ -25,7 +26,7 @@ pub enum Step {
     Write {
         /// The block, from 0.
         block: usize,
-        /// Both blocks.
+        /// The operation covers both blocks.
         long: bool,
         /// With FUA.
         fua: bool,
@@ -76,18 +77,18 @@ pub enum Step {
     Sync,
     /// Wait until a resync begins, or for a minute.
     Coming,
-    /// The same, and on until a superblock that records the leg as in is written.
+    /// Like the previous step, and on until a superblock that records the leg as in is written.
     Entering,
     /// Wait until the legs are equal, or for a minute.
     Whole,
-    /// Everything goes on for so many tenths of a second.
+    /// Time passes: the given number of tenths of a second.
     Wait(u32),
     /// The process dies, and the array is grown with at most this many writes, after which the
     /// growth dies, too, unless complete; then the process is restarted.
     Grow(u32),
 }
 
-/// How the legs of an array are reached.
+/// Transport between an array and its legs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
     /// In the process itself.
@@ -140,8 +141,8 @@ pub struct Story {
 }
 
 impl Step {
-    /// How often each kind of step comes. Some stories have none of a kind, and some many: one
-    /// fault may mask another.
+    /// Weight of each kind of step. Some stories have none of a kind, and some many: one fault may
+    /// mask another.
     fn weights(rng: &mut Rng) -> [u64; KINDS] {
         let mut weights = USUAL;
         // Events always stay, so that things happen between the steps.

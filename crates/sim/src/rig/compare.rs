@@ -176,7 +176,7 @@ fn moments(found: &mut Differences, name: &str, told: &Latency, truth: &Figures)
     }
 }
 
-/// Moments that may be told more, or less, beside those of intervals.
+/// Maximum difference in reported moments, besides those of intervals.
 const SPLIT: u64 = 4;
 
 fn times(found: &mut Differences, name: &str, told: &Latency, truth: &Times) {

@@ -11,10 +11,10 @@ use super::script::nanos;
 use super::situation::{PACES, Situation};
 use super::spec;
 
-/// How long the run waits for I/Os after the window: the kernel's time-out of a device, and a
+/// Time for which the run waits for I/Os after the window: the kernel's timeout of a device, and a
 /// little longer.
 const PATIENCE: u64 = 31_000_000_000;
-/// How long workers start planned I/Os after their time.
+/// Time for which workers start planned I/Os late.
 const CATCH_UP: u64 = 1_000_000_000;
 
 /// An I/O as a user counts it.
@@ -29,20 +29,20 @@ pub(super) struct Fact {
     /// When it was over, and how.
     pub(super) end: u64,
     pub(super) fate: Fate,
-    /// It was due while the queue was full.
+    /// The I/O was due while the queue was full.
     pub(super) held_back: bool,
-    /// It returned wrong data.
+    /// The I/O returned wrong data.
     lied: bool,
 }
 
-/// How an I/O ended.
+/// End of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Done,
     Failed,
-    /// Its lane gave up on it, and is lost.
+    /// The lane failed the I/O, and is lost.
     Lost,
-    /// It had not completed when the run ended.
+    /// The I/O had not completed when the run ended.
     Silent,
     /// Planned and never submitted.
     Backlog,
@@ -55,7 +55,7 @@ pub(super) struct Truth {
     /// The measured window.
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// Its seconds, from and to.
+    /// Measured seconds, from and to.
     pub(super) seconds: Vec<(u64, u64)>,
     /// When each worker's measurement starts, if later than the run's; else 0.
     pub(super) opens: Vec<u64>,
@@ -385,8 +385,8 @@ fn facts(seen: &[Seen], plan: &mut Option<Planned>) -> Vec<Fact> {
     seen.iter().map(&mut fact).collect()
 }
 
-/// Sorts, which is half of what a rig does. With a closure of its own it is compiled here, and
-/// optimized as this crate is; the plain one may be taken from a crate that is not.
+/// Sorts times, which is half of a rig's work. The closure makes the compiler instantiate the sort
+/// in this crate, with its optimization level; the plain sort may come from another crate without.
 fn sort(times: &mut [u64]) {
     times.sort_unstable_by_key(|time| *time);
 }
@@ -435,7 +435,7 @@ impl Planned {
         (self.next >> 32) as u64
     }
 
-    /// The same, for an I/O of this length.
+    /// Time of the next I/O, if it has this length.
     fn next(&mut self, len: u32) -> u64 {
         let due = self.due();
         let mut step = self.step * if self.per_byte { f64::from(len) } else { 1.0 };
@@ -526,7 +526,7 @@ impl Figures {
             // An I/O that never began counts by its planned start, for each worker.
             let moment = match fact.fate {
                 Fate::Backlog => (self.worker + 1) << 48 | fact.start >> 20,
-                // Late ones are of one interval, which has so many.
+                // Late ones belong to one interval, which has 2048 moments.
                 _ if is_late => (end >> 20).min((to >> 20) + 2047),
                 _ => end >> 20,
             };

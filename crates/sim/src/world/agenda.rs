@@ -1,4 +1,4 @@
-//! When clients and cores have something to do, so that not all are asked at each step.
+//! Due times of clients and cores, so that not all are polled at each step.
 
 use block::Nanos;
 use serve::Portal;
@@ -12,11 +12,11 @@ use crate::net::Net;
 pub(super) struct Agenda {
     /// When each client has something to do without an event.
     clients: Vec<Nanos>,
-    /// Which clients have events.
+    /// Clients that have events.
     news: Vec<bool>,
     /// When each core has something to do without an event.
     cores: Vec<Nanos>,
-    /// An outside change: all must be asked again.
+    /// An outside change: all must be polled again.
     pub(super) is_stale: bool,
 }
 
@@ -40,7 +40,7 @@ impl Agenda {
         self.news[index] || self.clients[index] <= now
     }
 
-    /// A client was asked and has acted.
+    /// Notes that a client was polled and has acted.
     pub(super) fn asked(&mut self, index: usize, client: &Client, net: &Net) {
         self.news[index] = client.is_due(net);
         self.note_client(index, client, net);

@@ -36,7 +36,7 @@ impl World {
         let begin = self.now() + Nanos::from_millis(2);
         self.run_until(begin)?;
         self.clients.iter_mut().for_each(Client::reset);
-        // It ends as soon as all is well, so that it is short without violations.
+        // The wait ends as soon as all is well, so that it is short without violations.
         let mut slice = FIRST_SLICE;
         loop {
             let end = (self.now() + slice).min(begin + span);

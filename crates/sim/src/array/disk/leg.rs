@@ -40,7 +40,7 @@ impl Leg {
         (self.bad, self.spoiled, self.blamed) = (Some(page), true, true);
     }
 
-    /// Whether it does everything that it is asked for.
+    /// Whether the leg serves all requests.
     pub(in super::super) fn is_well(&self) -> bool {
         let refuses = self.refuses.is_some() || self.hung || self.slow;
         !self.is_gone() && !self.sick && !self.full && !refuses
@@ -87,7 +87,7 @@ impl Leg {
         true
     }
 
-    /// Puts the true data back in the place of an older image.
+    /// Replaces an older image with the true data.
     pub(in super::super) fn own_again(&mut self) {
         if let Some(own) = self.own.take() {
             self.durable = own;
@@ -96,7 +96,7 @@ impl Leg {
         }
     }
 
-    /// Whether an older image is in the place of the true data.
+    /// Whether an older image replaces the true data.
     pub(in super::super) fn is_older_image(&self) -> bool {
         self.own.is_some()
     }
@@ -149,7 +149,7 @@ impl Leg {
         self.durable.insert(offset / PAGE, Content::Bytes(bytes));
     }
 
-    /// Fills the space behind an array of `bytes` bytes with old data.
+    /// Fills the space after an array of `bytes` bytes with old data.
     pub(in super::super) fn fill_behind(&mut self, bytes: u64, junk: u64) {
         for page in (DATA_OFFSET + bytes) / PAGE..self.tail() {
             self.durable.insert(page, Content::Value(junk));

@@ -1,5 +1,5 @@
-//! The NVMe associations of a process. Their admin queues are driven here, as by a thread of the
-//! process; whoever wants one asks again until it is there.
+//! NVMe associations of a process. Their admin queues are driven here, as by a thread of the
+//! process; a volume that needs one asks again until it exists.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::net::Side;
 /// Time limit of a shutdown.
 const LEAVING: Nanos = Nanos::from_secs(1);
 
-/// Where a volume asks for its associations, one after the other.
+/// Requests of a volume for its associations, one after the other.
 #[derive(Clone, Default)]
 pub(crate) struct Desk(Arc<Mutex<State>>);
 

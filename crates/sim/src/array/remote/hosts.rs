@@ -28,7 +28,7 @@ const UNDER_WAY: Nanos = Nanos::from_millis(1);
 /// More turns at one instant mean no progress.
 const TURNS_MAX: u32 = 10_000;
 
-/// How hosts are reached, by address: the number of the leg.
+/// Network paths to the hosts, by address: the number of the leg.
 #[derive(Clone, Default)]
 pub(crate) struct Doors(Rc<RefCell<Vec<Door>>>);
 
@@ -107,7 +107,7 @@ impl Hosts {
         hosts
     }
 
-    /// How many there are.
+    /// Number of hosts.
     pub(crate) fn count(&self) -> usize {
         self.servers.len()
     }
@@ -154,7 +154,7 @@ impl Hosts {
         self.disks.borrow_mut().leave(leg, power);
     }
 
-    /// The power of all hosts fails, and those that are not gone start anew.
+    /// Fails the power of all hosts, and restarts those that are not gone.
     pub(crate) fn power_fails(&mut self) {
         let count = self.count();
         (0..count).for_each(|leg| self.kill(leg));
@@ -188,9 +188,10 @@ impl Hosts {
         }
     }
 
-    /// The clients' process dies; the servers see it at once, later, or after all that it had sent.
-    /// Where the network had lost a connection before, its kernel has told them by now: a server
-    /// that still takes a dead process for one that lives would let the next one in at once.
+    /// Kills the clients' process; the servers see its end at once, later, or after all data that
+    /// it had sent. If the network had lost a connection before, the client's kernel has notified
+    /// the servers by now: a server that still considers a dead process alive would let the next
+    /// one in at once.
     pub(crate) fn client_dies(&mut self) {
         let mut doors = self.doors.0.borrow_mut();
         let net = &mut self.machine.borrow_mut().net;

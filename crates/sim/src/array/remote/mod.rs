@@ -22,7 +22,7 @@ use super::story::Over;
 use crate::link::Link;
 use crate::net::Side;
 
-/// How long the opening of a volume waits for its target.
+/// Maximum time for which the opening of a volume waits for its target.
 const OPENING: Nanos = Nanos::from_secs(20);
 /// Graces, of which a story has one. After that long a leg that hangs leaves its array, or not.
 const GRACES_SECONDS: [u32; 3] = [2, 8, 24];
@@ -62,8 +62,8 @@ impl Client {
         }
     }
 
-    /// Opens the volume of a leg. What its target tells; `None` if it does not answer in time.
-    /// `go_on` lets the disks work.
+    /// Opens the volume of a leg. Returns the properties that its target reports; `None` if the
+    /// target does not answer in time. `go_on` lets the disks work.
     pub(crate) fn open(
         &self,
         hosts: &mut Hosts,
@@ -143,12 +143,12 @@ impl Client {
         })
     }
 
-    /// Does what is due beside lanes.
+    /// Does all work that is due outside lanes.
     pub(crate) fn step(&self, now: Nanos) {
         self.associations.borrow_mut().step(now);
     }
 
-    /// When something is due beside lanes.
+    /// Time at which work is due outside lanes.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.associations.borrow().wake()
     }
@@ -170,20 +170,20 @@ pub(crate) fn session(seed: u64) -> Session {
     Session { grace_seconds: Some(GRACES_SECONDS[drawn as usize]), ..Session::default() }
 }
 
-/// The same for legs, which reconnect only if the array lets one in that does.
+/// Session of a leg, which reconnects only if an array accepts reconnecting legs.
 pub(crate) fn leg_session(seed: u64) -> Session {
     let nested = NESTED.parse().expect("it is a URI");
     let reconnects = volume::array::suit("a", &[nested]).is_ok();
     Session { reconnect_seconds: reconnects.then_some(30), ..session(seed) }
 }
 
-/// How late disks are at the latest.
+/// Maximum delay of the disks.
 pub(crate) fn latest(session: &Session) -> Nanos {
     let grace = Nanos::from_secs(session.grace_seconds.map_or(0, u64::from));
     Nanos(grace.0 - MARGIN.0)
 }
 
-/// The protocols of so many legs.
+/// Protocols of `legs` legs.
 pub(crate) fn protocols(over: Over, legs: usize) -> Vec<Protocol> {
     let protocol = |leg: usize| match over {
         Over::Nothing | Over::Iscsi => Protocol::Iscsi,

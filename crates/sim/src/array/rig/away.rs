@@ -10,7 +10,7 @@ use volume::remote::Learned;
 pub(super) struct Away {
     hosts: Hosts,
     session: Session,
-    /// Properties that each target told last.
+    /// Properties that each target reported last.
     learned: Vec<Option<Learned>>,
     client: Option<Client>,
 }
@@ -26,7 +26,7 @@ impl Away {
         Some(Away { hosts, session, learned: vec![None; legs], client: None })
     }
 
-    /// How late disks are at the latest.
+    /// Maximum delay of the disks.
     pub(super) fn latest(&self) -> Nanos {
         latest(&self.session)
     }
@@ -97,8 +97,8 @@ impl Run {
         }
     }
 
-    /// How long to wait when nothing is under way. Connections that are lost silently are noticed
-    /// after half a minute.
+    /// Time to wait when nothing is under way. Silently lost connections are noticed after half a
+    /// minute.
     pub(super) fn pause(&self) -> Nanos {
         Nanos::from_millis(if self.away.is_some() { 200 } else { 50 })
     }

@@ -32,7 +32,7 @@ impl Run {
 
     /// Something befalls a leg.
     pub(super) fn harm(&mut self, leg: usize, step: Step) {
-        // Another leg may get everything that was ever written.
+        // Another leg may get all data ever written.
         self.touched = self.ever;
         let power = matches!(step, Step::Lose(_));
         let blocks = self.blocks() as u64;
@@ -86,8 +86,8 @@ impl Run {
         if (0..self.legs).any(good) {
             return;
         }
-        // It is told once, also where others are in by then, which were copied from that leg. Over
-        // a network nobody can know whether anything is lost.
+        // The loss is reported once, also if other legs are in by then, which were copied from that
+        // leg. Over a network nobody can know whether anything is lost.
         self.untold += usize::from(power || self.away.is_some());
         if (0..self.legs).any(rolled) {
             self.model.iter_mut().for_each(|block| block.lost_all(world.time));

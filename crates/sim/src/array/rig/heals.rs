@@ -1,4 +1,4 @@
-//! What becomes of I/Os when trouble is over: they succeed again, and soon.
+//! Recovery of I/Os after faults: they succeed again, and soon.
 
 use block::{Fault, Nanos, Op};
 

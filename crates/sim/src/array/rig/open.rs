@@ -1,4 +1,4 @@
-//! Opening the array, as a process does that was started anew.
+//! Opening of the array by a restarted process.
 
 use super::*;
 

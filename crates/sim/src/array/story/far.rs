@@ -1,4 +1,4 @@
-//! Stories that matter where data are on other hosts: what lost connections left behind.
+//! Stories for data on other hosts: leftovers of lost connections.
 
 use block::Rng;
 
@@ -57,7 +57,7 @@ fn write(rng: &mut Rng, block: usize) -> Step {
 fn left_behind(rng: &mut Rng, leg: usize, block: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     if rng.below(2) == 0 {
-        // Its region is marked by then.
+        // The block's region is marked by then.
         steps.extend([write(rng, block), Step::Rest]);
     }
     steps.extend([Step::Slow(leg), write(rng, block)]);
@@ -89,8 +89,8 @@ fn rejoined(rng: &mut Rng, legs: u64) -> Vec<Step> {
     steps
 }
 
-/// A leg takes so long for a write that it leaves, and joins again on a connection beside the one
-/// that still waits.
+/// A leg takes so long for a write that it fails, and is re-added on a new connection while the old
+/// one still waits.
 fn haunted(rng: &mut Rng, legs: u64) -> Vec<Step> {
     let (leg, block) = (rng.below(legs) as usize, any_block(rng));
     let mut steps = vec![Step::Whole];
@@ -116,7 +116,7 @@ fn overtaken(rng: &mut Rng, legs: u64) -> Vec<Step> {
     steps
 }
 
-/// The process dies while a leg works on a write, and the next one writes anew.
+/// The process dies while a leg executes a write, and the next process writes the block again.
 fn outlived(rng: &mut Rng, legs: u64) -> Vec<Step> {
     let (leg, block) = (rng.below(legs) as usize, any_block(rng));
     let mut steps = left_behind(rng, leg, block);

@@ -91,7 +91,7 @@ impl Step {
         steps.extend([write(rng), Step::Rest]);
         steps.push([Step::Lose(stays), Step::Roll(stays)][rng.below(2) as usize]);
         steps.extend([Step::Go(rng.below(20) as u32), Step::Return(stays)]);
-        // A connection is made anew at once, or after a while.
+        // A connection is re-established at once, or after a while.
         steps.push([Step::Go(rng.below(60) as u32), Step::Whole][rng.below(2) as usize]);
         steps.extend([Step::Read(block), Step::Read(3 - block), Step::Rest]);
         steps.extend([Step::Flush, Step::Rest, Step::Read(block), Step::Rest, Step::Crash]);
