@@ -27,7 +27,7 @@ fn race(drumfire: &Drumfire, work: &Path, file: &Path) {
     let terminal = Terminal::sized(ROWS, COLUMNS);
     let command = drumfire.command(work, "race --seconds 14 --ramp 1 --out race");
     let mut run = terminal.start(&command);
-    // It is drawn when all is prepared.
+    // The screen is drawn once the run is prepared.
     run.await_that(LIMIT, |run| run.seen().contains("\x1b[?1049h"));
     let begun = Instant::now();
     run.await_that(LIMIT, |_| begun.elapsed() > Duration::from_secs(11));

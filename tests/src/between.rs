@@ -33,7 +33,7 @@ pub enum Fate {
     Damaged(Duration),
 }
 
-/// A portal on loopback. Its threads end with their connections.
+/// A proxy on loopback. Its threads end with their connections.
 #[derive(Debug)]
 pub struct Between {
     /// Port for the initiator.
@@ -153,7 +153,7 @@ fn send_later(to: &Arc<Mutex<TcpStream>>, pdu: Vec<u8>, after: Duration) {
     });
 }
 
-/// A completion of NVMe/TCP with status unrecovered read error, in place of the data.
+/// A completion of NVMe/TCP with status unrecovered read error, replacing the data.
 fn failure(data: &[u8]) -> Vec<u8> {
     let mut capsule = vec![5, 0, 24, 0, 24, 0, 0, 0];
     capsule.resize(24, 0);

@@ -10,14 +10,14 @@ use std::time::Duration;
 use crate::Chance;
 use crate::late_disk::{DISCONNECT, READ, REPLY_MAGIC, negotiate, part, take};
 
-/// The server. It takes reads alone, and its threads end with the test.
+/// The server. Only reads are supported, and the threads end with the test.
 #[derive(Debug)]
 pub struct CachedDisk {
     /// The port on loopback.
     pub port: u16,
 }
 
-/// What it keeps.
+/// Size and timing of the disk and its cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Length of the volume, a multiple of the block.
@@ -26,7 +26,7 @@ pub struct Shape {
     pub block_bytes: u64,
     /// Blocks that the cache holds: those that were read last.
     pub cached_blocks: usize,
-    /// What a block takes that the cache does not hold.
+    /// Latency of a block that is not in the cache.
     pub takes: Duration,
 }
 

@@ -36,12 +36,12 @@ impl ControlGroup {
         Some(group)
     }
 
-    /// Its path.
+    /// Path of the cgroup.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The same command, run inside it.
+    /// Wraps a command so that it runs inside the cgroup.
     pub fn put(&self, inner: &Command) -> Command {
         let mut command = Command::new("sh");
         let procs = self.0.join("cgroup.procs");

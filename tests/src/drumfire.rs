@@ -14,7 +14,7 @@ const READY_LIMIT: Duration = Duration::from_secs(300);
 pub struct Drumfire(PathBuf);
 
 impl Drumfire {
-    /// The program `DRUMFIRE_BIN`, or the newer of the release and debug builds beside this test:
+    /// The program `DRUMFIRE_BIN`, or the newer of the release and debug builds next to this test:
     /// an old one would test outdated code. If there is none, the calling test is recorded as
     /// skipped.
     pub fn find() -> Option<Drumfire> {
@@ -34,7 +34,7 @@ impl Drumfire {
         found.map(Drumfire)
     }
 
-    /// Its path.
+    /// Path of the program.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -112,9 +112,9 @@ fn port(stdout: &str, protocol: &str) -> Option<u16> {
 pub struct Served {
     /// The process.
     pub running: Running,
-    /// Its iSCSI port, on loopback.
+    /// iSCSI port on loopback.
     pub port: u16,
-    /// Its NVMe/TCP port.
+    /// NVMe/TCP port on loopback.
     pub nvme_port: u16,
 }
 
@@ -129,7 +129,7 @@ impl Served {
         format!("{}/{IQN}:{name}/1", self.portal())
     }
 
-    /// The same volume over NVMe/TCP.
+    /// URI of the volume over NVMe/TCP.
     pub fn nvme_uri(&self, name: &str) -> String {
         format!("nvme+tcp://127.0.0.1:{}/{NQN}:{name}/1", self.nvme_port)
     }

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::{Chance, Drumfire, IQN, NQN, Patience, Running, Tgt, free_port, qemu_nbd, require};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// How a write cache is described that is lost with its process.
+/// Schedule of a write cache that is lost with its process.
 const CACHE: &str = "name = 'a cache'\nseed = 7\n[cache]\nsize = '1m'\n";
 
 /// Server programs and protocols.

@@ -19,7 +19,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// Its path.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }

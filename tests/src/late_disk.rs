@@ -90,7 +90,7 @@ impl Shared {
         *self.late.lock().expect("nobody panics with it")
     }
 
-    /// How much later this write is executed, if it is the chosen one.
+    /// Delay of this write, if it is the chosen one.
     fn delay(&self, offset: u64, len: u64) -> Option<Duration> {
         let mut late = self.late.lock().expect("nobody panics with it");
         match *late {
@@ -152,7 +152,7 @@ impl Shared {
     }
 }
 
-/// Agrees with a client on a volume of so many bytes. False if the client leaves.
+/// Negotiates a volume of `bytes` bytes with a client. False if the client disconnects.
 pub(crate) fn negotiate(stream: &mut TcpStream, bytes: u64) -> Result<bool> {
     stream.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
     take::<4>(stream)?;

@@ -98,7 +98,7 @@ pub fn login(name: &str) -> Vec<u8> {
     login_as(name, SESSIONS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The same, with this ISID.
+/// Login request with this ISID.
 fn login_as(name: &str, session: u16) -> Vec<u8> {
     let keys = format!(
         "InitiatorName=iqn.2026-11.org.example:misfit\0SessionType=Normal\0\

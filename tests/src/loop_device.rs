@@ -42,12 +42,12 @@ impl Loop {
         Some(Loop { path: path.to_owned(), losetup: require("losetup")? })
     }
 
-    /// Its path, as `/dev/loop0`.
+    /// Path of the device, such as `/dev/loop0`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Its attribute in `/sys/block`.
+    /// Attribute of the device in `/sys/block`.
     pub fn told(&self, file: &str) -> String {
         let text = std::fs::read_to_string(self.setting(file)).unwrap_or_default();
         text.trim().to_owned()

@@ -14,17 +14,17 @@ use crate::{Patience, skip};
 /// Time-out of a dead program's pipes.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long is waited for what a program wrote and nobody has read, once it ended.
+/// Time to wait for unread output of an ended program.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A program that ended by itself.
 #[derive(Debug)]
 pub struct Finished {
-    /// Its exit code; `None` when a signal ended it.
+    /// Exit code; `None` when a signal ended the program.
     pub code: Option<i32>,
-    /// What it wrote to stdout.
+    /// Output on stdout.
     pub stdout: String,
-    /// What it wrote to stderr.
+    /// Output on stderr.
     pub stderr: String,
 }
 
@@ -90,17 +90,17 @@ impl Running {
         Running { child, name, stdout, stderr }
     }
 
-    /// Its process id.
+    /// Process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has written to stdout so far.
+    /// Output on stdout so far.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it has written to stderr so far.
+    /// Output on stderr so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -177,8 +177,8 @@ impl Drop for Running {
     }
 }
 
-/// The same command, killed by the kernel if this test dies without a chance to stop it, such as by
-/// an interrupt. The process id remains the program's own.
+/// Wraps a command so that the kernel kills the program if this test dies without stopping it, such
+/// as by an interrupt. The process ID remains the program's own.
 pub(crate) fn leashed(command: &Command) -> Command {
     let program = command.get_program();
     let mut leashed = match find("setpriv") {
@@ -199,7 +199,7 @@ pub(crate) fn leashed(command: &Command) -> Command {
     leashed
 }
 
-/// Reads a pipe to its end by a thread of its own.
+/// Reads a pipe to its end in a separate thread.
 fn collect(pipe: Option<impl Read + Send + 'static>) -> Collected {
     let text = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&text);

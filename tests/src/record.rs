@@ -10,18 +10,18 @@ use std::io::Write;
 /// Result of a case of a foreign suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// It passed.
+    /// The test passed.
     Passed,
-    /// It was skipped, for this reason.
+    /// The test was skipped, for this reason.
     Skipped(String),
-    /// It failed, for this reason.
+    /// The test failed, for this reason.
     Failed(String),
 }
 
 /// Records the calling test as skipped.
 pub fn skip(reason: &str) {
     let thread = std::thread::current();
-    // Its file and its name, as the harness has them.
+    // The thread's name is the test's file and name in the harness.
     write(&["skip", thread.name().unwrap_or("a test"), reason]);
 }
 

@@ -10,9 +10,9 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Calls `round` for each of `seeds`, `at_once` of them side by side, and fails the test if one of
-/// them fails, with its seed. `DRUMFIRE_ROUNDS` says another number of them, `DRUMFIRE_SEED` the
-/// first one. What a round returns is printed.
+/// Calls `round` for each of `seeds`, `at_once` of them concurrently, and fails the test if one of
+/// them fails, with its seed. `DRUMFIRE_ROUNDS` overrides the number of rounds, `DRUMFIRE_SEED` the
+/// first seed. The result of each round is printed.
 pub fn rounds(seeds: Range<u64>, at_once: usize, round: impl Fn(u64) -> String + Sync) {
     let first = number("DRUMFIRE_SEED").unwrap_or(seeds.start);
     let end = first + number("DRUMFIRE_ROUNDS").unwrap_or(seeds.end - seeds.start);

@@ -118,12 +118,12 @@ fn read_some(user: &Mutex<Option<OwnedFd>>, seen: &Mutex<Vec<u8>>) -> bool {
 }
 
 impl OnTerminal {
-    /// Its process id.
+    /// Process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What the user has seen so far.
+    /// Output that the user has seen so far.
     pub fn seen(&self) -> String {
         let bytes = self.seen.lock().expect("nobody panics with it");
         String::from_utf8_lossy(&bytes).into_owned()
@@ -138,7 +138,7 @@ impl OnTerminal {
     /// Waits until `ready`. Fails the test after `limit`, or when the program ended before.
     pub fn await_that(&mut self, limit: Duration, ready: impl Fn(&OnTerminal) -> bool) {
         let mut patience = Patience::new(limit);
-        // What it wrote before its end may not be read yet.
+        // The last output before the exit may not be read yet.
         let mut last_words = Patience::new(LAST_WORDS);
         while !ready(self) {
             let ended = self.child.try_wait().expect("it is our child");

@@ -15,7 +15,7 @@ const SOCKETS: &str = "/var/run/tgtd";
 /// tgtd numbers its control sockets below this.
 const CONTROL_MAX: u16 = 1 << 15;
 
-/// A tgtd that serves one volume. It is ended when this is dropped.
+/// A tgtd that serves one volume. The process is ended on drop.
 #[derive(Debug)]
 pub struct Tgt {
     /// The volume.
@@ -66,7 +66,7 @@ impl Tgt {
         command.args(["-f", "-C", &control.to_string(), "--iscsi", &portal]);
         let mut running = Running::start(&mut command);
         let ask = |words: &str| admin(&tgtadm, control, words);
-        // Its socket exists before it listens.
+        // The socket of tgtd exists before tgtd listens.
         running.await_that(LIMIT, |_| {
             let asked =
                 socket(control).exists() && told(&tgtadm, control, "--mode target --op show");

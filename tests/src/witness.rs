@@ -88,7 +88,7 @@ impl Witness {
     ///
     /// # Errors
     ///
-    /// Those of the sockets before the kill, and a failed request.
+    /// Errors of the sockets before the kill, and a failed request.
     pub fn burst(
         &mut self,
         ways: &mut [Nbd],
@@ -235,12 +235,12 @@ impl Witness {
         }
     }
 
-    /// Reads everything and returns each invalid unit in words. If there is none, flushes: what was
-    /// read is durable from then on.
+    /// Reads everything and returns each invalid unit in words. If there is none, flushes: the data
+    /// read are durable from then on.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn look(&mut self, way: &mut Nbd) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         for first in (0..self.units.len()).step_by(READ_UNITS) {

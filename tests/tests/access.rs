@@ -1,4 +1,4 @@
-//! Who may use what is served.
+//! Access to served volumes.
 
 use std::time::Duration;
 

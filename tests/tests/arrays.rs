@@ -144,7 +144,7 @@ fn one_damaged_superblock_is_replaced_and_legs_may_be_named_in_any_order() {
         running.signal(Signal::TERM);
         let ended = running.finish(LIMIT);
         assert!(ended.stderr.contains(words), "{ended:?}");
-        // It is whole again: nothing is told any more.
+        // The array is complete again: nothing is reported any more.
         let (running, _) = rig.serve(&format!("--volume disk={}", one(&["a", "b"])));
         running.signal(Signal::TERM);
         let ended = running.finish(LIMIT);
@@ -218,7 +218,7 @@ fn legs_on_other_servers_are_killed_and_come_back_under_load() {
     for leg in ["leg 2", "leg 3", "leg 4"] {
         assert!(warnings.contains(leg), "{warnings}");
     }
-    // Who was not in again at the end is taken in by the next one who opens it.
+    // A leg that was still out at the end is re-added by the next process that opens the array.
     let (array, _) =
         serving(&drumfire, folder.path(), &format!("serve --nbd 127.0.0.1:0 --volume disk={uri}"));
     let data = |file: &str| {

@@ -98,7 +98,7 @@ fn a_killed_backup_leaves_the_last_whole_one() {
         assert!(ended.code.is_none() || found == round, "round {round}: {ended:?}");
         is = found;
         let names: Vec<_> = fs::read_dir(at).unwrap().map(|e| e.unwrap().file_name()).collect();
-        // Where a file needs a name while it is written, it has one that says so.
+        // A file that needs a name while it is written has one that marks it as partial.
         let others =
             names.iter().filter(|name| !["data", "kept"].contains(&name.to_str().unwrap()));
         for other in others {

@@ -1,5 +1,5 @@
-//! `drumfire backup` among files of others, faults and wrong words: no backup and no file is lost,
-//! nobody's file is read or written in the place of another, and missing data are reported.
+//! `drumfire backup` with files of other users, faults and wrong arguments: no backup and no file
+//! is lost, no file is read or written in place of another, and missing data are reported.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
@@ -157,7 +157,7 @@ fn a_backup_with_a_bad_extent_says_so_for_ever() {
     let mut right = image;
     right[2 * MIB..3 * MIB].fill(0);
     assert!(back == right);
-    // A backup that lacks data does not take the place of a whole one.
+    // A backup that lacks data does not replace a complete one.
     rig.run("backup file:img --to keep").ok();
     let old = fs::read(rig.at("keep")).unwrap();
     let made = rig.run("backup fault:./bad.toml(file:img) --to keep --replace --verify");

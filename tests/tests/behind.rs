@@ -42,7 +42,7 @@ fn both(served: &Served, name: &str) -> [String; 2] {
     [served.uri(name), served.nvme_uri(name)]
 }
 
-/// The data of long writes are asked for by the other target, and sent when they are.
+/// The other target requests the data of long writes, and gets them upon each request.
 #[test]
 fn solicited_data_wait_for_no_timer() {
     let Some(drumfire) = Drumfire::find() else { return };

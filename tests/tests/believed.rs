@@ -1,5 +1,5 @@
-//! What a reader gets of results that are invalid, changed by hand, cut or of another version, in
-//! every form and beside others.
+//! Reports of results that are invalid, changed by hand, truncated or of another version, in every
+//! format and in comparisons.
 
 use std::path::Path;
 use std::time::Duration;

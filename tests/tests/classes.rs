@@ -1,5 +1,5 @@
-//! A result is publishable, indicative or invalid for reasons of its own. One test, alone in its
-//! file: a second one beside it would be somebody else on the host, which honesty checks see.
+//! A result is publishable, indicative or invalid for its own reasons. The file has one test:
+//! honesty checks would see a concurrent one as another user of the host.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use drumfire_tests::{Drumfire, Folder, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(600);
-/// What a host with other work on it spoils; every other check must pass anywhere.
+/// Checks that other work on the host can fail; every other check must pass anywhere.
 const OF_THE_HOST: [&str; 7] = ["H06", "H10", "H12", "H13", "H15", "H17", "H20"];
 
 /// Checks that did not pass, with what they came to.

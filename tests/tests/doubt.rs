@@ -17,7 +17,7 @@ use rustix::process::Signal;
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// Limit of the making of an array: 20 s for 8 MiB over tgtd on a host whose cores are busy.
 const MAKING: Duration = Duration::from_secs(120);
-/// How many rounds go side by side.
+/// Number of concurrent rounds.
 const AT_ONCE: usize = 3;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const LEG_BYTES: u64 = 8 * MIB;
@@ -74,7 +74,7 @@ pub(crate) fn held(volume: &mut Nbd, offset: u64) -> u8 {
     data[0]
 }
 
-/// Where legs differ.
+/// Offsets at which legs differ.
 fn difference(legs: &[PathBuf]) -> String {
     let all: Vec<Vec<u8>> = legs.iter().map(|leg| fs::read(leg).unwrap()).collect();
     let differ = |at: &usize| all.iter().any(|leg| leg[*at] != all[0][*at]);
@@ -111,7 +111,8 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
     let legs = [1, 2, 2, 3][chance.below(4) as usize];
     let suspect = chance.below(legs);
     let late = Duration::from_secs(3 + chance.below(5));
-    // Where only time helps, the grace is as long as the disk is late. Ours and tgtd can tell.
+    // If only time resolves doubts, the grace period equals the disk's delay. Our server and tgtd
+    // can confirm the end of I/Os.
     let only_time = between.is_none_or(|server| server.is_nbd() && !server.is_ours());
     let grace = if only_time { late.as_secs() + 1 } else { 1 };
     let files: Vec<PathBuf> = (0..legs).map(|number| leg_file(&folder, number)).collect();
@@ -221,7 +222,7 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     let failed = [volume.flush().unwrap(), other.flush().unwrap()].map(|done| !done);
     let said = || front.running.stderr();
     let fails = volume.read(offset, BLOCK as u32).is_err();
-    // Events are told once a second.
+    // Events are reported once a second.
     sleep(Duration::from_millis(if fails { 1500 } else { 0 }));
     if fails && said().contains("came back as an older image") {
         // Writes with FUA to others' servers after the flush are lost here, too.
@@ -235,11 +236,11 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
         said()
     );
     assert!(spared.is_none() || failed == [false; 2], "{told}: an error for nothing: {}", said());
-    // The loss is told once.
+    // The loss is reported once.
     assert!(volume.flush().unwrap() && other.flush().unwrap(), "{told}: {}", said());
     assert!(volume.write(offset, &block(b'3'), true).unwrap(), "{told}: {}", said());
     sleep(milliseconds(&mut chance, 3000));
-    // A client that comes later may be told once more.
+    // A later client may get one more report.
     let mut late = front.connect();
     let _ = late.flush().unwrap();
     for volume in [&mut volume, &mut other, &mut late] {
@@ -257,6 +258,6 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
 #[test]
 fn what_a_server_lost_fails_the_flush() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // The first and the last were wrong as long as a leg told what the last leg had lost.
+    // The first and the last seed failed while a leg reported the losses of the last leg.
     rounds(8..11, AT_ONCE, |seed| a_lost_cache(&drumfire, seed));
 }

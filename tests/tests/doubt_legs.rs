@@ -16,14 +16,14 @@ use crate::doubt::{BLOCK, Front, LIMIT, array, await_agreement, block, held, leg
 const AT_ONCE: usize = 3;
 /// Longer than regions stay marked.
 const REST: Duration = Duration::from_secs(8);
-/// Blocks that are written, each in a region of its own.
+/// Blocks that are written, each in a separate region.
 const PLACES: u64 = 40;
 
 fn place(number: u64) -> u64 {
     number * (64 << 10) + (number % 16) * BLOCK as u64
 }
 
-/// Writes some of the places, and notes what they hold then.
+/// Writes some of the blocks, and records their content.
 fn write_some(front: &Front, chance: &mut Chance, held: &mut [u8], content: u8) {
     let mut volume = front.connect();
     for number in 0..PLACES {
@@ -35,7 +35,7 @@ fn write_some(front: &Front, chance: &mut Chance, held: &mut [u8], content: u8) 
     assert!(volume.flush().unwrap());
 }
 
-/// All that was written is read, from whichever legs are in, and `when`.
+/// Reads all written data, from whichever legs are in, and compares it.
 fn look(front: &Front, expected: &[u8], when: &str) {
     let mut volume = front.connect();
     for number in 0..PLACES {
@@ -106,7 +106,7 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     await_data(&front, &files[old], &expected);
     look(&front, &expected, &format!("{told}: afterwards"));
     await_agreement(&front, &files);
-    // Its data are there before it is recorded as in.
+    // The leg's data are there before it is recorded as in.
     let mut patience = Patience::new(LIMIT);
     let joins = |said: &str| said.contains("older image") && !said.contains("is in again");
     while joins(&front.running.stderr()) && patience.wait() {}
@@ -117,7 +117,7 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     format!("{told}: right")
 }
 
-/// The leg has what was written. What is in a cache reaches its file with a flush.
+/// Waits until the leg has all written data. Data in a cache reach the leg's file with a flush.
 fn await_data(front: &Front, file: &Path, expected: &[u8]) {
     let mut volume = front.connect();
     let mut patience = Patience::new(LIMIT);

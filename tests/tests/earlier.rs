@@ -130,7 +130,7 @@ fn are_read_as_they_were(
         "{shown}"
     );
     assert!(shown.contains(lacks), "{shown}");
-    // Its checks and its class are those that it was written with.
+    // A report keeps the checks and the class that the document was written with.
     let document = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
     let printed = document(&run(&format!("report {name} --as json")).ok().stdout);
     let written = document(text);

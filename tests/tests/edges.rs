@@ -97,7 +97,7 @@ fn root_detaches_what_another_user_attached() {
         skip("only root may be another user");
         return;
     }
-    // Where he may read it.
+    // The other user needs a readable copy of the program.
     let program = folder.path().join("drumfire");
     fs::copy(drumfire.path(), &program).unwrap();
     let mut command = Command::new(&program);

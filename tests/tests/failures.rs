@@ -39,7 +39,7 @@ fn run_and_cut(drumfire: &Drumfire, folder: &Folder, uri: &str, path: &Path, out
     finished.json()
 }
 
-/// What a result must say of reads beyond the end of what is left.
+/// Expected report of reads past the end of a truncated file.
 fn says(result: &Value, uri: &str, status: &str) {
     let failures = result["failures"].as_array().unwrap_or_else(|| panic!("none: {result}"));
     let [failure] = &failures[..] else { panic!("not one kind: {failures:?}") };
@@ -96,7 +96,7 @@ fn losetup(args: &[&str]) -> Option<String> {
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// What cannot be read any more is not only counted when a volume is compared again.
+/// Blocks that become unreadable are named, not only counted, when a volume is verified again.
 #[test]
 fn blocks_that_cannot_be_compared_again_are_named() {
     let Some(drumfire) = Drumfire::find() else { return };

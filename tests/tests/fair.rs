@@ -20,8 +20,8 @@ fn rates(finished: &Finished) -> Vec<f64> {
     workers.iter().map(|worker| worker["iops"].as_f64().expect("a rate")).collect()
 }
 
-/// Asserts that all rates of a run are nearly equal. Who is favoured by the server is so each time;
-/// whom a busy host kept waiting is another one in the next run, of which there are three.
+/// Asserts that all rates of a run are nearly equal. A server's favourite is the same in each run;
+/// a victim of a busy host is a different one in each of the three runs.
 fn assert_equal(what: &str, run: impl Fn() -> Vec<f64>) {
     let mut runs = Vec::new();
     for _ in 0..3 {
@@ -75,7 +75,7 @@ fn a_stalled_backend_stops_no_other_volume() {
     };
     let before = drumfire.run(folder.path(), &run("near", 2), LIMIT).ok();
     backend.running.signal(Signal::STOP);
-    // It asks for a login that nobody answers.
+    // The run requests a login that nobody answers.
     let asking = Running::start(&mut drumfire.command(folder.path(), &run("far", 1)));
     let during = drumfire.run(folder.path(), &run("near", 6), LIMIT);
     backend.running.signal(Signal::CONT);

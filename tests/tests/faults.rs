@@ -1,4 +1,4 @@
-//! What breaks in the middle: the target dies, the user interrupts. Results are kept.
+//! Failures during a run: the target dies, the user interrupts. Results are saved.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use drumfire_tests::{Drumfire, Folder, Patience, Running, Served, free_port, und
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// So long a run would last that is ended before: longer than any host stands still.
+/// Duration of a run that is ended early: longer than any stall of a host.
 const ENDLESS_S: f64 = 600.0;
-/// How long a target is gone that comes back.
+/// Time for which a returning target is gone.
 const AWAY: Duration = Duration::from_millis(700);
 const PARTIAL: i32 = 6;
 const INTERRUPTED: i32 = 130;
@@ -53,7 +53,7 @@ fn a_dead_target_leaves_a_partial_result_over_nvme_tcp() {
     a_dead_target_leaves_a_partial_result(Served::nvme_uri);
 }
 
-/// What is never answered is not passed over in silence.
+/// Unanswered I/Os are reported.
 fn a_silent_target_leaves_a_partial_result(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["disk=ram:64m"]);
@@ -86,8 +86,8 @@ fn a_silent_target_leaves_a_partial_result_over_nvme_tcp() {
     a_silent_target_leaves_a_partial_result(Served::nvme_uri);
 }
 
-/// A run that was asked to comes back to a target that was away, and loses nothing: every block is
-/// compared with what was last written to it.
+/// A run with `reconnect` returns to a target that was away, and loses nothing: every block is
+/// compared with the last data written to it.
 fn a_run_comes_back(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let (store, folder) = (Folder::new(), Folder::new());
@@ -109,7 +109,7 @@ fn a_run_comes_back(way: Way) {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let result = finished.json();
     assert_eq!(result["totals"]["errors"], 0, "{result}");
-    // Those in flight waited for the target: what they took is not hidden.
+    // I/Os in flight waited for the target: their latency is not hidden.
     let longest = result["totals"]["latency_ns"]["max"].as_u64().unwrap_or(0);
     assert!(u128::from(longest) >= AWAY.as_nanos(), "{longest} ns");
     // Nor that the connection was lost, for how long, and when.
@@ -168,7 +168,7 @@ fn an_interrupt_stops_drains_and_keeps(way: Way) {
     }
 }
 
-/// What was measured until then is in the folder, and `report` reads it in every form.
+/// The results up to the kill are in the folder, and `report` reads them in every format.
 #[test]
 fn a_run_that_is_killed_leaves_what_it_measured() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -184,7 +184,7 @@ fn a_run_that_is_killed_leaves_what_it_measured() {
     };
     let kept: serde_json::Value = serde_json::from_str(&report("json")).unwrap();
     assert!(kept["partial"].as_str().unwrap().starts_with("cut after"), "{kept}");
-    // All that it did stands in one of its seconds.
+    // All of the run's I/Os are in its seconds.
     let intervals = kept["intervals"].as_array().unwrap();
     let (mut done, mut begin) = (0.0, 0.0);
     for second in intervals {
@@ -209,7 +209,7 @@ fn begun_by(program: &std::path::Path, word: Option<&str>, inner: &Command) -> R
     running
 }
 
-/// Who says nohup wants the whole run.
+/// A run under `nohup` completes.
 #[test]
 fn a_run_under_nohup_outlives_its_terminal() {
     let (Some(drumfire), Some(nohup)) = (Drumfire::find(), drumfire_tests::require("nohup")) else {
@@ -221,8 +221,8 @@ fn a_run_under_nohup_outlives_its_terminal() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
 }
 
-/// Others end with their terminal, and keep what they have. Whoever began this test may have said
-/// nohup, which would reach the run.
+/// Other runs end with their terminal, and save their results. The tests themselves may run under
+/// `nohup`, which would reach the run.
 #[test]
 fn a_run_ends_with_its_terminal() {
     let (Some(drumfire), Some(env)) = (Drumfire::find(), drumfire_tests::require("env")) else {
@@ -271,7 +271,7 @@ fn a_second_interrupt_means_now() {
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
     let mut running = endless(&drumfire, &folder, &served.uri("disk"));
-    // It cannot drain while its target sleeps.
+    // The run cannot drain while its target sleeps.
     served.running.signal(Signal::STOP);
     // The second one counts when the first was heard, as two at once are one. Less than the ten
     // seconds that it would drain for.

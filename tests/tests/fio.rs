@@ -1,5 +1,5 @@
-//! Job files of fio beside the fio that is installed: the work that is done, the files that are
-//! left, and the results.
+//! Job files of fio, compared with the installed fio: the work done, the files left, and the
+//! results.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn both(text: &str) -> Option<(Value, Value)> {
     Some((ours, theirs))
 }
 
-/// Every place where two documents differ in names or types; numbers may differ in value.
+/// Paths at which two documents differ in names or types; numbers may differ in value.
 fn differences(at: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
     // Names that are values: buckets that were hit, settings that were given.
     let free = ["/bins", "/job options", "/global options"].iter().any(|end| at.ends_with(end));
@@ -106,8 +106,8 @@ fn our_document_has_the_shape_of_fios() {
                     Some(_) => {}
                 }
             }
-            // Disks are not watched. Newer fios say when a job began. How far to believe a result
-            // has no name with fio.
+            // Disks are not monitored. Newer fios report when a job started. fio has no name for
+            // the class of a result.
             found.retain(|at| {
                 !["disk_util", "job_start", "global options", "+/drumfire"]
                     .iter()
@@ -196,7 +196,7 @@ fn a_file_has_the_size_that_a_job_before_gives_it() {
     }
 }
 
-/// As with fio, a file that is read and is not there is written first; nothing else is touched.
+/// As with fio, a missing file that a job reads is written first; nothing else is touched.
 #[test]
 fn a_missing_file_is_written_before_it_is_read() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -220,11 +220,11 @@ fn a_missing_file_is_written_before_it_is_read() {
     let bytes = std::fs::read(folder.path().join("r.0.0")).unwrap();
     assert_eq!(bytes.len(), 4 << 20);
     assert!(bytes.chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
-    // What it reads and writes it may overwrite: it has just been made.
+    // A job may overwrite files that it has just created.
     std::fs::write(folder.path().join("both.fio"), "[a]\nsize=4m\nrw=randrw\n").unwrap();
     run("run both.fio").ok();
     assert_eq!(run("run both.fio").code, Some(2), "it holds data now");
-    // What holds something is left as it is.
+    // Files with content are left as they are.
     std::fs::write(folder.path().join("r.0.0"), b"mine").unwrap();
     let done = run("run job.fio");
     assert_ne!(done.code, Some(0), "{done:?}");
@@ -265,26 +265,26 @@ fn we_do_the_work_that_fio_does() {
     }
 }
 
-/// What is done in the ramp is part of the size, and stands in no figure.
+/// I/Os of the ramp count towards the size, but not in the results.
 #[test]
 fn a_ramp_takes_its_share_of_the_size() {
     let text = "[a]\nioengine=null\nsize=4m\nbs=4k\nrw=read\nrate_iops=400\nramp_time=1\n";
     let Some((ours, theirs)) = both(text) else { return };
     let ios = |of: &Value| of["jobs"][0]["read"]["total_ios"].as_f64().unwrap();
-    // 1024 I/Os, about 400 of them in the first second: on a busy machine fewer, or more. Were the
-    // ramp no part of the size, or did it stand in the figures, it would be all of them.
+    // 1024 I/Os, about 400 of them in the first second: on a busy machine fewer, or more. If the
+    // ramp did not count towards the size, or were in the results, all 1024 would be reported.
     for (who, ios) in [("ours", ios(&ours)), ("theirs", ios(&theirs))] {
         assert!((1.0..1024.0).contains(&ios), "{who}: {ios}");
     }
     let Some(drumfire) = Drumfire::find() else { return };
-    // It ends after a quarter of a second, when all is done.
+    // The job ends after a quarter of a second, when all is done.
     let text = text.replace("4m", "1m").replace("400", "1000").replace("time=1", "time=600");
     let folder = with("job.fio", &text);
     let all = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();
     assert_eq!(all["totals"]["ios"], 256, "what ends within its ramp is the result: {all}");
     let warned = all["warnings"].to_string();
     assert!(warned.contains("all I/O completed within the ramp of 600 s"), "{all}");
-    // Of two jobs one goes on, and each has its own ramp.
+    // One of the two jobs continues, and each has its own ramp.
     let two = "[a]\nioengine=null\nsize=1m\nbs=4k\nrw=read\nramp_time=2\n[b]\nioengine=null\n\
         size=2m\nbs=4k\nrw=read\nrate_iops=150\nramp_time=1\n";
     let Some((ours, theirs)) = both(two) else { return };
@@ -293,8 +293,8 @@ fn a_ramp_takes_its_share_of_the_size() {
     let second = |of: &Value| of["jobs"][1]["read"]["total_ios"].as_u64().unwrap();
     assert!((1..512).contains(&second(&ours)), "{ours}");
     assert!((1..512).contains(&second(&theirs)), "{theirs}");
-    // What is written first, so that reads can be compared, is no part of it; what is read again is
-    // one.
+    // Writes that prepare the verification do not count towards `io_size`; reads of the
+    // verification do.
     let text = "[a]\nfilename=x.img\nsize=16m\nio_size=4m\nbs=4k\nrw=randrw\nverify=crc32c\n";
     let folder = with("job.fio", text);
     let all = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();
@@ -362,7 +362,7 @@ fn any_length_goes_to_a_file_as_with_fio() {
     assert!(bytes(&ours).abs_diff(bytes(&theirs)) <= 700, "{} {}", bytes(&ours), bytes(&theirs));
 }
 
-/// The same files, of the same sizes, written from end to end by as many I/Os.
+/// The same files as with fio, of the same sizes, written completely by the same number of I/Os.
 #[test]
 fn a_job_of_many_files_makes_those_of_fio() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
@@ -399,7 +399,7 @@ fn a_job_of_many_files_makes_those_of_fio() {
     }
 }
 
-/// It ends long before its hour, as with fio, and says why.
+/// The job ends long before its hour, as with fio, and reports why.
 #[test]
 fn a_job_ends_when_it_is_steady() {
     let text = "[a]\nioengine=null\nsize=1g\ntime_based\nruntime=3600\nrate_iops=400\n\
@@ -417,7 +417,8 @@ fn a_job_ends_when_it_is_steady() {
     assert!(said.starts_with("steady after ") && run["partial"] == Value::Null, "{said}");
 }
 
-/// What is written is durable when the job ends, and its time lasts until then, however it ends.
+/// Written data are durable when the job ends, and its runtime lasts until then, however the job
+/// ends.
 #[test]
 fn the_flush_at_the_end_is_done_and_counted() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -1,5 +1,4 @@
-//! Jobs and clones of fio's that work at times or in parts of their own, beside the real fio where
-//! it is installed.
+//! Jobs and clones of fio with separate start times or parts, compared with the installed fio.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,8 +16,8 @@ fn writes(document: &Value) -> Vec<u64> {
     jobs.map(|job| job["write"]["total_ios"].as_u64().unwrap()).collect()
 }
 
-/// What a job does in its ramp is no part of its figures, but of its size: 400 writes, 200 of them
-/// after the ramp of a second job that begins later.
+/// I/Os of a job's ramp count towards its size, but not in its results: 400 writes, 200 of them
+/// after the ramp of a second job that starts later.
 #[test]
 fn jobs_that_begin_later_have_a_ramp_of_their_own() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -48,7 +47,7 @@ fn jobs_that_begin_later_have_a_ramp_of_their_own() {
     near(&writes(&run(&mut command, LIMIT).ok().json()));
 }
 
-/// The places of a trace, in the order of its I/Os.
+/// Offsets of a trace, in the order of its I/Os.
 fn visited(folder: &Path, trace: &str) -> Vec<u64> {
     let text = std::fs::read_to_string(folder.join(trace)).unwrap();
     let place = |line: &str| {

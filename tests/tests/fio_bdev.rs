@@ -62,7 +62,7 @@ fn devices_of_a_configuration_are_driven_by_their_names() {
     for name in ["Nvme0n1", "Iscsi0", "Malloc2", "Null0", "Aio0", "Raid0", "Raid1"] {
         job += &format!("[{name}]\nstonewall\nfilename={name}\nrw=write\n");
     }
-    // What is written to both legs of a mirror is there by either of their names.
+    // Data written to a mirror can be read from both of its legs.
     job += "[back]\nstonewall\nfilename=Nvme0n1\nrw=read\n";
     let folder = with(&job);
     folder.file("bdev.json", configuration(&calls).as_bytes());

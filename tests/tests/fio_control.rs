@@ -1,5 +1,5 @@
-//! What steers fio's jobs while they run, beside the real fio where it is installed: zones, pauses,
-//! rates and latencies that must be kept, depths that are searched, and flows.
+//! Runtime control of fio's jobs, compared with the installed fio: zones, think times, target rates
+//! and latencies, depth searches, and flows.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn ours(drumfire: &Drumfire, folder: &Path) -> (Value, Option<i32>) {
     (drumfire.run(folder, "report out --as fio", LIMIT).ok().json(), code)
 }
 
-/// The same by fio.
+/// Runs the job file with fio.
 fn theirs(fio: &Path, folder: &Path) -> Value {
     let mut command = Command::new(fio);
     command.args(["job.fio", "--output-format=json"]).current_dir(folder);
@@ -31,7 +31,7 @@ fn ios(document: &Value, job: usize, direction: &str) -> u64 {
     document["jobs"][job][direction]["total_ios"].as_u64().unwrap()
 }
 
-/// Which blocks of 4 KiB of a file hold anything.
+/// Blocks of 4 KiB of a file that are not all zeroes.
 fn written(path: &Path) -> Vec<usize> {
     let data = std::fs::read(path).unwrap();
     let blocks = data.chunks(4096).enumerate();
@@ -94,7 +94,7 @@ fn a_job_that_is_too_slow_or_late_ends_with_an_error_and_a_result() {
 #[test]
 fn pauses_let_as_many_begin_as_fio_does() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
-    // How many the pauses leave in a second: ten between two of 20 ms, half of 1000.
+    // I/Os per second that the think times allow: ten between two of 20 ms, half of 1000.
     for (words, per_second) in [
         ("thinktime=20ms\nthinktime_blocks=10\niodepth=4", 500),
         ("thinktime=20ms\nthinktime_blocks=10\nthinktime_blocks_type=issue\niodepth=4", 500),

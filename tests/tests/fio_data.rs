@@ -1,5 +1,5 @@
-//! What fio's jobs write and compare, beside the real fio where it is installed: its own program
-//! reads our patterns, and ours reads its.
+//! Data that fio's jobs write and verify, compared with the installed fio: fio reads our patterns,
+//! and we read fio's.
 
 use std::fs;
 use std::path::Path;

@@ -32,7 +32,7 @@ impl Draw {
         of[self.below(of.len())]
     }
 
-    /// One of some, in one of so many cases.
+    /// One of the options, in one of `in_cases` cases.
     fn rarely(&mut self, in_cases: usize, of: &[&str]) -> String {
         if self.below(in_cases) == 0 { format!("{} ", self.one(of)) } else { String::new() }
     }
@@ -54,7 +54,7 @@ fn job(draw: &mut Draw, name: char) -> String {
     line += " ";
     line += draw.one(&["--bs=4k ", "--bs=8k ", "--blocksize=16k ", "--bs=4096 ", ""]);
     let files = draw.rarely(3, &["--filename=t", "--filename=x:y", "--nrfiles=2"]);
-    // What is left of a part of a file that no I/O fits into is another matter.
+    // A remainder of a file that is too small for an I/O is tested elsewhere.
     let odd = if files.is_empty() { "--size=200k " } else { "--size=192k " };
     line += draw.one(&["--size=256k ", "--size=512k ", odd, "--size=1M "]);
     line += &files;
@@ -93,7 +93,7 @@ fn line(seed: u64, harmless: &[String]) -> String {
     line
 }
 
-/// What a program prints, without what it says before the document.
+/// The JSON document in a program's output, without the messages before it.
 fn document(finished: &Finished) -> Option<Value> {
     let begin = finished.stdout.find('{')?;
     serde_json::from_str(&finished.stdout[begin..]).ok()
@@ -103,7 +103,8 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                // What was not done has none, and what a device did is the machine's.
+                // Directions without I/Os have no percentiles, and disk activity depends on the
+                // machine.
                 if key != "percentile" && key != "disk_util" {
                     let path = format!("{path}/{key}");
                     keys(value, &path, found);
@@ -116,7 +117,7 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Of a job the I/Os and bytes of each direction.
+/// I/Os and bytes of each direction of a job.
 fn done(job: &Value) -> [(u64, u64); 3] {
     ["read", "write", "trim"].map(|way| {
         let of = |key: &str| job[way][key].as_u64().unwrap_or_default();
@@ -124,7 +125,7 @@ fn done(job: &Value) -> [(u64, u64); 3] {
     })
 }
 
-/// In what the rates of a job are no counts over its time. The time is told in whole milliseconds.
+/// First rate of a job that is not its count over its runtime. Runtimes are in whole milliseconds.
 fn rates(job: &Value) -> Option<String> {
     ["read", "write", "trim"].into_iter().find_map(|way| {
         let of = |key: &str| job[way][key].as_f64().unwrap_or_default();
@@ -199,7 +200,7 @@ fn drawn_lines_do_what_they_do_with_fio() {
     let first = ignored.filter_map(|names| names.split([',', ' ']).next());
     // Off, the one hides its job from fio's document, and the other ends it.
     let first = first.filter(|name| !matches!(*name, "stats" | "allow_file_create"));
-    // What fio knows in a switch's form is asked of fio itself.
+    // fio's own help decides which of its options are boolean.
     let switch = |name: &&str| {
         let help = run(Command::new(&program).arg(format!("--cmdhelp={name}")), LIMIT);
         help.stdout.contains("boolean value")

@@ -1,4 +1,4 @@
-//! Sizes and offsets in percent, beside the real fio where it is installed.
+//! Sizes and offsets in percent, compared with the installed fio.
 
 use std::path::Path;
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn a_job_may_begin_at_the_end_of_its_file() {
         }
         drumfire.run(we.path(), "run job.fio --out out --destroy", LIMIT).ok();
         let ours = drumfire.run(we.path(), "report out --as fio", LIMIT).ok().json();
-        // What was there before is there still: zeroes.
+        // The earlier content is still there: zeroes.
         let (first, blocks, length) = written(&we.path().join(name));
         assert_eq!(first, Some(if words.contains("new") { 0 } else { 2048 }), "{words}");
         let Some(fio) = require("fio") else { continue };

@@ -1,4 +1,4 @@
-//! Jobs of fio's that write until no room is left, beside the real fio where it is installed.
+//! Jobs of fio that write until the device is full, compared with the installed fio.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! fio's command line beside the installed fio: the same jobs, I/Os and keys.
+//! fio's command line, compared with the installed fio: the same jobs, I/Os and keys.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,13 +50,13 @@ fn folder() -> Folder {
     folder
 }
 
-/// What a program prints, without what it says before the document.
+/// The JSON document in a program's output, without the messages before it.
 fn document(finished: &Finished) -> Value {
     let begin = finished.stdout.find('{').unwrap_or_else(|| panic!("{finished:?}"));
     serde_json::from_str(&finished.stdout[begin..]).unwrap_or_else(|_| panic!("{finished:?}"))
 }
 
-/// Of each job its name, group, bytes and I/Os.
+/// Name, group, bytes and I/Os of each job.
 fn done(document: &Value) -> Vec<String> {
     let of = |job: &Value| {
         let part = |name: &str| format!("{} {}", job[name]["io_bytes"], job[name]["total_ios"]);

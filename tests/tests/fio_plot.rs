@@ -30,7 +30,7 @@ fn fio_plot() -> Option<(PathBuf, PathBuf)> {
     pip.arg(&beside).arg(VERSION);
     let installed = run(&mut pip, LIMIT);
     if installed.code != Some(0) {
-        // What is left of it harms nobody.
+        // Leftovers of the folder are harmless.
         let _ = std::fs::remove_dir_all(&beside);
         let why = installed.stderr.lines().last().unwrap_or_default().to_owned();
         skip(&format!("pip cannot install {VERSION}: {why}"));
@@ -74,7 +74,7 @@ fn fio_plot_draws_what_we_measured() {
             let mut command = Command::new(&python);
             command.env("PYTHONPATH", &installed).env("MPLBACKEND", "Agg");
             command.env("MPLCONFIGDIR", folder.path()).current_dir(folder.path());
-            // Whoever runs this may have told Python not to keep what it compiled.
+            // The tests may run with Python's bytecode cache disabled.
             command.env("PYTHONDONTWRITEBYTECODE", "");
             command.args(["-m", "fio_plot", "-i", ".", "-T", "ours", "-o", "out.png", "-r", rw]);
             command.args(chart.split(' ')).args(filter.split_whitespace());

@@ -1,5 +1,5 @@
-//! What is done before a job of fio's begins, beside the real fio where it is installed: files that
-//! are read into the page cache, or only made.
+//! Preparations before a job of fio, compared with the installed fio: files that are read into the
+//! page cache, or only created.
 
 use std::path::Path;
 use std::time::Duration;
@@ -91,7 +91,7 @@ fn a_file_that_only_makes_files_ends_well() {
     assert_eq!(files(&folder.path().join("deep")), [("x.img".to_owned(), 64 << 10)]);
     let toml = drumfire.run(folder.path(), "explain job.fio --as toml", LIMIT).ok().stdout;
     folder.file("job.toml", toml.as_bytes());
-    // What holds something is never made anew, where fio does so.
+    // A file with content is never rewritten, whereas fio does so.
     folder.file("deep/x.img", &[1; 4096]);
     for file in ["job.fio", "job.toml"] {
         let refused = drumfire.run(folder.path(), &format!("run {file}"), LIMIT);

@@ -22,7 +22,7 @@ fn run(drumfire: &Drumfire, folder: &Path) -> Value {
     drumfire.run(folder, "report out --as fio", LIMIT).ok().json()
 }
 
-/// What `explain` or `run` says of a file that is not run.
+/// Message of `explain` or `run` about a file that is not run.
 fn wrong(drumfire: &Drumfire, command: &str, text: &str) -> String {
     let folder = with(text);
     let said = drumfire.run(folder.path(), &format!("{command} job.fio"), LIMIT);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Two files, every action, 0.4 s. What is trimmed was written long before.
+/// Two files, every action, 0.4 s. The trimmed range was written long before.
 const TRACE: &str = "fio version 3 iolog\n\
     12 a.img add\n12 b.img add\n40 a.img open\n41 b.img open\n\
     100 a.img write 0 65536\n200 b.img write 61440 4096\n300 b.img sync 0 0\n\
@@ -105,7 +105,7 @@ fn a_job_of_ours_replays_all_files_on_one_volume() {
         workload.access.trace = { file = 't.log', stalls = false, skip = ['trim', 'sync'] }\n";
     folder.file("job.toml", job.as_bytes());
     let document = ours(&drumfire, folder.path(), "job.toml", "out");
-    // What is data alone is no sync, as with fio.
+    // As with fio, a datasync does not count as a sync.
     assert_eq!(counts(&document, 0), [2, 5120, 2, 69632, 1], "{document}");
     assert!(document["jobs"][0]["job_runtime"].as_u64().unwrap() < 3_600_000, "{document}");
 }

@@ -39,7 +39,7 @@ fn an_error_in_one_of_ten_repeats_is_missed() {
     let args =
         format!("sweep {volume} {SHORT} --rate 2000 --repeats 10 --out s --fail-if errors>0");
     let swept = run(&args);
-    // That an I/O failed is an exit code of its own.
+    // A failed I/O has its own exit code.
     assert_eq!(swept.code, Some(1), "{swept:?}");
     let why = "fail if errors>0: 1 error in 1 of 10 runs";
     assert!(swept.stderr.contains(&format!("MISSED: {why}")), "{swept:?}");
@@ -73,7 +73,7 @@ fn no_result_that_means_something_else_keeps_a_bound() {
     let missed = judged("null:1g");
     assert_eq!(missed.code, Some(MISSED), "{missed:?}");
     assert!(missed.stderr.contains("null:1g stores nothing"), "{missed:?}");
-    // Who asks for an emulated drive gets its figures.
+    // A user who requests an emulated drive gets its figures.
     for asked in ["ram:16m", "delay:x25-m(ram:16m)", "fault:one.toml(ram:16m)"] {
         one_error(&folder);
         let kept = judged(asked);
@@ -143,7 +143,7 @@ fn a_mirror_that_lost_a_leg_says_so_on_the_first_line() {
                 sticky = true\n";
     folder.file("leg.toml", text.as_bytes());
     let uri = "mirror(ram:16m,fault:leg.toml(ram:16m))";
-    // It leaves in the ramp: one leg is measured.
+    // The leg fails in the ramp: one leg is measured.
     let args = format!("run {uri} --size 4k --read 50 --seconds 1 --ramp 1 --no-ceiling --out r");
     let told = drumfire.run(folder.path(), &args, LIMIT).ok();
     let result = document(&folder.path().join("r/result.json"));
@@ -162,7 +162,7 @@ fn a_mirror_that_lost_a_leg_says_so_on_the_first_line() {
     assert_eq!(check(&whole, "H21").0, "pass");
 }
 
-/// Bounds that are kept, then some that are missed or cannot be told.
+/// Bounds that are met, then some that are missed or cannot be decided.
 const BOUNDS: [&str; 9] = [
     "iops<1",
     "bw<1B/s",

@@ -52,8 +52,8 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Fails unless all lines fit: the terminal would cut a word. One that has no blank, as a path, is
-/// cut wherever it is longer than a line.
+/// Fails unless all lines fit: the terminal would split a word. Words without blanks, such as
+/// paths, may be longer than a line.
 pub fn fits(what: &str, text: &str, columns: u16) {
     for line in text.lines() {
         let is_one_word = !line.trim().contains(' ');

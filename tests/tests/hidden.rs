@@ -1,5 +1,5 @@
-//! Memory and caches that hide below what is measured, in another space of mounts, behind a journal
-//! or FUSE: whatever a job looks like, no check of the medium passes; honest twins do.
+//! Hidden memory and caches below a measured volume, in another mount namespace, behind a journal
+//! or FUSE: no check of the medium passes, whatever the job; honest twins do.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn data() -> Vec<u8> {
     (0..BYTES / 8).flat_map(|_| chance.below(u64::MAX).to_le_bytes()).collect()
 }
 
-/// A job of reads: where its ramp is, and whether another group is beside.
+/// A job of reads: the position of its ramp, and whether another group runs concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ramp {
     Step,

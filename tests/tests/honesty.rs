@@ -15,7 +15,7 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(300);
 /// An honesty check failed under `--strict`.
 const DISHONEST: i32 = 3;
-/// It was asked wrongly.
+/// Exit code for wrong arguments.
 const USAGE: i32 = 2;
 /// Bytes of a file under test.
 const BYTES: u64 = 64 << 20;
@@ -92,7 +92,7 @@ fn a_hole_is_no_measurement() {
     let (verdict, evidence) = check(&result, "H02");
     assert_eq!(verdict, "fail", "{evidence}");
     assert!(evidence.contains("100.0 %"), "{evidence}");
-    // Where a device lies below and the file system goes around the page cache, it saw nothing.
+    // If a device is below and the file system bypasses the page cache, the device saw nothing.
     if check(&result, "H01").0 == "pass" && check(&result, "H03").0 != "unknown" {
         assert_eq!(check(&result, "H03").0, "fail", "{result}");
     }
@@ -174,7 +174,7 @@ fn write(drumfire: &Drumfire, folder: &Folder, device: &Loop, destroy: &str) -> 
     drumfire.run(folder.path(), &format!("{args} --json {destroy}"), LIMIT)
 }
 
-/// It was refused with this word, and the device still holds what it held.
+/// Asserts that a run was refused with this message, and that the device's data are unchanged.
 fn refused(finished: &Finished, word: &str, device: &Loop, held: &[u8]) {
     assert_eq!(finished.code, Some(USAGE), "{finished:?}");
     assert!(finished.stderr.contains(word), "{word}: {finished:?}");

@@ -1,5 +1,5 @@
-//! What bounds a run from outside, or disturbs it: control groups, settings, other users of a disk,
-//! caches that keep writes. Each lie has an honest twin beside it.
+//! External limits and disturbances of a run: cgroups, settings, other users of a disk, caches that
+//! keep writes. Each lie has an honest twin.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ fn writes_that_nothing_flushes_are_said() {
     }
 }
 
-/// What the page cache took and no device saw was not written yet.
+/// Writes in the page cache that no device has seen are not written yet.
 /// Lie of H03: buffered writes.
 #[test]
 fn buffered_writes_that_never_arrive_are_no_writes() {

@@ -1,5 +1,5 @@
-//! What lies between a file and its medium, or between the two ends of a wire, and is none: memory,
-//! merges, the same host.
+//! Layers between a file and its medium, or between two ends of a wire, that are no medium or wire:
+//! memory, merges, the same host.
 
 use std::fs::File;
 use std::net::UdpSocket;
@@ -67,7 +67,7 @@ fn merged_reads_are_said() {
 #[test]
 fn the_same_host_is_no_wire() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // What would be sent to somebody else goes out from it; nothing is sent.
+    // Connecting a UDP socket finds the source address for a remote peer; nothing is sent.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     let own = socket.connect("192.0.2.77:9").and_then(|()| socket.local_addr()).map(|it| it.ip());
     let Some(own) = own.ok().filter(|own| !own.is_loopback() && !own.is_unspecified()) else {

@@ -1,5 +1,5 @@
-//! What volumes are kept in: memory that looks like a disk, places that caches hold, data that can
-//! be made less. Each lie has an honest twin beside it, in which the check is silent.
+//! Backing stores of volumes: memory that looks like a disk, offsets that caches hold, compressible
+//! data. Each lie has an honest twin, on which the check is silent.
 
 use std::fs::File;
 use std::io::Read;
@@ -33,7 +33,7 @@ fn read(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Value {
     drumfire.run(folder.path(), &format!("run {uri} {SECOND}"), LIMIT).json()
 }
 
-/// What a check said; it was made.
+/// Verdict and evidence of a check, which must be present.
 fn said(result: &Value, code: &str) -> (String, String) {
     let (verdict, evidence) = check(result, code);
     assert!(!verdict.is_empty(), "{code} is missing: {result}");
@@ -182,7 +182,7 @@ fn an_overlay_is_what_lies_below_it() {
     write(&upper.join("disk"), &data());
     if let Some(result) = overlaid(&drumfire, &folder, &upper) {
         assert_eq!(said(&result, "H01").0, "pass", "{result}");
-        // Others may use the disk, too: then it counts more.
+        // Other processes may use the disk, too: its counters are higher then.
         let (verdict, evidence) = said(&result, "H03");
         assert!(verdict == "pass" || evidence.contains("more than requested"), "{evidence}");
     }
@@ -395,7 +395,7 @@ fn memory_is_told_as_memory() {
     assert!(evidence.contains("memory"), "{evidence}");
     let known = Path::new("/sys/devices/system/cpu/cpu0/cache/index0/size").exists();
     assert_eq!(verdict, if known { "warn" } else { "unknown" }, "{evidence}");
-    // What a race makes is memory because that was asked for.
+    // Volumes of a race are memory because the user requested them.
     let args = "race --seconds 1 --ramp 0 --targets 1 --volumes 2 --workers 2 --json";
     let result = drumfire.run(folder.path(), args, LIMIT).ok().json();
     let (verdict, evidence) = said(&result, "H08");

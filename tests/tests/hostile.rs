@@ -6,7 +6,7 @@ use drumfire_tests::{Client, Drumfire, Folder, Served, login, pdu};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// What unknown peers may cost in memory, all together.
+/// Maximum memory growth that all unknown peers together may cause.
 const GROWTH_MAX_KIB: u64 = 256 << 10;
 
 fn serve(drumfire: &Drumfire) -> Served {

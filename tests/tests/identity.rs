@@ -1,5 +1,5 @@
-//! Whose disk a served volume is, by what initiators are told: two servers never serve one disk
-//! unless the user said so, and a server serves the same disks after a restart.
+//! Identity of served volumes, as reported to initiators: two servers never serve one disk unless
+//! the user said so, and a server serves the same disks after a restart.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use drumfire_tests::{Drumfire, Finished, Folder, IQN, Running, require, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A place to serve from, with a state folder of its own, and an initiator that asks.
+/// A folder to serve from, with its own state folder, and an initiator that queries.
 struct Rig {
     drumfire: Drumfire,
     iscsi_inq: PathBuf,
     folder: Folder,
 }
 
-/// Where a server keeps its identity.
+/// State folder of a server.
 enum State<'a> {
     Below(&'a str),
     Nowhere,
@@ -41,14 +41,13 @@ impl Rig {
         let mut command = self.drumfire.command(self.path(), &args);
         match state {
             State::Below(name) => command.env("XDG_STATE_HOME", self.path().join(name)),
-            // As in a container: no home, and a system's folder that is none.
+            // A container: no home, and no usable state folder of the system.
             State::Nowhere => command.env("XDG_STATE_HOME", "/dev/null"),
         };
         command
     }
 
-    /// What the volume `NAME/LUN` of a server with these arguments is called, and what the server
-    /// said on stderr.
+    /// Names of the volume `NAME/LUN` of a server with these arguments, and the server's stderr.
     fn ask_for(&self, state: &State<'_>, args: &str, name: &str) -> (Names, String) {
         let mut server = Running::start(&mut self.command(state, args));
         let port = server.await_stdout(LIMIT, |stdout| {

@@ -25,7 +25,7 @@ struct Case {
     args: &'static str,
     /// The latest moment of the signal after the start, in milliseconds.
     latest_ms: u64,
-    /// Where its result is kept if it measures anything.
+    /// Folder of the result if the run measures anything.
     out: Option<&'static str>,
 }
 

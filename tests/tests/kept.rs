@@ -1,5 +1,5 @@
-//! Results are kept: one is not overwritten by mistake, and what a full disk does not take stands
-//! elsewhere.
+//! Results are safe: none is overwritten by mistake, and a result that does not fit on a full disk
+//! is saved elsewhere.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use drumfire_tests::{Drumfire, Finished, Folder, Running, await_second, require,
 const LIMIT: Duration = Duration::from_secs(300);
 /// The run failed.
 const FAILED: Option<i32> = Some(1);
-/// It was asked wrongly.
+/// Exit code for wrong arguments.
 const USAGE: Option<i32> = Some(2);
 
 const SHORT: &str = "--seconds 0.2 --ramp 0 --out same";
@@ -48,7 +48,7 @@ fn a_result_is_replaced_only_when_that_is_said() {
     run("run null:1g --size 4k --replace").ok();
     let after = text(&folder, "same/result.json");
     assert!(after != before && after.contains("\"size_bytes\": 4096"), "{after}");
-    // Its own job again.
+    // Reruns its own job.
     drumfire.run(folder.path(), "run same/job.toml --out same --replace", LIMIT).ok();
     refused(&drumfire.run(folder.path(), "run null:1g --replace", LIMIT), "--out");
 }
@@ -74,7 +74,7 @@ fn a_wrong_word_costs_no_old_result() {
     ] {
         for made in ["run {} --out one", "sweep {} --axis outstanding=1,2 --repeats 1 --out many"] {
             if wrong.ends_with("--size 3") && made.starts_with("sweep") {
-                // That cell cannot be run, which says nothing of others.
+                // That cell cannot be run, which does not affect others.
                 continue;
             }
             let args = made.replace("{}", wrong);
@@ -111,7 +111,7 @@ fn a_sweep_goes_on_in_its_folder_and_begins_anew_when_told() {
     run(&process).ok();
 }
 
-/// Both begin before either has a result.
+/// Both runs begin before either has a result.
 #[test]
 fn of_two_runs_at_once_one_has_the_folder() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -245,7 +245,7 @@ fn lines_that_nothing_takes_are_an_error() {
     let mut command = drumfire.command(folder.path(), &format!("{args} -"));
     let done = command.stdout(full).stderr(std::process::Stdio::null()).status().unwrap();
     assert_eq!(done.code(), FAILED);
-    // Steps and cells go on without their lines, and it is told at the end.
+    // Steps and cells continue without their lines, and the loss is reported at the end.
     let sweep = "sweep null:1g --axis outstanding=1,2 --repeats 1 --seconds 0.2 --ramp 0 --out s";
     let swept = drumfire.run(folder.path(), &format!("{sweep} --json-lines /dev/full"), LIMIT);
     assert_eq!(swept.code, FAILED, "{swept:?}");

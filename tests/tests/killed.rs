@@ -1,9 +1,9 @@
-//! A server is killed in mid-burst, again and again: nothing is lost that was acknowledged with FUA
-//! or before a flush that was done, and the legs of an array are the same again afterwards.
+//! A server is killed in mid-burst, again and again: no data acknowledged with FUA or before a
+//! completed flush are lost, and the legs of an array are identical again afterwards.
 //!
-//! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests killed::` makes so many rounds. In every
-//! second series a write cache that the kill empties stands over each file, so that what was not
-//! flushed is lost for certain.
+//! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests killed::` runs 200 rounds. In every second
+//! series each file has a write cache that the kill empties, so that unflushed data are lost for
+//! certain.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,7 +98,7 @@ fn rounds(rig: &Rig, seed: u64, rounds: u64) -> (Vec<String>, u64) {
             return (told(wrong).collect(), differed);
         }
         assert!(ways[0].flush().unwrap(), "seed {seed}, round {round}: the flush failed");
-        // What was read and flushed stays, whichever leg is asked.
+        // Data that were read and flushed persist, whichever leg serves the read.
         let wrong = witness.look(&mut ways[1]).unwrap();
         if !wrong.is_empty() {
             return (told(wrong).collect(), differed);
@@ -155,7 +155,7 @@ fn an_array_keeps_what_was_durable_and_its_legs_agree_again() {
     survives("mirrored");
 }
 
-/// What the others would see if something were lost.
+/// Verifies the other tests: they would see a loss.
 #[test]
 fn a_cache_that_lies_is_found_out() {
     let Some(drumfire) = Drumfire::find() else { return };

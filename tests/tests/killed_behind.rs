@@ -1,9 +1,9 @@
-//! Servers behind a volume are killed, or lose their power, under load, again and again: nothing is
-//! lost that was acknowledged with FUA or before a flush that was done, what may be lost fails a
-//! flush, and the legs of an array are the same again.
+//! Servers behind a volume are killed, or lose their power, under load, again and again: no data
+//! acknowledged with FUA or before a completed flush are lost, a possible loss fails a flush, and
+//! the legs of an array become identical again.
 //!
 //! `DRUMFIRE_ROUNDS=500 cargo test -p drumfire-tests killed_behind::` makes 500 series of each
-//! kind, of [`KILLS`] kills each; `DRUMFIRE_SEED` says the first.
+//! kind, of [`KILLS`] kills each; `DRUMFIRE_SEED` sets the first seed.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -74,7 +74,7 @@ fn series(drumfire: &Drumfire, seed: u64, legs: u64) -> String {
         let said = || format!("{}: {}", told(), front.running.stderr());
         assert!(all || failed == 0, "{failed} failed though a good leg was in, {}", said());
         errors += failed;
-        // Each connection is told of a loss once.
+        // Each connection gets one report of a loss.
         for way in &mut ways {
             if !way.flush().unwrap() {
                 assert!(all, "a flush failed though a good leg was in, {}", said());

@@ -10,7 +10,7 @@ const EVEN: &str = "[[fault]]\nverb = 'slow'\nop = ['read', 'write']\nadd_s = 0.
 /// After six seconds it takes four times as long.
 const ENDS: &str = "[[fault]]\nverb = 'slow'\nop = ['read', 'write']\nadd_s = 0.012\nafter_s = 6\n";
 
-/// A volume behind a connection, by a schedule of faults.
+/// A volume behind a connection, slowed by a schedule of faults.
 /// Lie of H26: a volume behind a connection that is four times slower after six seconds.
 /// Twin of H26: one that stays as it is, in a run too short to tell more; memory.
 #[test]

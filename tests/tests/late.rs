@@ -78,8 +78,8 @@ fn what_waits_at_the_end_is_waited_for() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let totals = &result["totals"];
     assert_eq!((&totals["errors"], &totals["waiting"]), (&Value::from(0), &Value::Null));
-    // All four places of the worker were in use while it was stopped, but for the moment in which
-    // the answers came that were on their way.
+    // All four slots of the worker were in use while the target was stopped, except for the moment
+    // in which the last responses arrived.
     let least = least.as_nanos() as u64 / 2;
     assert!(ns(&totals["latency_ns"]["max"]) >= least, "{totals}, {least} ns");
     let workers = result["workers"].as_array().expect("two");
@@ -99,7 +99,7 @@ fn what_waits_at_the_end_is_waited_for() {
 fn what_a_user_does_not_wait_for_counts_with_its_age() {
     let Some(mut stopped) = Stopped::begin("") else { return };
     let least = stopped.await_end().as_nanos() as u64 / 2;
-    // Where a late line stood for the last one, the first wish only ends the window.
+    // If a late line was mistaken for the last one, the first signal only ends the window.
     stopped.run.signal(Signal::INT);
     std::thread::sleep(Duration::from_secs(5));
     if stopped.run.alive() {

@@ -54,7 +54,7 @@ impl Rig {
         self.drumfire.run(self.folder.path(), args, LIMIT)
     }
 
-    /// What is in `elsewhere`.
+    /// Content of `elsewhere`.
     fn elsewhere(&self) -> BTreeMap<String, Vec<u8>> {
         let all = fs::read_dir(self.at("elsewhere")).unwrap().flatten();
         let of = |file: fs::DirEntry| {
@@ -120,7 +120,7 @@ fn nothing_is_written_where_links_of_others_lead() {
         ("sweep null:1m --seconds 0.2 --ramp 0 --repeats 1 --out theirs/way".to_owned(), true),
         ("catalogue profile x25-m --out theirs/way/profile.toml".to_owned(), true),
         ("run log.fio".to_owned(), true),
-        // These take the place of the link.
+        // These commands replace the link.
         ("fio --name=a --ioengine=null --size=1m --output=theirs/img".to_owned(), false),
         ("catalogue profile x25-m --out theirs/new".to_owned(), false),
     ];
@@ -150,7 +150,8 @@ fn nothing_is_attached_where_links_of_others_lead() {
         assert!(ended.stderr.contains("link of another user"), "{place}: {ended:?}");
         assert_eq!(rig.elsewhere(), before, "{place}: {ended:?}");
     }
-    // In their folder a file of its own, which goes again, and a link of ours elsewhere.
+    // In the other user's folder a file is created and removed again; a link of ours leads
+    // elsewhere.
     symlink("elsewhere/empty", rig.at("our-link")).unwrap();
     for place in ["theirs/disk", "our-link"] {
         let command =
@@ -165,7 +166,7 @@ fn nothing_is_attached_where_links_of_others_lead() {
     assert!(!rig.at("theirs/disk").exists());
 }
 
-/// Who owns the folder of a run puts links in the place of what is in it while it goes on.
+/// The owner of a run's folder replaces its entries with links during the run.
 #[test]
 fn links_that_come_while_a_run_goes_on_are_not_followed() {
     let Some(rig) = Rig::new() else { return };

@@ -28,7 +28,7 @@ fn a_polling_thread_is_counted() {
     assert!(poll > 0.0 && cores(&polled, "initiator_cores") > poll, "{}", polled["cpu"]);
 }
 
-/// Reads of tmpfs wait, so the thread that polls hands each to a worker thread of its own.
+/// Reads of tmpfs block, so the polling thread hands each to a worker thread.
 #[test]
 fn workers_of_a_polling_thread_are_counted() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -140,7 +140,7 @@ fn verify_goes_with_files_and_presets() {
             assert_eq!(data["verdict"], verdict, "{args}: {data}");
         }
     }
-    // What was compared can be compared again.
+    // Verified data can be verified again.
     let look = "run o1pass/job.toml --verify-only";
     drumfire.run(folder.path(), look, LIMIT).ok();
 }
@@ -192,7 +192,7 @@ impl Drop for InMemory {
     }
 }
 
-/// Everything that a volume can be asked for, compared where it is read.
+/// All operations of a volume, with verified reads.
 fn takes_everything(memory: &InMemory) {
     let Some(drumfire) = Drumfire::find() else { return };
     let (folder, path) = (Folder::new(), memory.path().display());
@@ -209,7 +209,7 @@ fn takes_everything(memory: &InMemory) {
     assert!(result["totals"]["flush"]["ios"].as_u64().unwrap() > 0, "{path}");
 }
 
-/// It can be told what is free, but not to make zeroes by freeing.
+/// The loop device can discard, but not write zeroes by unmapping.
 #[test]
 fn a_loop_device_takes_everything() {
     if let Some(memory) = InMemory::device() {
@@ -217,7 +217,7 @@ fn a_loop_device_takes_everything() {
     }
 }
 
-/// It has holes, and no other range of zeroes.
+/// The file supports holes, but no other way of zeroing a range.
 #[test]
 fn a_file_in_memory_takes_everything() {
     if let Some(memory) = InMemory::file() {

@@ -1,4 +1,4 @@
-//! Mirrors, driven and served: a leg that dies or cannot read loses nothing, and is told.
+//! Mirrors, driven and served: a leg that dies or cannot read loses no data, and is reported.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What users get wrong: the right exit code, and one clear line that says what to do.
+//! Mistakes of users: the right exit code, and one clear line that names the fix.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use drumfire_tests::{Client, Drumfire, Finished, Folder, IQN, NQN, require, run}
 const LIMIT: Duration = Duration::from_secs(300);
 /// The run failed.
 const FAILED: i32 = 1;
-/// It was asked wrongly.
+/// Exit code for wrong arguments.
 const USAGE: i32 = 2;
 
 /// Checks a code and that stderr names `word`, in one line unless it is about usage.
@@ -207,7 +207,7 @@ fn an_address_of_another_host() {
     assert_eq!(finished.stderr.matches("assign").count(), 1, "said once: {finished:?}");
 }
 
-/// What would be said on stderr has no reader: the exit code says it still.
+/// Messages on stderr have no reader: the exit code still reports the error.
 #[test]
 fn nobody_reads_the_message() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -95,7 +95,7 @@ fn our_initiator_uses_the_servers_of_others() {
     };
     let (_running, address) = serve(&drumfire, &folder, "--volume a=ram:16m");
     drive("ours", &format!("nbd://{address}/a"));
-    // Theirs do not tell where they listen, if that is the system's choice.
+    // Other servers do not report a port that the system chose.
     let ports = [free_port(), free_port()];
     let servers = [
         ("nbdkit", format!("-f -i 127.0.0.1 -p {} memory 16M", ports[0]), ""),

@@ -1,4 +1,4 @@
-//! Images whose length is no multiple of the block: served to the byte, or told.
+//! Images whose size is no multiple of the block: served to the byte, or reported.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -57,7 +57,7 @@ fn await_that(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How a process is named that has an image open.
+/// Description of a process that has an image open.
 fn owner(process: &Running, does: &str) -> String {
     let name = fs::read_to_string(format!("/proc/{}/comm", process.id())).unwrap();
     format!("process {} ({}) {does}", process.id(), name.trim_end())
@@ -71,7 +71,7 @@ fn writers(image: &str) -> Vec<String> {
         format!("run file:{image} --read 0 --destroy --seconds 1 --ramp 0 --out w"),
         format!("run mirror(file:{image},ram:8m) --read 0 --destroy --seconds 1 --ramp 0 --out w"),
         format!("fio --name=w --filename={image} --rw=randwrite --size=1m"),
-        // The image is too short, and fio would lay it out anew.
+        // The image is too short, and fio would lay it out again.
         format!("fio --name=w --filename={image} --rw=read --size=16m"),
         format!("fio --name=w --filename={image} --ioengine=ftruncate --rw=write --size=1m"),
         format!("fio --name=w --filename={image} --ioengine=falloc --rw=write --size=16m"),

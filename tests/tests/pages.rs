@@ -1,4 +1,4 @@
-//! What people look at: reports in one file, thresholds for build servers, and the live page.
+//! Pages for people: reports in one file, thresholds for build servers, and the live page.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,7 +13,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(60);
 const RUN: &str = "run null:1g --seconds 1.2 --ramp 0 --no-ceiling";
 
-/// What a server answers: its head and its body.
+/// Response of a server: its head and its body.
 fn get(address: &str, path: &str, more: &str) -> (String, String) {
     ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}\r\n"))
 }
@@ -23,7 +23,7 @@ fn ask(address: &str, request: &str) -> (String, String) {
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
-    // Who was refused early may be reset behind the answer.
+    // A connection that is refused early may be reset after the response.
     let _ = stream.read_to_string(&mut text);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     (head.to_owned(), body.to_owned())
@@ -49,7 +49,7 @@ fn a_run_is_a_page_markdown_and_cases_of_a_build_server() {
     for part in ["INDICATIVE", "Rate over time", "the same as a table", "set up", "<svg"] {
         assert!(html.to_lowercase().contains(&part.to_lowercase()), "{part} in {html}");
     }
-    // The raw result stands in it, and is one.
+    // The raw result is embedded, and valid.
     let (_, raw) = html.split_once("id=\"result\">").unwrap();
     std::fs::write(folder.path().join("again.json"), raw.split("</script>").next().unwrap())
         .unwrap();
@@ -235,7 +235,7 @@ fn a_viewer_that_reads_nothing_is_left_and_one_that_reads_is_not() {
     let (head, _) = get(&address, "/metrics", "");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     std::thread::sleep(Duration::from_secs(9));
-    // Clients that read nothing have left their places.
+    // Clients that read nothing have lost their slots.
     let mut next = streaming(&address);
     let mut begins = [0; 12];
     next.read_exact(&mut begins).unwrap();
@@ -334,7 +334,7 @@ fn browsed(folder: &Path, address: &str) -> Option<String> {
     Some(said.stdout)
 }
 
-/// A browser without a window that fetches nothing of its own.
+/// A headless browser without background requests.
 fn browser(folder: &Path) -> Option<Command> {
     let chromium = require("chromium")?;
     let mut command = Command::new(chromium);
@@ -353,8 +353,8 @@ fn browser(folder: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// Frames a page and says in its own title how light the ground is, and the least contrast of a
-/// text to what is behind it, by WCAG 2.2: 4.5 is enough for small letters.
+/// Frames a page and reports in its own title the brightness of the background, and the minimum
+/// contrast of a text to its background, by WCAG 2.2: 4.5 is enough for small text.
 const CONTRAST: &str = r"<script>onload=()=>{const w=f.contentWindow,d=f.contentDocument;
 const rgb=t=>{const m=t.match(/[\d.]+/g)||[0,0,0,0];return m.map(Number)};
 const part=v=>(v/=255)<=.04045?v/12.92:((v+.055)/1.055)**2.4;
@@ -405,7 +405,7 @@ fn a_page_is_printed_and_fits_a_telephone() {
     let said = drumfire_tests::run(command.arg(&file), LIMIT);
     assert!(!said.stderr.contains("CONSOLE"), "{}", said.stderr);
     assert!(std::fs::read(&printed).unwrap().starts_with(b"%PDF"));
-    // The page in a frame that is 400 pixels wide says how wide it wants to be.
+    // The page in a frame that is 400 pixels wide reports its preferred width.
     let framed = "<script>onload=()=>{const d=f.contentDocument.documentElement;\
                   document.title=`wide ${d.scrollWidth} of ${d.clientWidth}`}</script>\
                   <iframe id=f src=r.html style=\"width:400px;height:900px;border:0\"></iframe>";

@@ -184,15 +184,15 @@ fn the_error_table_passes() {
     assert_eq!(held_out, 31);
 }
 
-/// Numbers that were asked for, or that count what is there; they are no statements.
+/// Numbers from the request, and counts of items; they are no predictions.
 const GIVEN: [&str; 12] = [
     "work", "spec", "draws", "seed", "goal", "count", "drives", "cards", "systems", "number",
     "equal", "bill",
 ];
-/// What says how something is known.
+/// Words for the origin of a number.
 const KINDS: [&str; 9] =
     ["spec", "measured", "derived", "fit", "guess", "FIT", "PRED", "ALT", "ARITH"];
-/// Parts of a document whose numbers say it themselves, not by what stands around.
+/// Parts of a document whose numbers state their origin themselves, not by their context.
 const OWN: [&str; 13] = [
     "inputs",
     "uses",
@@ -376,7 +376,7 @@ fn hosts_are_sized_with_one_of_them_down() {
     }
 }
 
-/// A log that flushes each write, beside reads: `simulate` flushes as the bill says.
+/// A log that flushes each write, concurrent with reads: `simulate` flushes according to the bill.
 #[test]
 fn a_bills_flushes_are_simulated_as_they_are_planned() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -391,7 +391,7 @@ fn a_bills_flushes_are_simulated_as_they_are_planned() {
     let writes = simulated["totals"]["write"]["iops"].as_f64().unwrap();
     assert!((0.9..1.1).contains(&(writes / planned)), "{writes} for {planned}");
     assert!(planned < 1000.0, "a flush takes two milliseconds: {planned}");
-    // The same words as flags.
+    // The same settings as flags.
     let flags = run("plan --drive optane-900p-480 --read 0 --in-flight 1 --fsync 1 --json");
     assert_eq!((&flags["work"]["flush"], &flags["in_flight"]), (&1.into(), &1.into()), "{flags}");
 }

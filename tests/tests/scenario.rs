@@ -1,5 +1,5 @@
-//! `drumfire scenario`: published figures beside those of a model and of real I/O, and no figure
-//! where a run is not to be believed.
+//! `drumfire scenario`: published figures, compared with those of a model and of real I/O, and no
+//! figure for an implausible run.
 
 use std::time::{Duration, Instant};
 
@@ -106,7 +106,7 @@ fn twenty_eight_emulated_drives_are_twenty_eight() {
     // 28 × 350; a busy machine takes some, two processes with a drive each would have 700.
     assert!(row["live"].as_f64().is_some_and(|iops| (4_900.0..9_900.0).contains(&iops)), "{row}");
     assert_eq!((&row["live_origin"], &row["live_scale"]), (&"emulated".into(), &100.0.into()));
-    // Of arrays nothing was published: the model is asked for that.
+    // Nothing was published about arrays: the model provides those figures.
     let by_id = |id| rows(&found, 0).iter().find(|row| row["id"] == id).unwrap();
     for (id, least) in [("raid10", 4_900.0), ("oltp-raid0", 2_500.0), ("oltp-raid10", 1_500.0)] {
         let row = by_id(id);
@@ -157,7 +157,7 @@ fn a_run_that_is_not_to_be_believed_gives_a_reason_and_no_figure() {
     }
 }
 
-/// Two hosts, each driven by a process of its own.
+/// Two hosts, each driven by a separate process.
 const HOSTS: &str = "name = 'own'\ntitle = 't'\nsource = 's'\nscaled = 'nothing'\n\
     [[step]]\nid = 'plain'\nway = 'live'\nhosts = 2\nclients = 2\n\
     each_client = [{ hosts = '{1..1}' }, { hosts = '{2..2}' }]\n\
@@ -240,7 +240,7 @@ fn state(process: u32) -> Option<char> {
     after_name(process, 0)?.chars().next()
 }
 
-/// A word of `/proc/PID/stat` behind the name, which may hold anything.
+/// A word of `/proc/PID/stat` after the name, which may contain anything.
 fn after_name(process: u32, word: usize) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(word).map(str::to_owned)

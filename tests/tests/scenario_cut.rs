@@ -87,7 +87,7 @@ live = { step = "backup", at = "/totals/source_mib_per_second" }
 const STEPS: [&str; 7] = ["simulate", "run", "served", "race", "sweep", "job", "backup"];
 const ARGS: &str = "scenario run kinds.toml --seconds 1 --out kept --json";
 
-/// What stands in the file of a step.
+/// Content of the file of a step.
 fn kept(folder: &Folder, step: &str) -> Option<Value> {
     let text = std::fs::read(folder.path().join(format!("kept/kinds/{step}.json"))).ok()?;
     Some(serde_json::from_slice(&text).expect("it is written whole"))
@@ -149,7 +149,7 @@ fn two_scenarios_take_a_folder_each() {
     assert!(second.stderr.contains("in use by another run"), "{second:?}");
     first.signal(Signal::INT);
     assert_eq!(first.finish(LIMIT).code, Some(130));
-    // Without a place of their own each has one.
+    // Without `--out` each run has its own folder.
     let args = "scenario run marvell-modules --modelled";
     let others = [0, 1].map(|_| Running::start(&mut drumfire.command(folder.path(), args)));
     let places = others.map(|other| {

@@ -1,4 +1,4 @@
-//! What one iSCSI session does to another, on the same core of the target and across cores.
+//! Effects of one iSCSI session on another, on the same core of the target and across cores.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn a_reset_is_told_to_the_sessions_of_all_cores() {
         for (index, session) in sessions.iter_mut().enumerate() {
             let told =
                 if index == reset { (GOOD, None) } else { (CHECK_CONDITION, Some(RESET_OCCURRED)) };
-            // Another core hears of it in its next turn.
+            // Another core is notified in its next turn.
             let mut said = session.test_unit();
             let mut patience = Patience::new(LIMIT);
             while said != told && patience.wait() {

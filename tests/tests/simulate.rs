@@ -41,8 +41,8 @@ fn a_sweep_is_simulated_fitted_and_predicted() {
             }
         }
     }
-    // The same seed, the same numbers; but for the command, which names another folder, and the
-    // digest of all.
+    // The same seed gives the same numbers, except for the command, which names another folder, and
+    // the digest.
     let again = |out: &str| {
         let args =
             format!("simulate known.toml --read 70 --rate 20k --seconds 0.2 --json --out {out}");
@@ -56,7 +56,7 @@ fn a_sweep_is_simulated_fitted_and_predicted() {
     let fitted = json(&run(&format!("calibrate{runs} --out fitted.toml --json")).ok().stdout);
     let error = &fitted["profile"]["calibration"]["held_out_error_percent"];
     assert!(error.as_f64().unwrap() < 2.0, "{fitted}");
-    // The folder of a sweep stands for its runs.
+    // The folder of a sweep provides its runs.
     let sweep = "sweep simulate known.toml --axis size=4k,64k --axis read=100,0 \
         --axis outstanding=1,4,16,64 --seconds 0.5 --ramp 0.1 --repeats 1 --out swept";
     run(sweep).ok();
@@ -98,7 +98,7 @@ fn what_is_not_calibrated_says_so_and_what_is_wrong_is_refused() {
     }
 }
 
-/// What a full disk cuts is not there; what was there before stays.
+/// A file truncated by a full disk is removed; an earlier one stays.
 #[test]
 fn a_full_disk_leaves_no_half_of_a_profile_or_a_page() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -1,5 +1,5 @@
-//! Nobody is asked about himself: clocks, CPUs and limits that somebody has changed for a run, or
-//! for one thread of it, are told.
+//! Clocks, CPUs and limits that were changed for a run, or for one thread of it, are detected from
+//! outside the process, and reported.
 
 use std::process::Command;
 use std::time::Duration;

@@ -13,8 +13,8 @@ use drumfire_tests::{Drumfire, Finished, Folder, Terminal};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// An escape sequence for the title, one that clears the screen, a line of its own, C1, DEL, and
-/// letters that turn the direction.
+/// An escape sequence for the title, one that clears the screen, a forged line, C1, DEL, and
+/// characters that reverse the direction.
 const ODD: &str =
     "\u{1b}]0;PWNED\u{7}\u{1b}[2Jred\nforged: line\u{9b}31m\u{7f}\u{202e}\u{2066}x\u{200f}";
 
@@ -212,7 +212,7 @@ fn files_and_jobs_of_others_cannot_steer_the_terminal() {
     ] {
         both_harmless(args, &drumfire.run(folder.path(), args, LIMIT));
     }
-    // A name that stands on the command line, as a shell puts those of files there.
+    // The name is an argument, as when a shell expands file names.
     for words in [
         vec!["run", &odd],
         vec!["report", &odd],

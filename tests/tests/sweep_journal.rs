@@ -1,4 +1,5 @@
-//! The journal of a sweep: copies, strangers and picked runs are told, and honest sweeps are not.
+//! Journal of a sweep: copies, runs of other sweeps and picked runs are reported, and honest sweeps
+//! are not.
 
 use std::fs;
 use std::path::Path;
@@ -120,7 +121,7 @@ fn copies_and_runs_of_others_are_told() {
     let names = runs(&sweep);
     let at = |name: &String| sweep.join(name).join("result.json");
     let whole: Vec<Value> = names.iter().map(|name| read(&at(name))).collect();
-    // Another host and another version: no digest has them.
+    // Another host and another version: no digest covers these fields.
     let mut other = whole[2].clone();
     other["host"]["name"] = "box".into();
     other["tool"]["version"] = "9.9".into();
@@ -147,7 +148,7 @@ fn copies_and_runs_of_others_are_told() {
     assert_eq!(compared.code, Some(3), "{compared:?}");
     let words = "NOT COMPARABLE, the first side: repeats 1, 2, 3, 4 are one run";
     assert!(compared.stdout.contains(words), "{compared:?}");
-    // Without the journal they are told all the same, and so is that it is not there.
+    // Without the journal they are still reported, and so is its absence.
     fs::remove_file(sweep.join("journal.jsonl")).unwrap();
     let (text, doubts, _) = told(&drumfire, &folder);
     assert!(text.contains("are one run") && !text.contains("thrown"), "{text}");

@@ -11,16 +11,17 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(300);
 /// Longer than any end in order takes, and shorter than any run here.
 const SOON: Duration = Duration::from_secs(60);
-/// It was interrupted; the result up to then is kept.
+/// Exit code after an interruption; the result up to then is saved.
 const INTERRUPTED: Option<i32> = Some(130);
 
-/// The same call in a session whose terminal is its standard input, as a shell makes them.
+/// The command in a session whose controlling terminal is its standard input, as a shell starts it.
 fn in_session(command: &Command) -> Option<Command> {
     let setsid = require("setsid")?;
     heeding_hang_ups(&[setsid.as_os_str(), "-c".as_ref()], command)
 }
 
-/// The same call behind these words, and heeding hang-ups also where the tests run under `nohup`.
+/// The command after these words, and with default handling of SIGHUP also if the tests run under
+/// `nohup`.
 fn heeding_hang_ups(words: &[&OsStr], command: &Command) -> Option<Command> {
     let mut inside = Command::new(require("env")?);
     inside.arg("--default-signal=HUP").args(words);
@@ -66,7 +67,7 @@ fn ends_with_its_window(args: &str, session: bool) {
     let partial = result["partial"].as_str().unwrap_or_default();
     assert!(partial.contains("3000"), "{result}");
     assert!(result["totals"]["ios"].as_f64().unwrap() > 0.0, "{result}");
-    // It drained: one wish of a user who is gone is no second one.
+    // The run drained: the hang-up of a user who is gone counts as one stop request.
     assert_eq!(result["totals"]["errors"], 0, "{result}");
 }
 
@@ -158,7 +159,7 @@ fn a_target_ends_with_its_window() {
     assert_eq!(target.finish(SOON), Some(0), "{}", target.seen());
 }
 
-/// Who has hang-ups ignored wants the whole run, also one that began in a full screen.
+/// A run with SIGHUP ignored completes, also one that began in a full screen.
 #[test]
 fn a_run_that_ignores_hang_ups_outlives_its_window() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -195,7 +196,7 @@ fn a_terminal_that_takes_no_more_does_not_hold_the_run_up() {
     let kept = folder.path().join("kept/report.txt");
     run.await_that(SOON, |_| kept.is_file());
     assert!(result(&folder, "kept/result.json")["partial"].is_null());
-    // It would print now. Who waits no longer ends it.
+    // The run is about to print. A second signal ends it.
     run.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(200));
     run.signal(Signal::TERM);
@@ -318,7 +319,7 @@ fn a_signal_ends_what_lays_files_out() {
     assert!(names().is_empty(), "half a file stays: {:?}", names());
 }
 
-/// What a command prints on a terminal of 24 × 80, and the last twelve lines of it: no word is cut.
+/// Output of a command on a terminal of 24 × 80, and its last twelve lines: no word is split.
 fn printed_on_80_columns(drumfire: &Drumfire, folder: &Folder, args: &str) -> (String, String) {
     let terminal = Terminal::sized(24, 80);
     let mut run = terminal.start(&drumfire.command(folder.path(), args));

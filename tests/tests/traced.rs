@@ -122,7 +122,7 @@ fn the_file_is_in_the_folder_unless_it_is_named() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(why), "{refused:?}");
     }
-    // What cannot be written at the end costs no result.
+    // A trace that cannot be written at the end costs no result.
     let full =
         run("run null:1g --seconds 0.3 --ramp 0 --no-ceiling --trace 1s:/dev/full --out full");
     assert_eq!(full.code, Some(1), "{full:?}");

@@ -29,14 +29,14 @@ fn run(speech: Speech, fate: Fate, query: &str, args: &str) -> Option<(Finished,
     Some((finished, folder))
 }
 
-/// How many I/Os failed in this way.
+/// Number of I/Os that failed with this fault.
 fn failed(result: &Value, fault: &str) -> u64 {
     let failures = result["failures"].as_array().map(Vec::as_slice).unwrap_or_default();
     let alike = failures.iter().filter(|failure| failure["fault"] == fault);
     alike.map(|failure| failure["count"].as_u64().unwrap()).sum()
 }
 
-/// What a result says of one read that was not answered.
+/// Asserts that a result reports one timed-out read.
 fn says_so(result: &Value) {
     assert_eq!(failed(result, "not answered in time"), 1, "{}", result["failures"]);
     let (verdict, evidence) = check(result, "H21");
@@ -69,7 +69,7 @@ fn a_lost_io_ends_the_run_over_nvme_tcp() {
     a_lost_io_ends_the_run(Speech::Nvme);
 }
 
-/// It is sent again on another connection, and what it took is not hidden.
+/// The I/O is sent again on another connection, and its full latency is reported.
 fn a_run_that_reconnects_goes_on(speech: Speech) {
     let ran = run(speech, Fate::Lost, "?io_timeout=1&reconnect=20s", "--read 100 --seconds 5");
     let Some((finished, _)) = ran else { return };

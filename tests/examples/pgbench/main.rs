@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// What `drumfire database` makes of it.
+/// Description of the database for `drumfire database`.
 fn describe(found: &Measured) -> String {
     let pages = (found.written_bytes - found.log_bytes).max(0.0) / 8192.0;
     let redo = found.redo_bytes.max(1.0);

@@ -9,7 +9,7 @@ use drumfire_tests::{ControlGroup, Drumfire, Loop, Running, run};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub const LIMIT: Duration = Duration::from_secs(900);
-/// Branches of pgbench's bank: 15 MB each.
+/// Memory limit of all processes of the server, including the kernel's page cache.
 pub const SCALE: u32 = 50;
 pub const BUFFERS: &str = "32MB";
 pub const DRIVE_BYTES: u64 = 4 << 30;
@@ -22,13 +22,13 @@ const MEMORY: &str = "160m";
 /// Debian's.
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 
-/// What was counted; for each transaction where nothing else is said.
+/// Counters of the measurement; per transaction unless stated otherwise.
 pub struct Measured {
     pub tps: f64,
     pub reads: f64,
     pub written_bytes: f64,
     pub log_bytes: f64,
-    /// Of the whole database.
+    /// Bytes of the whole database.
     pub data_bytes: f64,
     pub commit_ms: f64,
     pub commit_p99_ms: f64,
@@ -42,7 +42,7 @@ pub struct Measured {
     pub restart: Counters,
 }
 
-/// What the kernel counts of a block device.
+/// The kernel's counters of a block device.
 #[derive(Clone, Copy)]
 pub struct Counters {
     pub reads: f64,
@@ -136,7 +136,7 @@ impl<'a> Server<'a> {
 
     /// Kills all of it, and lets it recover: the seconds, and the I/Os.
     fn restart(&self, device: &str) -> (f64, Counters) {
-        // All that is in the control group is this server: others of the host go on.
+        // All processes in the cgroup belong to this server; others of the host keep running.
         let group = self.group.as_ref().expect("the database is made").path();
         let procs = group.join("cgroup.procs");
         let mut killed: Vec<String> = Vec::new();
@@ -150,7 +150,7 @@ impl<'a> Server<'a> {
             !killed.is_empty()
         } {
             for id in killed.iter().filter_map(|id| Pid::from_raw(id.parse().ok()?)) {
-                // One that has ended meanwhile cannot be killed.
+                // A process that has ended meanwhile cannot be killed.
                 let _ = kill_process(id, Signal::KILL);
             }
             std::thread::sleep(Duration::from_millis(100));

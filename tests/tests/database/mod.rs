@@ -18,11 +18,11 @@ use postgres::{LIMIT, Postgres, is_possible};
 /// Cuts on the lying drive, of which one at least must be seen.
 const ROUNDS: u32 = 32;
 
-/// What goes on in the volume until the file is changed.
+/// Schedule of the volume until the file is changed.
 const QUIET: &str = "verb = 'error'\nchance = 0";
 const OFF: &str = "verb = 'power-cut'\nsurvives = 0.5";
 
-/// A program that makes a volume a file. One that is killed would leave its file attached.
+/// A program that attaches a volume as a file. A killed one would leave its file attached.
 struct Attached(Option<Running>);
 
 impl Attached {
@@ -72,7 +72,7 @@ fn cut(database: &mut Postgres, folder: &Path, lies: bool, seed: u32) {
     std::thread::sleep(Duration::from_secs(1));
 }
 
-/// What a cut of the power has done to a database, a new one or a copy of the image.
+/// Effect of a power cut on a database, a new one or a copy of the image.
 fn cut_once(
     drumfire: &Drumfire,
     lies: bool,
@@ -185,13 +185,13 @@ fn a_database_goes_on_while_a_leg_of_its_mirror_dies_and_comes_back() {
     while data("near") != data("far") {
         assert!(patience.wait(), "the legs never agree: {}", attached.stderr());
     }
-    // Whoever serves it is told at once.
+    // The server's user is notified at once.
     let told = || attached.stderr();
     let mut patience = Patience::new(LIMIT);
     while !(told().contains(") left: ") && told().contains("is in again")) {
         assert!(patience.wait(), "nobody is told: {}", told());
     }
-    // What the leg that came back has is a whole database, too.
+    // The returned leg has a complete database, too.
     drop((database, attached));
     std::fs::write(folder.path().join("drive"), data("far")).unwrap();
     Postgres::new(folder.path()).restart(false).unwrap();

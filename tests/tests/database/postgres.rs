@@ -27,7 +27,7 @@ pub fn is_possible() -> bool {
 
 /// A database server on a file of a folder.
 pub struct Postgres {
-    /// Where the file system is mounted.
+    /// Mount point of the file system.
     place: PathBuf,
     drive: PathBuf,
     device: Option<Loop>,
@@ -40,7 +40,8 @@ impl Postgres {
         Postgres { place, drive, device: None }
     }
 
-    /// Runs a line of a shell as the user of the database. What it said, also if it failed.
+    /// Runs a shell command as the user of the database. Returns its output, also if the command
+    /// failed.
     pub fn shell(&self, line: &str) -> Result<String, String> {
         let place = self.place.display().to_string();
         let start = "pg_ctl -w -t 120 -D DATA -l DATA/log -o '-k SOCKETS' start";
@@ -97,7 +98,7 @@ impl Postgres {
         self.shell("sync -f DATA/postgresql.conf").map(drop)
     }
 
-    /// The same by copying the drive of another that has stopped.
+    /// Creates the database by copying the drive of another one that has stopped.
     pub fn make_of(&mut self, image: &Path) -> Result<(), String> {
         let mut copy = Command::new("dd");
         copy.args(["bs=1M", "conv=sparse,notrunc,fsync"]);
@@ -145,7 +146,8 @@ impl Postgres {
         self.shell(&format!("{left}; START || (tail -20 DATA/log; false)")).map(drop)
     }
 
-    /// What is wrong with the database, in the words of whoever found it; then it has stopped.
+    /// Damage of the database, in the words of the program that found it; the database has stopped
+    /// then.
     pub fn check(&self) -> Result<(), String> {
         self.shell("pg_amcheck -a --heapallindexed")?;
         // Each transaction of pgbench adds to an account what it writes down.

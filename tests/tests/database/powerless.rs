@@ -14,7 +14,7 @@ use super::{Attached, folder};
 /// Two of them share the host's cores.
 const AT_ONCE: usize = 2;
 const LEGS: [&str; 2] = ["leg0", "leg1"];
-/// Bytes of the drive, and those that an array has before and behind it.
+/// Bytes of the drive, and the bytes of an array before and after it.
 const DRIVE: u64 = 512 << 20;
 const OWN: u64 = 1 << 20;
 
@@ -37,7 +37,7 @@ fn array(drumfire: &Drumfire, images: &Folder) -> String {
     let args = "volume create mirror disk --destroy --leg file:leg0 --leg file:leg1";
     let uri = drumfire.run(images.path(), args, LIMIT).ok().stdout;
     for leg in LEGS {
-        // As fast as a copy through the array, whose legs are the same behind their heads.
+        // Equivalent to a copy through the array, whose legs are identical after their heads.
         let mut copy = Command::new("dd");
         copy.args(["bs=1M", "conv=sparse,notrunc", "seek=1"]);
         copy.arg(format!("if={}", image.display()));
@@ -59,7 +59,7 @@ fn servers(drumfire: &Drumfire, folder: &Path, images: &Path, chance: &mut Chanc
     LEGS.map(start).into()
 }
 
-/// What became of the database is whole, or somebody has said that it may not be.
+/// After a cut the database is intact, or a program has reported that it may not be.
 fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     let (mut chance, folder) = (Chance(seed), folder());
     let mut fars = servers(drumfire, folder.path(), images, &mut chance);
@@ -111,7 +111,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
         started = database.start_again();
     }
     match started {
-        // An administrator is told, and restores a backup.
+        // An administrator is notified, and restores a backup.
         Err(why) => format!("{told}: does not start: {why}: {}", attached.stderr()),
         Ok(()) => {
             let right = database.shell(&all).and_then(|_| database.check());
@@ -127,7 +127,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
 fn a_database_whose_servers_lose_power_is_whole_or_says_so() {
     let Some(drumfire) = Drumfire::find() else { return };
     if std::env::var_os("DRUMFIRE_ROUNDS").is_none() {
-        // A flush must end within the limits of databases, beside hundreds of other tests.
+        // A flush must end within the limits of databases, while hundreds of other tests run.
         return skip("some seconds a round of a host of its own: DRUMFIRE_ROUNDS=10");
     }
     if !is_possible() {
