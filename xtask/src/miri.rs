@@ -1,8 +1,8 @@
 //! Runs Miri on unsafe code without system calls: `cargo xtask miri`.
 //!
-//! It interprets the tests and stops at undefined behaviour: a data race, a write through a
-//! read-only pointer, an access out of bounds. It comes with nightly compilers only; without one
-//! its tests are skipped, and nothing is installed.
+//! Miri interprets the tests and stops at undefined behaviour: a data race, a write through a
+//! read-only pointer, an access out of bounds. Miri is part of nightly compilers only; without one
+//! these tests are skipped, and nothing is installed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -106,7 +106,7 @@ fn is_there() -> Result<bool> {
 fn nightly(args: &[&str]) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo"]).args(args).current_dir(crate::root());
-    // Those of the running cargo would apply to the nightly's.
+    // Variables of the running cargo would apply to the nightly one.
     for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
         command.env_remove(name);
     }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::say;
 
-/// How often a running program is looked at.
+/// Interval at which a running program is polled.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time limit for output after the program ended, as a child may hold the pipe.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
@@ -24,15 +24,15 @@ const TICK: Duration = Duration::from_millis(10);
 /// CPU time of the processes that each step ran to their end.
 static SPENT: Mutex<BTreeMap<&str, Duration>> = Mutex::new(BTreeMap::new());
 
-/// How a program ended.
+/// Result of a program.
 pub struct Outcome {
     /// `None` if it was killed at its time limit.
     pub status: Option<ExitStatus>,
-    /// Its stdout; both outputs if shown.
+    /// Output on stdout; both outputs if shown.
     pub stdout: String,
-    /// Its stderr, unless shown.
+    /// Output on stderr, unless shown.
     pub stderr: String,
-    /// How long it ran.
+    /// Duration of the run.
     pub took: Duration,
     /// CPU time of it and of the children that it waited for.
     pub spent: Duration,
@@ -44,7 +44,7 @@ impl Outcome {
         self.status.is_some_and(|status| status.success())
     }
 
-    /// How it ended, in words.
+    /// Exit of the program, in words.
     pub fn ending(&self) -> String {
         match self.status {
             Some(status) => status.to_string(),
@@ -162,7 +162,7 @@ pub fn end_tree(root: u32) {
     }
     for id in ids {
         let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
-        // One that has exited in the meantime is fine.
+        // An error means that the process has ended in the meantime.
         let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
     }
 }

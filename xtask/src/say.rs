@@ -1,4 +1,4 @@
-//! What is printed while steps run side by side: each line with the name of its step in front.
+//! Output of concurrent steps: each line has the name of its step as a prefix.
 
 use std::cell::Cell;
 

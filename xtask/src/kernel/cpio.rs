@@ -1,7 +1,7 @@
-//! Archives as the kernel unpacks them into its first file system: cpio in the "newc" form.
+//! Archives that the kernel unpacks into its initial file system: cpio in the "newc" format.
 //!
 //! Described in the kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`. Archives
-//! may stand one behind the other: what comes later is laid over what came before.
+//! may be concatenated: files of later archives replace those of earlier ones.
 
 use std::collections::BTreeSet;
 

@@ -16,13 +16,13 @@ const LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// A package that only depends on the newest kernel.
 const KERNEL: &str = "linux-image-amd64";
-/// Whose programs the guest runs, with the packages of their libraries.
+/// Packages of the programs that the guest runs; their libraries' packages are added.
 pub const PROGRAMS: &[&str] =
     &["busybox-static", "nvme-cli", "open-iscsi", "e2fsprogs", "sg3-utils"];
 
 /// Downloads the newest kernel of the backports to this machine's Debian into `folder`, and unpacks
-/// it below its `root`, which is returned. What apt knows of them is kept in the folder: this
-/// machine's own settings and lists stay as they are.
+/// it below its `root`, which is returned. apt's lists for these packages are saved in the folder:
+/// this machine's own settings and lists stay as they are.
 pub fn unpack_backported_kernel(folder: &Path) -> Result<PathBuf> {
     let about = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let release = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));

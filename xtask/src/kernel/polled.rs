@@ -1,5 +1,5 @@
-//! What our own program needs to run in the guest, and a disk for it that has poll queues: few
-//! machines have such a disk to spare.
+//! Files that our own program needs to run in the guest, and a disk with poll queues for the guest:
+//! few machines have such a disk to spare.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use super::cpio::Archive;
 use crate::process::{self, Show};
 
-/// Long enough for 2,000 places of 4 KiB, and short enough to be filled in seconds.
+/// Size of the disk: enough for 2,000 offsets of 4 KiB, and small enough to be filled in seconds.
 const DISK_BYTES: u64 = 8 << 20;
 
 /// Adds programs below `host/`, and the libraries that they are linked with below `host/lib`: those

@@ -3,7 +3,7 @@
 //! Debian 12's kernel is built without that driver, the one of its backports has it. See `ublk.sh`
 //! for what is checked.
 
-/// What the guest's script reads at its end.
+/// Script that the guest's script sources at its end.
 pub const CHECKS: &str = include_str!("ublk.sh");
 
 /// The names of all checks.

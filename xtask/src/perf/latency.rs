@@ -1,4 +1,4 @@
-//! Memory latency: dependent loads, each of a line of its own.
+//! Memory latency: dependent loads, each of a different cache line.
 //!
 //! Virtual machines share memory channels and the last-level cache with others. Workloads that copy
 //! much are limited by these, which change by the hour.

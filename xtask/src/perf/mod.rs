@@ -30,7 +30,7 @@ use sample::Sample;
 pub struct Bench {
     /// Seconds of the measured part of a run.
     pub seconds: u64,
-    /// How programs are run.
+    /// Way to run programs.
     pub programs: Programs,
 }
 
@@ -40,7 +40,7 @@ pub struct Entry {
     pub row: &'static Row,
     /// The contender.
     pub contender: &'static str,
-    /// Its runs with the state of the machine, or why there are none.
+    /// Runs of the row with the state of the machine, or the reason why there are none.
     pub runs: Result<Vec<(Sample, State)>, String>,
 }
 

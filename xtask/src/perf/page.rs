@@ -63,7 +63,7 @@ fn version(release: &str) -> String {
     release.trim().split('-').next().unwrap_or_default().into()
 }
 
-/// Path of today's raw tables of this host and `kind`; a page of its own for `rows` chosen by name,
+/// Path of today's raw tables of this host and `kind`; a separate page for `rows` chosen by name,
 /// or after the first of many.
 pub fn path(kind: &[String], rows: &[String]) -> PathBuf {
     let host = Host::read();

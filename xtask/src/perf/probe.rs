@@ -53,7 +53,7 @@ impl State {
         State { one_way_ns, load_ns: latency::load_ns(), width: Some(width::ours()) }
     }
 
-    /// Of a run between two probes.
+    /// State of a run between two probes.
     pub fn and(&self, after: &State) -> State {
         let both = self.one_way_ns.zip(after.one_way_ns);
         State {

@@ -20,7 +20,7 @@ use crate::process::{self, Show};
 pub const DELAY_MS: &str = "2000";
 /// Samples a second: not a multiple of timer frequencies.
 pub const FREQUENCY: &str = "1999";
-/// Symbols shown beside the groups.
+/// Number of symbols shown in addition to the groups.
 const SYMBOLS: usize = 12;
 const REPORT_LIMIT: Duration = Duration::from_secs(120);
 

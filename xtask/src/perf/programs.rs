@@ -15,7 +15,7 @@ const SLACK: Duration = Duration::from_secs(60);
 const READY_LIMIT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How to run programs.
+/// Ways to run programs.
 #[derive(Clone)]
 pub enum Programs {
     /// Real runs.
@@ -31,7 +31,7 @@ pub enum Programs {
 
 /// A call of a program.
 pub struct Call<'a> {
-    /// Its name.
+    /// Name of the program.
     pub program: &'a str,
     /// Arguments, separated by single spaces; tabs are part of an argument.
     pub args: String,
@@ -91,14 +91,14 @@ impl Programs {
 
 /// A running program, stopped when this is dropped.
 pub struct Service {
-    /// Its process id.
+    /// Process ID.
     pub id: u32,
     child: Option<Child>,
     log: Option<PathBuf>,
 }
 
 impl Service {
-    /// What it has written to stdout so far.
+    /// Output on stdout so far.
     pub fn stdout(&self) -> String {
         self.log.as_ref().and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default()
     }

@@ -14,8 +14,8 @@ const STEPS: usize = 1 << 20;
 /// The fastest of this many is free of interruptions.
 const TRIES: usize = 3;
 
-/// Time of one chain over that of several at once: about 1 on a core of our own, 0.5 beside a busy
-/// sibling. The exact maximum depends on the CPU.
+/// Time of one chain over that of several at once: about 1 on an undisturbed core, 0.5 with a busy
+/// sibling thread. The exact maximum depends on the CPU.
 pub fn ours() -> f64 {
     best(time::<1>) / best(time::<CHAINS>)
 }

@@ -1,7 +1,7 @@
-//! The programs that cargo makes of tests: built together, run several at a time.
+//! Test programs built by cargo: built together, run several at a time.
 //!
-//! Cargo runs them one after the other. Most system tests wait for clocks and disks, and let a core
-//! idle meanwhile.
+//! Cargo runs test programs one after the other. Most system tests wait for clocks and disks, and
+//! leave a core idle meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::say::{self, say};
 
 /// Each test has its own, shorter limits. A program of tests takes two minutes at most.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
-/// How long a program may take to say which tests it has.
+/// Time limit for a program to list its tests.
 const LIST_LIMIT: Duration = Duration::from_secs(120);
 
 /// A program of tests.
@@ -37,7 +37,8 @@ pub struct Binary {
     tests: Vec<String>,
 }
 
-/// Builds all targets of all packages, with Clippy as the compiler if asked, and collects warnings.
+/// Builds all targets of all packages, with Clippy as the compiler if requested, and collects
+/// warnings.
 pub fn build(clippy: Option<&Variable>, warnings: &mut Warnings) -> Result<Vec<Binary>> {
     let args = "build --workspace --all-targets --message-format json";
     say!("cargo {args}");
@@ -88,7 +89,7 @@ fn by_file(list: &str) -> BTreeMap<String, Vec<String>> {
     files
 }
 
-/// Runs these in their order, so many at a time.
+/// Runs these in their order, `width` at a time.
 pub fn run(binaries: &[&Binary], width: usize, variables: &[(&str, PathBuf)]) -> Tally {
     let queue = Mutex::new(binaries.iter());
     let all = Mutex::new(Tally::default());

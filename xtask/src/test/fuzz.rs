@@ -1,7 +1,7 @@
-//! A short run of every fuzz target, so that they neither rot nor find the obvious late.
+//! A short run of every fuzz target, so that targets stay correct and find obvious bugs early.
 //!
-//! Needs no cargo-fuzz and no nightly compiler: the flags that libFuzzer wants are given to plain
-//! cargo. Inputs that taught something are kept in `fuzz/corpus`, and are all run again here.
+//! The run needs no cargo-fuzz and no nightly compiler: libFuzzer's flags are passed to plain
+//! cargo. Inputs that found something are saved in `fuzz/corpus`, and are all run again here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,9 +21,9 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 -Cdebug-assertions --cfg fuzzing";
 
-/// Time beyond the fuzzing itself: start, corpus, end, and a host that stands still meanwhile.
+/// Time beyond the fuzzing itself: start, corpus, end, and stalls of the host.
 const SLACK: Duration = Duration::from_secs(5 * 60);
-/// How long one input may take, in seconds, by the clock.
+/// Time limit of one input, in seconds of wall-clock time.
 const INPUT_LIMIT_S: u64 = 120;
 
 /// The targets, as they were built.

@@ -19,7 +19,8 @@ const ASK_LIMIT: Duration = Duration::from_secs(120);
 /// Environment variable that makes cargo compile the crates of the workspace with Clippy.
 pub type Variable = (&'static str, PathBuf);
 
-/// That variable; calls of cargo that share a target folder all need it, or crates are rebuilt.
+/// The variable that makes Clippy the compiler; calls of cargo that share a target folder all need
+/// the variable, or crates are rebuilt.
 ///
 /// # Errors
 ///

@@ -78,7 +78,7 @@ fn may_install(install: bool) -> bool {
     install && root && process::find("apt-get").is_some()
 }
 
-/// What the system tests have to know about programs that are not in the usual places.
+/// Variables for the system tests about programs in unusual places.
 pub fn variables() -> Vec<(&'static str, PathBuf)> {
     let ours = own_qemu();
     let image = ours.join("usr/bin/qemu-img");
@@ -143,7 +143,7 @@ fn unpack_qemu() -> Result<()> {
     Ok(())
 }
 
-/// Which version of the driver the archive has. It may be older than the qemu installed.
+/// Version of the driver in the archive. The version may be older than the installed qemu.
 fn driver_version() -> Option<String> {
     let mut command = Command::new("apt-cache");
     let outcome = process::run(command.args(["madison", QEMU_DRIVER]), LIMIT, Show::Nothing);

@@ -2,10 +2,10 @@
 
 use crate::process::Outcome;
 
-/// What a step found.
+/// Findings of a step.
 #[derive(Debug, Default, PartialEq)]
 pub struct Tally {
-    /// How many tests passed for real.
+    /// Number of tests that really passed.
     pub passed: usize,
     /// Names of those that failed.
     pub failed: Vec<String>,
@@ -24,7 +24,7 @@ impl Tally {
         self.skipped.push((name.into(), reason.into()));
     }
 
-    /// How many passed, failed, and were skipped.
+    /// Numbers of passed, failed and skipped tests.
     pub fn counts(&self) -> [usize; 3] {
         [self.passed, self.failed.len(), self.skipped.len()]
     }
@@ -53,7 +53,7 @@ impl Tally {
             file = file_of(line).unwrap_or(file);
             tally.add_line(&file, line);
         }
-        // It did not compile, crashed, or hung: nobody counted that.
+        // The program did not compile, crashed, or hung, without a counted failure.
         if !outcome.success() && tally.failed.is_empty() {
             tally.failed.push(format!("{name}: {}", outcome.ending()));
         }
@@ -103,7 +103,8 @@ impl Tally {
     }
 }
 
-/// The name of a test with that of its file, which stands in it where files are modules.
+/// Name of a test with that of its file, which the test's name already includes if files are
+/// modules.
 fn of_file(file: &str, test: &str) -> String {
     match test.strip_prefix(file).is_some_and(|rest| rest.starts_with("::")) {
         true => test.to_owned(),
@@ -111,8 +112,8 @@ fn of_file(file: &str, test: &str) -> String {
     }
 }
 
-/// Which tests follow: `volume` for `Running unittests src/lib.rs (…/drumfire_volume-0123abc)`, the
-/// crate's or the file's name.
+/// Name of the crate or file whose tests follow: `volume` for `Running unittests src/lib.rs
+/// (…/drumfire_volume-0123abc)`.
 fn file_of(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(name) = line.strip_prefix("Doc-tests ") {

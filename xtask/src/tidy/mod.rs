@@ -30,7 +30,7 @@ pub struct Finding {
     pub line: usize,
     /// The rule in a few words, with what was found.
     pub rule: String,
-    /// What to do about it.
+    /// Remedy for the finding.
     pub remedy: &'static str,
     /// A note: the command still succeeds.
     pub note: bool,

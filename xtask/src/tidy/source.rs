@@ -1,7 +1,7 @@
 //! Splits Rust text into code, comments and literals.
 //!
 //! Rules search one of the two views, so that a word in a string is no match, and a rule may name
-//! what it forbids. Both views keep the lines of the original.
+//! the words that it forbids. Both views keep the lines of the original.
 
 /// A Rust file in two views.
 pub struct Source {

@@ -7,14 +7,14 @@ use super::{File, Finding, Tree};
 /// A word forbidden in code.
 struct Ban {
     word: &'static str,
-    /// Where it is allowed: prefixes of paths, or folders anywhere (`/examples/`).
+    /// Paths where the word is allowed: prefixes, or folders anywhere (`/examples/`).
     allowed: &'static [&'static str],
     remedy: &'static str,
 }
 
 const LEFTOVER: &str = "finish it or take it out";
 const CLOCK: &str = "take `now` as an argument; clocks are read in os";
-/// Where clocks are allowed, beside os: code that watches from outside.
+/// Paths where clocks are allowed, besides os: code that watches from outside.
 const OUTSIDE: &[&str] = &["crates/os/", "xtask/", "tests/", "/examples/", "/benches/"];
 
 const CODE: &[Ban] = &[

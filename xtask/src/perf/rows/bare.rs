@@ -1,4 +1,5 @@
-//! The same bytes over the same sockets, without a protocol: what the kernel leaves to one.
+//! Baseline without a protocol: the same bytes over the same sockets show the maximum rate that the
+//! kernel allows.
 //!
 //! Responses are copied from a volume's memory to the socket; writes into it. There is no parsing,
 //! queue, clock or histogram, and received data stays in its buffer. Sockets are polled, with the

@@ -97,7 +97,7 @@ pub const MIXED: Row = crossed!(
     shape(16, 32, 4096, 70)
 );
 
-/// Latency with nothing to hide behind.
+/// Latency at depth 1, where no concurrency hides it.
 pub const DEPTH_ONE: Row = crossed!(
     "nvme-crossed-depth-1",
     "4 KiB random reads, 1 connection, 1 outstanding",

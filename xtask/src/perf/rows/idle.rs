@@ -19,7 +19,7 @@ pub const ROW: Row = Row {
     ],
 };
 
-/// The same over NVMe/TCP: SPDK's poll loop is busy by design and not measured.
+/// Idle target over NVMe/TCP: SPDK's poll loop is busy by design and not measured.
 pub const NVME: Row = Row {
     name: "nvme-idle",
     title: "NVMe/TCP: idle target, 50 queues connected",

@@ -1,4 +1,4 @@
-//! Files and block devices of this host: ours beside fio's engines and its `t/io_uring`.
+//! Files and block devices of this host: ours, compared with fio's engines and its `t/io_uring`.
 //!
 //! Each run creates a file or device full of incompressible data, and removes it. zram and loop
 //! devices need root; without it the row is not measured. `t/io_uring` is found by that name on the
@@ -94,7 +94,7 @@ fn t_io_uring(bench: &Bench, kind: Kind, more: &str) -> Result<Sample> {
     Sample::of_t_io_uring(&bench.programs.run(&call, seconds + 2)?)
 }
 
-/// What is read.
+/// Kind of file or device that is read.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Tmpfs,

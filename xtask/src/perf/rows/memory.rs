@@ -1,4 +1,4 @@
-//! Memory of both ends beside the volumes.
+//! Memory use of both ends, without the volumes.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ const LOAD: f64 = 0.8;
 /// A run counts if this share of the maximum before it is still reached after it. Otherwise the
 /// host became slower, and the rate was not 80 % of its maximum.
 const HOLDS: f64 = 0.97;
-/// How often a run whose maximum fell is repeated.
+/// Maximum repeats of a run whose maximum fell.
 const TRIES: usize = 12;
 /// Length of a search for the maximum, in seconds.
 const SEARCH: &str = "0.5";
@@ -66,7 +66,7 @@ fn ideal(bench: &Bench) -> Result<Sample> {
         Programs::Dry => Duration::from_millis(1),
         Programs::Real { .. } => Duration::from_secs(bench.seconds),
     };
-    // A thread of its own: the pinning ends with it.
+    // A separate thread: its pinning ends with it.
     let watch = std::thread::spawn(move || {
         if let Some(core) = INITIATOR_CORE {
             probe::pin(core);

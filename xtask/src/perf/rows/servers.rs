@@ -130,7 +130,7 @@ pub fn nvmf(programs: &Programs) -> Result<Nvmf> {
     let listens = || TcpStream::connect(("127.0.0.1", port)).ok().map(drop);
     programs.wait_until("nvmf_tgt did not listen", listens)?;
     let address = NvmeAddress { port: port.to_string(), nqn: nqn.to_owned() };
-    // SPDK leaves both when killed, and its lock beside the socket.
+    // A killed SPDK leaves both, and its lock next to the socket.
     Ok(Nvmf { address, _service: service, _files: Files(files) })
 }
 
