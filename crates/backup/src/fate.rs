@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Fate of a source during the backup, from best to worst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// All that was listed was read.
+    /// All listed data were read.
     Whole,
     /// The file grew; its listed length was backed up.
     Grew {
@@ -31,7 +31,7 @@ impl Fate {
         matches!(self, Fate::Changed(_) | Fate::Unreadable(_))
     }
 
-    /// Replaces this fate by a worse one. Of two equally bad ones the first stays.
+    /// Replaces this fate with a worse one. Of two equally bad ones the first is kept.
     pub(crate) fn worsen(&mut self, other: Fate) {
         if other.rank() > self.rank() {
             *self = other;

@@ -6,8 +6,8 @@
 //! | head | frame | frame | … | index |
 //! ```
 //!
-//! The head is written as "in flight" before the first frame and as "complete" last. Frames stand
-//! in the order in which they were read and compressed. Numbers are little-endian, checksums are
+//! The head is written as "in flight" before the first frame and as "complete" last. Frames are in
+//! the order in which they were read and compressed. Numbers are little-endian, checksums are
 //! CRC-32C, and compressed data are one block of LZ4, without LZ4's own frame.
 //!
 //! | at | bytes | of the head |
@@ -39,7 +39,7 @@ pub mod index;
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
-/// Least alignment of all parts, in bytes; volumes with longer blocks have theirs.
+/// Minimum alignment of all parts, in bytes; volumes with longer blocks have theirs.
 pub const ALIGN: usize = 4096;
 /// Bytes of a head in use.
 const HEAD_BYTES: usize = 64;
@@ -47,7 +47,7 @@ const HEAD_BYTES: usize = 64;
 pub const FRAME_HEAD_BYTES: usize = 64;
 /// Longest extent of a source in a frame, in bytes.
 pub const TRANSFER_MAX_BYTES: u32 = 16 << 20;
-/// Most entries of an index: bounds memory if it is damaged.
+/// Maximum entries of an index: bounds memory if the index is damaged.
 pub const ENTRIES_MAX: u32 = 1 << 24;
 /// Longest index in bytes.
 pub const INDEX_MAX_BYTES: u64 = 1 << 30;

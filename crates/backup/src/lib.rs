@@ -1,11 +1,11 @@
 //! Backs up database files to one file or volume: reads many in parallel, compresses and writes
-//! them, and reports how long each stage waited for the others. [`restore()`] reads it back.
+//! them, and reports how long each stage waited for the others. [`restore()`] reads a backup back.
 //!
 //! Files are read as they are at that moment: a running database needs its own means to make
 //! them consistent, as PostgreSQL has `pg_backup_start`.
 //!
-//! Folders of sources and restores may belong to others, who swap names meanwhile; an archive may
-//! be forged. Both are reached by the handles of folders only ([`os::Folder`]).
+//! Folders of sources and restores may belong to other users, who may swap names meanwhile; an
+//! archive may be forged. All files are opened only through handles of folders ([`os::Folder`]).
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -42,7 +42,7 @@ pub enum BackupError {
     /// A named source cannot be read.
     #[error("{path}: {error}", path = path.display())]
     Source {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -56,9 +56,9 @@ pub enum BackupError {
     /// The target cannot be written or read.
     #[error("{name}: {why}")]
     Target {
-        /// Its name.
+        /// Name of the source or target.
         name: String,
-        /// What failed.
+        /// Reason of the failure.
         why: String,
     },
     /// The target is a file that exists.
@@ -73,7 +73,7 @@ pub enum BackupError {
     /// The volume is too small.
     #[error("{name} of {capacity} bytes is full: {kept} of {wanted} bytes of sources were written")]
     Full {
-        /// Its name.
+        /// Name of the backup.
         name: String,
         /// Bytes of the sources.
         wanted: u64,
@@ -94,15 +94,15 @@ pub enum BackupError {
     /// There is no complete backup.
     #[error("{name}: {why}")]
     Unusable {
-        /// Its name.
+        /// Name of the backup.
         name: String,
-        /// What is wrong.
+        /// Description of the damage.
         why: String,
     },
     /// A restore would overwrite something, or cannot write.
     #[error("{path}: {error}", path = path.display())]
     Place {
-        /// Its path.
+        /// Path of the folder.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,

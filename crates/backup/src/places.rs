@@ -1,5 +1,5 @@
-//! Bytes of a file that are accounted for: a set of ranges. Counting bytes is not enough, as two
-//! equal extents would stand for a missing one.
+//! Set of ranges of a file that are accounted for. Counting bytes is not enough: two equal extents
+//! would cover for a missing one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

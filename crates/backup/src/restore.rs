@@ -21,7 +21,7 @@ use crate::progress::{Meter, Tell};
 use crate::target::Target;
 use crate::way::{Stop, Way};
 
-/// Least bytes per read.
+/// Minimum bytes per read.
 const WINDOW_BYTES: usize = 4 << 20;
 
 /// Verifies a backup. With `into` also restores its files into a new folder. Damages are reported;
@@ -61,8 +61,8 @@ pub fn restore(
     })
 }
 
-/// Whether there is a backup that lacks nothing, as far as its index says. Of one that an older
-/// version wrote that is not known, and it counts as whole.
+/// Whether there is a backup without missing data, according to its index. Backups of older
+/// versions do not record missing data, and count as complete.
 pub(crate) fn is_whole(target: &Target) -> bool {
     let never = || false;
     let Ok(mut way) = target.way(&never) else { return false };

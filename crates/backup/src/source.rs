@@ -45,7 +45,7 @@ struct State {
     gid: u32,
 }
 
-/// Where its bytes come from.
+/// Origin of the bytes.
 pub(crate) enum Origin {
     /// A path that the user named.
     Named(PathBuf),
@@ -121,7 +121,7 @@ impl Entry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its fate so far.
+    /// Fate of the source so far.
     pub fn fate(&self) -> Fate {
         self.state().fate.clone()
     }

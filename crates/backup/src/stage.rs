@@ -35,7 +35,7 @@ pub struct Times {
     pub working: Nanos,
     /// Waiting for input of the stage before.
     pub starved: Nanos,
-    /// Waiting for room in the stage behind.
+    /// Time waiting for room in the next stage.
     pub blocked: Nanos,
     /// On a CPU.
     pub cpu: Nanos,
@@ -89,7 +89,7 @@ pub struct Watch {
     clock: Clock,
     last: Nanos,
     times: Times,
-    /// Its runnable time at the start.
+    /// Runnable time of the thread at the start.
     queued_before: Nanos,
 }
 
@@ -114,7 +114,8 @@ impl Watch {
         self.times.working.0 += self.lap().0;
     }
 
-    /// Of `places` in flight, `busy` were working and the rest starved.
+    /// Splits the time since the last call: `busy` of `places` in flight were working, the rest
+    /// starved.
     pub fn shared(&mut self, busy: usize, places: usize) {
         let lap = self.lap().0;
         let worked = lap * busy as u64 / places.max(1) as u64;
@@ -152,8 +153,8 @@ pub enum Limit {
     HandOver,
 }
 
-/// Least share of working, or of being on a CPU or runnable, that makes a bottleneck, in
-/// percent.
+/// Minimum share of working, or of being on a CPU or runnable, that makes a stage the bottleneck,
+/// in percent.
 const BUSY_PERCENT: f64 = 80.0;
 
 /// Finds the bottleneck by waiting times: the stage the others wait for hardly waits.

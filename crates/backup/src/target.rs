@@ -44,12 +44,12 @@ enum Sink {
     Volume(Arc<dyn Volume>),
 }
 
-/// Where a finished backup is.
+/// Location of a finished backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// Where it was to be.
+    /// The requested path.
     There,
-    /// Beside an older backup that is whole, because this one lacks data.
+    /// A path next to an older, complete backup, because this one lacks data.
     Beside(PathBuf),
 }
 
@@ -139,8 +139,8 @@ impl Target {
         Skip { files: id(FileAbout::of(file)).into_iter().collect(), names }
     }
 
-    /// Gives a finished file its name. One that lacks data (`whole` is false) does not replace an
-    /// older one that lacks none: it gets another name, which says so.
+    /// Gives a finished file its name. A file that lacks data (`whole` is false) does not replace
+    /// an older complete one: the new file gets another name, which marks it as incomplete.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl Target {
 }
 
 impl Replaced {
-    /// Locks a file, if there is one. One that this user may not read cannot be locked.
+    /// Locks a file, if there is one. A file that this user may not read cannot be locked.
     fn lock(path: &Path, id: Option<FileId>) -> Result<Replaced, OpenError> {
         let mut locks = Locks::default();
         let uri = Uri::File(FileUri { path: path.to_owned(), ..FileUri::default() });

@@ -19,7 +19,7 @@ const CLOSING: Nanos = Nanos::from_secs(1);
 /// Buffers the lanes may borrow, of both sizes.
 const POOL: usize = 256;
 
-/// Whether the user wants an end.
+/// Whether the user requested a stop.
 pub(crate) type Stop<'a> = &'a dyn Fn() -> bool;
 
 /// Access of one thread to the bytes.

@@ -16,7 +16,7 @@ use crate::list::open_named;
 use crate::progress::Meter;
 use crate::source::{Entry, Origin, Root, fate_of};
 
-/// Most holes that are kept as holes: each takes 17 bytes of the index. Further ones are read as
+/// Maximum holes that are kept as holes: each takes 17 bytes of the index. Further ones are read as
 /// data.
 const HOLES_MAX: usize = 1 << 22;
 
@@ -114,7 +114,7 @@ impl<'a> Work<'a> {
             open.data_end = open.end;
             return;
         }
-        // Where it cannot be told, reading tells.
+        // If holes are not reported, the range is read.
         let data = os::next_data(file, open.at..open.end).unwrap_or(open.at..open.end);
         let align = ALIGN as u64;
         let start = (data.start / align * align).max(open.at);

@@ -1,5 +1,5 @@
-//! A volume that cannot be reached for want of something in this host fails the whole backup: it
-//! may be good. A program of its own, because its descriptors are limited.
+//! A volume that cannot be reached because this host lacks a resource fails the whole backup: the
+//! volume may be good. A separate program, because its descriptors are limited.
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;

@@ -1,4 +1,4 @@
-//! A reader that gets no more memory fails the whole backup. A program of its own, because its
+//! A reader that gets no more memory fails the whole backup. A separate program, because its
 //! address space is limited.
 
 use std::collections::VecDeque;

@@ -19,7 +19,7 @@ use crate::work::{Part, look_again};
 
 /// Lengths of the pieces in which a failed read is tried again, one after the other.
 const PIECES: [usize; 2] = [64 << 10, ALIGN];
-/// Most failed reads of a source that are tried again in pieces: on a dead drive every read fails,
+/// Maximum failed reads of a source that are retried in pieces: on a dead drive every read fails,
 /// perhaps after seconds.
 const SALVAGES_MAX: u32 = 256;
 /// Connections to a volume that may be lost one after the other.
@@ -45,7 +45,7 @@ struct Reader<'r, 'a> {
     watch: &'r mut Watch,
     /// The way to the volume that is being read, and its entry.
     lane: Option<(usize, Way<'r>)>,
-    /// How often it was lost without a read in between.
+    /// Number of losses of the lane without a successful read in between.
     lost: u32,
 }
 

@@ -43,12 +43,12 @@ pub enum Kind {
     Volume,
     /// A source that was listed, and of which nothing was backed up.
     Absent,
-    /// Another name of the file with this number, which stands before it.
+    /// Hard link to the file with this number, which precedes the link.
     Hard(u32),
 }
 
 impl Kind {
-    /// Whether it has data of its own.
+    /// Whether the entry has its own data.
     pub fn has_data(&self) -> bool {
         matches!(self, Kind::File | Kind::Volume)
     }
@@ -242,7 +242,7 @@ fn check_entry(entry: &Kept, number: u32, before: &[Kept]) -> Result<(), &'stati
     Ok(())
 }
 
-/// Each name stands once, and below a folder that stands before it.
+/// Checks that each name is unique, and is below a folder that precedes it.
 fn check_tree(entries: &[Kept]) -> Result<(), String> {
     let mut is_folder: HashMap<&Path, bool> = HashMap::new();
     for entry in entries {

@@ -80,7 +80,7 @@ impl Account {
         Account { checked: Checked::default(), places: places.collect() }
     }
 
-    /// Accounts for a good frame, unless its place is taken or none is to be there.
+    /// Accounts for a good frame, unless its range is taken or outside of the entry's data.
     pub(super) fn claim(&mut self, frame: &FrameHead, entries: &[Kept]) -> Result<(), String> {
         let (entry, start) = (&entries[frame.entry as usize], frame.offset);
         let end = start.saturating_add(u64::from(frame.source_bytes));

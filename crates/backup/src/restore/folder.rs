@@ -18,17 +18,17 @@ use crate::format::index::{Kept, Kind};
 use crate::target::NAME_MAX_BYTES;
 use crate::way::Stop;
 
-/// Most open files.
+/// Maximum open files.
 const OPEN_MAX: usize = 64;
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
 /// Restores of one name that were left incomplete.
 const LEFT_MAX: u32 = 1000;
 
-/// Where a backup is restored, and how.
+/// Destination and options of a restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination<'a> {
-    /// The folder, which must not exist. Those above it are created.
+    /// The folder, which must not exist. Its parents are created.
     pub folder: &'a Path,
     /// Restores owners, and with them set-user-ID and set-group-ID bits: a task for root.
     pub owners: bool,
@@ -83,7 +83,7 @@ impl Restored {
         })
     }
 
-    /// Where everything is meanwhile.
+    /// Folder that has everything until the restore is complete.
     pub(super) fn path(&self) -> &Path {
         &self.working_path
     }
@@ -198,8 +198,8 @@ impl Restored {
         file.set_permissions(mode)
     }
 
-    /// Gives a complete folder its name. One that lacks data keeps the name that says so. Returns
-    /// where it is.
+    /// Gives a complete folder its name. A folder that lacks data keeps its working name, which
+    /// marks it as incomplete. Returns the final path.
     pub(super) fn publish(&self, is_whole: bool) -> Result<PathBuf, BackupError> {
         let fail = |error| self.fail_here(error);
         if !is_whole {
@@ -225,8 +225,8 @@ impl Restored {
     }
 }
 
-/// Creates `NAME.incomplete`, or where earlier ones were left, `NAME.incomplete-2` and so on: a
-/// second try begins anew, and deletes nothing. Returns its name, its handle, and the permissions
+/// Creates `NAME.incomplete`, or if earlier ones were left, `NAME.incomplete-2` and so on: a second
+/// attempt starts again, and deletes nothing. Returns its name, its handle, and the permissions
 /// that a folder made here would have.
 fn begin_folder(parent: &Folder, name: &OsStr) -> io::Result<(OsString, Folder, u32)> {
     for number in 1..=LEFT_MAX {

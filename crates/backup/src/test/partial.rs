@@ -187,7 +187,7 @@ fn each_damaged_byte_is_told_and_the_rest_is_restored() {
     assert!(check(&[0; 8192]).unwrap_err().to_string().contains("no backup"));
 }
 
-/// A volume whose lane does what a test wants.
+/// A volume with a lane of the test's choice.
 struct Odd(fn() -> Box<dyn Lane>);
 
 impl Volume for Odd {
@@ -254,7 +254,7 @@ fn a_stage_that_panics_fails_the_backup_and_hangs_nobody() {
     let data = database(&scratch);
     let panics: fn() -> Box<dyn Lane> = || Box::new(Keeps { panics: true, ..Keeps::default() });
     let options = Options { readers: 2, writers: 2, buffers: 1, ..OPTIONS };
-    // A reader, one that is asked whether to stop, and a writer.
+    // A reader, a stop callback, and a writer.
     let mut entries = listed(&data);
     add_volume(&mut entries, "volume-1", Arc::new(Odd(panics)));
     let reading = try_keep(&entries, &volume_target(), options).unwrap_err();

@@ -57,7 +57,7 @@ fn an_image_in_use_is_not_replaced_whenever_its_use_begins() {
     }
     let target = create().unwrap();
     assert!(take("to", false).is_err(), "somebody may use what is about to be replaced");
-    // Another image takes its name, and somebody uses that.
+    // Another image takes its name, and is in use.
     keep(&listed(&data), &target, OPTIONS);
     fs::rename(scratch.file("image", b"served"), &path).unwrap();
     let used = take("to", true).unwrap();
@@ -118,7 +118,7 @@ fn a_backup_that_lacks_data_is_put_beside_a_whole_one() {
     assert_eq!(publish(true), Published::Beside(beside.clone()));
     assert!(fs::read(&path).unwrap() == old);
     assert_eq!(verify(&Target::open(&beside).unwrap()).unwrap().partial, 1);
-    // Where there is none, or none that is whole, it has the name that was asked for.
+    // If there is no backup, or no complete one, the file has the requested name.
     fs::remove_file(&path).unwrap();
     assert_eq!(publish(false), Published::There);
     assert_eq!(publish(true), Published::There);
