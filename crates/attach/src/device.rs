@@ -29,23 +29,23 @@ const CLEAR_MAX_BYTES: u32 = 1 << 30;
 const BLOCK_MIN_BYTES: u32 = 512;
 /// Whatever is below works in pages of 4 KiB.
 const PHYSICAL_BYTES: u32 = 4096;
-/// How long whoever serves a device may take to let go of it, a hundred times so long.
+/// Time limit for the server of a device to release it, in steps.
 const STEP: Duration = Duration::from_millis(50);
 const STEPS: usize = 100;
 
-/// Which block device the volume is.
+/// Block device of the volume.
 #[derive(Debug)]
 pub(crate) struct Node {
     number: u32,
     pub(crate) path: PathBuf,
 }
 
-/// Makes the volume a block device: `node`, or the first that is free. When it returns, the device
-/// is there.
+/// Attaches the volume as a block device: `node`, or the first free one. The device exists on
+/// return.
 ///
 /// # Errors
 ///
-/// What is in the way, with the remedy.
+/// An obstacle, with the remedy.
 pub fn attach_device(
     volume: Arc<dyn Volume>,
     node: Option<&Path>,
@@ -196,7 +196,7 @@ fn not_added(
         (Some(Errno::PERM | Errno::ACCESS), ..) => {
             AttachError::Ublk("only root may make block devices: attach as root".to_owned())
         }
-        // What it says to commands that it does not know.
+        // Errors of the driver for commands that it does not know.
         (Some(Errno::INVAL | Errno::NODEV | Errno::OPNOTSUPP), ..) => AttachError::Ublk(format!(
             "the kernel's driver is too old for us, Linux 6.4 or newer is needed: {error}"
         )),
@@ -228,10 +228,10 @@ impl Node {
         }
     }
 
-    /// Makes its number free, when nobody serves it any more.
+    /// Frees the number of the device once it is no longer served.
     pub(crate) fn forget(&self) {
         if let Ok(mut control) = control() {
-            // It was taken away by whoever stopped it, or is here.
+            // The process that stopped the device has deleted it, or this call does.
             let _ = control.delete(self.number);
         }
     }

@@ -1,9 +1,9 @@
 //! A volume as an ordinary file, through FUSE, or as a block device, through ublk: for programs
-//! that know nothing of us.
+//! without a client for our protocols.
 //!
-//! The file is a mount of its own: a file system that is nothing but this one file. Each core that
-//! serves it has a thread with its own lane to the volume and its own channel to the kernel, so
-//! nothing is shared on the way of an I/O. A block device has a queue for each such thread.
+//! The file is a separate mount: a file system that consists of this one file. Each core that
+//! serves the file has a thread with its own lane to the volume and its own channel to the kernel,
+//! so nothing is shared on the way of an I/O. A block device has a queue for each such thread.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -32,10 +32,10 @@ use crate::mount::{Access, Target};
 use crate::wire::Attr;
 use crate::worker::Source;
 
-/// Page size of the kernel. It writes whole pages, so blocks may not be longer.
+/// Page size of the kernel. The kernel writes whole pages, so blocks may not be longer.
 const BLOCK_MAX_BYTES: u32 = 4096;
 
-/// How a volume is attached.
+/// Options of an attached volume.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Other users may access the file as its mode allows. Otherwise only the user who attached it.
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
 }
 
-/// Where the volume is.
+/// Location of the attached volume.
 pub(crate) enum Place {
     File(Target),
     Device(Node),
@@ -86,7 +86,7 @@ pub enum AttachError {
     Place {
         /// The path.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// Problem, and the remedy.
         why: String,
     },
     /// FUSE is not available.
@@ -196,7 +196,7 @@ fn share_out(queues: usize, cores: &[usize]) -> Vec<Vec<u16>> {
 }
 
 impl Attached {
-    /// Its canonical path.
+    /// Canonical path of the file or device.
     pub fn file(&self) -> &Path {
         match &self.shared.place {
             Place::File(target) => &target.path,

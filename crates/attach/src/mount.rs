@@ -43,7 +43,7 @@ impl Access {
     }
 }
 
-/// Where the volume is attached.
+/// Mount point of the volume.
 pub(crate) struct Target {
     pub(crate) path: PathBuf,
     point: Point,
@@ -62,7 +62,7 @@ pub(crate) fn mount(file: &Path, access: Access) -> Result<(Target, FuseChannel)
         point.unmake();
         error
     };
-    // Nobody can put anything else in the place of a handle.
+    // Nobody can replace the file behind a handle.
     let handle = os::handle_path(&point.file);
     let path = std::fs::read_link(&handle).map_err(|error| unmake(error.into()))?;
     let since = std::fs::metadata(&path).map_or(0, |about| about.mtime().max(0) as u64);
@@ -96,7 +96,7 @@ impl Point {
             Ok(there.id == FileAbout::of(&self.file)?.id && there.bytes == 0)
         };
         if self.made && is_it().unwrap_or(false) {
-            // Another process may have removed it.
+            // Another process may have removed the file.
             let _ = self.folder.remove(Path::new(&self.name));
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn run(
         Ok((worker, waker))
     };
     let worker = begin(shared, tell, set_up);
-    // Its node is closed when the last queue is.
+    // The node of the device is closed with its last queue.
     drop(device);
     let Some(mut worker) = worker else { return };
     if let Err(error) = worker.serve(shared) {

@@ -12,9 +12,9 @@ use volume::Volume;
 
 use crate::{AttachError, Shared};
 
-/// How long a lane may take to end in order.
+/// Time limit for an orderly end of a lane.
 const LEAVING: Nanos = Nanos::from_secs(2);
-/// The tag of a flush that nobody asked for.
+/// Tag of a flush that no request caused.
 const OWN_FLUSH: Tag = Tag(u64::MAX);
 
 /// A lane on the core of its thread.
@@ -29,7 +29,7 @@ pub(crate) struct Station<'a> {
 }
 
 impl<'a> Station<'a> {
-    /// Takes its place on a processor, and a lane for at most `most` I/Os at a time.
+    /// Pins the thread and opens a lane for at most `most` I/Os.
     pub(crate) fn open(
         shared: &'a Shared,
         volume: &dyn Volume,
@@ -55,12 +55,12 @@ impl<'a> Station<'a> {
         Ok((station, waker))
     }
 
-    /// Puts an I/O behind those that the lane is to take next.
+    /// Queues an I/O for the lane.
     pub(crate) fn push(&mut self, io: Io) {
         self.ios.push_back(io);
     }
 
-    /// When the lane wants to be driven without any event of its core.
+    /// Time at which the lane needs to be driven without an event of its core.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.lane.wake()
     }
@@ -160,7 +160,7 @@ pub(crate) fn take(pool: &Pool, len_bytes: usize) -> Result<Buf, AttachError> {
     pool.take(len_bytes).ok_or_else(full)
 }
 
-/// What a program is told of a fault.
+/// Errno that a program gets for a fault.
 pub(crate) fn errno_of(fault: Fault) -> Errno {
     match fault {
         Fault::OutOfRange => Errno::INVAL,

@@ -9,14 +9,15 @@ use std::process::{Command, Stdio};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Has the kernel write what is dirty, and the volume flush. Another process waits for that: a
-/// thread that waits for an answer of its own process cannot be killed, and if the volume hangs,
-/// would keep the process from ever ending. That process ends as soon as this one does.
+/// Makes the kernel write back dirty pages, and the volume flush. A child process waits for
+/// completion: a thread that waits for a reply of its own process cannot be killed, and if the
+/// volume hangs, would keep the process from ever ending. The child ends as soon as this process
+/// does.
 pub(crate) fn sync(path: &Path) -> io::Result<()> {
     wait(Command::new("sync").arg("--").arg(path))
 }
 
-/// The same of a file that only this user and group may open, called by root.
+/// Like [`sync`], for a file that only this user and group may open, called by root.
 pub(crate) fn sync_as(path: &Path, (user, group): (u32, u32)) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     // Root may get a handle, by which the user need not find the file, and may open it.

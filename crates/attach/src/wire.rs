@@ -100,8 +100,8 @@ pub(crate) struct Attr {
 }
 
 impl Request {
-    /// Decodes a request: its header, and what stands behind that in two pieces. The data of a
-    /// write are the second piece.
+    /// Decodes a request: its header, and the bytes after it in two pieces. The data of a write are
+    /// the second piece.
     pub(crate) fn parse(header: &[u8; HEADER_BYTES], arguments: &[u8], data: &[u8]) -> Request {
         let body = Body { arguments, data };
         let (opcode, unique) = (u32_at(header, 4), u64_at(header, 8));
@@ -131,7 +131,7 @@ impl Request {
     }
 }
 
-/// The bytes behind the header.
+/// Bytes after the header.
 struct Body<'a> {
     arguments: &'a [u8],
     data: &'a [u8],
@@ -199,12 +199,12 @@ pub(crate) fn answer_head(unique: u64, errno: i32, len: usize) -> [u8; ANSWER_BY
     head
 }
 
-/// What is agreed on of what the kernel offers in INIT.
+/// Features agreed on with the kernel in INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed(u64);
 
 impl Agreed {
-    /// All that we know; requests over io_uring where we can.
+    /// All features that we know; requests over io_uring if `ring`.
     pub(crate) fn on(offered: u64, ring: bool) -> Agreed {
         let known = ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES | INIT_EXT;
         let ring = if ring { OVER_IO_URING } else { 0 };

@@ -20,12 +20,12 @@ use crate::wire::{
 };
 use crate::{AttachError, Shared};
 
-/// Requests in flight on a core, each with a buffer or two beside those of the lane. Further ones
-/// wait in the kernel's queue.
+/// Requests in flight on a core, each with one or two buffers in addition to those of the lane.
+/// Further requests wait in the kernel's queue.
 const SLOTS: usize = 256;
 /// Requests read as one batch: they share one call into the lane.
 const BATCH: usize = 32;
-/// How long the kernel may take to send INIT.
+/// Time limit for the kernel to send INIT.
 const HELLO: Nanos = Nanos::from_secs(5);
 /// Maximum depth of a queue of the ring.
 const QUEUE_DEPTH: usize = 64;
@@ -209,7 +209,7 @@ impl Worker<'_> {
         *self.attr.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As for a block device: truncating to zero, as `>` does, changes nothing.
+    /// Sets attributes as on a block device: truncating to zero, as `>` does, changes nothing.
     fn set_attr(&mut self, id: RequestId, set: SetAttr) {
         if set.size.is_some_and(|size| size != 0 && size != self.station.geometry.bytes()) {
             return self.port.refuse(id, Errno::INVAL);
@@ -246,7 +246,7 @@ impl Worker<'_> {
         }
         let patch = Patch::around(&self.station.geometry, offset, size);
         if !patch.is_whole() && direct {
-            // As for a block device.
+            // Misaligned direct writes fail, as on a block device.
             return self.port.refuse(id, Errno::INVAL);
         }
         let pool = self.station.core.pool();
