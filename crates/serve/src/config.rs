@@ -13,23 +13,24 @@ use crate::host_lists::HostLists;
 pub struct ServeConfig {
     /// Listen addresses for iSCSI. Port 0 picks a free one.
     pub iscsi: Vec<SocketAddr>,
-    /// The same for NVMe/TCP.
+    /// Portals of NVMe/TCP.
     pub nvme_tcp: Vec<SocketAddr>,
-    /// The same for NBD.
+    /// Portals of NBD.
     pub nbd: Vec<SocketAddr>,
     /// Volumes served, by every protocol.
     pub exports: Vec<Export>,
     /// Hosts that may use a volume.
     pub host_lists: HostLists,
     /// Other servers may serve the same disks under the same names and identities: hosts are told
-    /// to use them as paths of one device (multipath). Implied by several NVMe/TCP addresses.
+    /// to use these servers as paths of one device (multipath). Implied by several NVMe/TCP
+    /// addresses.
     pub shared: bool,
     /// Identifier of the first NVMe controller; further ones count up. A host refuses equal
     /// identifiers from servers that share a subsystem name, so choose it at random. 0 and reserved
     /// identifiers count as 1.
     pub first_controller: u16,
-    /// A number that no other running of a server has: choose it at random. Clients that come back
-    /// notice by it that the server was started anew, and its volatile caches are lost.
+    /// Random number, unique to each run of a server. Clients that reconnect use it to notice a
+    /// restart of the server, which loses its volatile caches.
     pub instance: u64,
     /// CPUs to serve on, one thread each.
     pub cores: Vec<usize>,

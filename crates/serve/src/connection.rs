@@ -23,13 +23,13 @@ pub(crate) struct Connection<S> {
     chain: Chain,
     /// I/Os in flight on volumes.
     pub(crate) in_flight: usize,
-    /// It is on the list of connections to serve in this turn.
+    /// The connection is on the list of those to serve in this turn.
     pub(crate) is_queued: bool,
-    /// It is on the list of connections that wait for a buffer.
+    /// The connection is on the list of those that wait for a buffer.
     pub(crate) is_starving: bool,
     /// The peer, for the log.
     pub(crate) peer: String,
-    /// Its place in the connection limit.
+    /// Slot in the connection limit.
     _seat: Seat,
     /// When the connection is closed, whether or not the peer has read the last PDUs.
     closing_until: Option<Nanos>,
@@ -42,13 +42,13 @@ pub(crate) struct Connection<S> {
     why: Option<String>,
 }
 
-/// What happens to a connection.
+/// State of a connection after a turn.
 pub(crate) enum Outcome {
-    /// It goes on.
+    /// The connection continues.
     Open,
-    /// It goes on, and the send made room to continue at once.
+    /// The connection continues, and the send made room to continue at once.
     Again,
-    /// It ended, for this reason if worth a log line.
+    /// The connection ended, for this reason if worth a log line.
     Over(Option<String>),
 }
 

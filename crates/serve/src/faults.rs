@@ -180,7 +180,7 @@ mod test {
         let rest = "volume a: 1000 more I/Os failed: no space left: ENOSPC (28)";
         assert_eq!(bench.told(10_000), [rest]);
         assert_eq!(bench.told(19_000), [""; 0]);
-        // It continues: counted until the next line is due.
+        // The fault continues: counted until the next line is due.
         bench.note(19_500, 0, Fault::NoSpace, 28);
         assert_eq!(bench.told(19_999), [""; 0]);
         assert_eq!(bench.told(20_000), [rest.replace("1000", "1")]);

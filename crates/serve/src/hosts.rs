@@ -102,7 +102,7 @@ pub(crate) fn number_of(address: IpAddr) -> u128 {
     }
 }
 
-/// What counts as one host: an IPv4 address, or an IPv6 /64, from which a host picks its addresses.
+/// Key of a host: an IPv4 address, or an IPv6 /64, from which a host picks its addresses.
 fn host_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -27,7 +27,7 @@ const LEAVING: Nanos = Nanos::from_secs(2);
 /// One core of a server.
 pub struct Portal<R: Reactor> {
     core: R,
-    /// Its index among the server's cores.
+    /// Index of the portal among the server's cores.
     index: usize,
     shared: Arc<Shared>,
     listeners: Vec<(R::Listener, Protocol)>,

@@ -40,7 +40,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What the endpoints of all protocols serve from.
+/// Configuration from which the endpoints of all protocols are created.
 pub struct Protocols {
     exports: Vec<Export>,
     host_lists: HostLists,
@@ -310,8 +310,8 @@ fn nbd_exports(exports: &[Export], instances: &[Instance]) -> Vec<NbdExport> {
     exports.iter().enumerate().map(export).collect()
 }
 
-/// A subsystem's serial number: that of its first namespace. It differs between unrelated
-/// subsystems of equal name, and stays when namespaces are added.
+/// A subsystem's serial number: that of its first namespace. Unrelated subsystems of equal name
+/// have different serial numbers, which stay when namespaces are added.
 fn serial(subsystem: &Subsystem) -> String {
     let first = subsystem.namespaces.iter().flatten().next();
     first.map(|namespace| namespace.disk.serial()).unwrap_or_default()

@@ -35,7 +35,7 @@ pub struct Shared {
 /// Receives the reason why a server cannot go on.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The first failure of a core, and who is to be told.
+/// The first failure of a core, and the callback for it.
 #[derive(Default)]
 struct Failure {
     why: Option<String>,
@@ -98,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// Sets who is told of a failure; at once if it has happened.
+    /// Sets the callback for a failure; called at once if one has happened.
     pub(crate) fn on_failure(&self, tell: Tell) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = &failure.why {

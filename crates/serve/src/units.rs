@@ -74,9 +74,9 @@ struct Unit {
     batch: VecDeque<Io>,
     /// I/Os in flight, those of the batch included.
     in_flight: usize,
-    /// It is on the list of busy units.
+    /// The unit is on the list of busy units.
     is_busy: bool,
-    /// How long it rests after the next failure.
+    /// Pause after the next failure.
     pause: Nanos,
 }
 
@@ -237,7 +237,7 @@ impl<R> Units<R> {
         }
     }
 
-    /// The same for a unit whose lane is not open.
+    /// Drives a unit whose lane is not open.
     #[cold]
     fn drive_closed(&mut self, index: usize, core: &R, now: Nanos) {
         let unit = &mut self.units[index];
