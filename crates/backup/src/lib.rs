@@ -42,7 +42,7 @@ pub enum BackupError {
     /// A named source cannot be read.
     #[error("{path}: {error}", path = path.display())]
     Source {
-        /// Path of the file.
+        /// Path of the source.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -56,7 +56,7 @@ pub enum BackupError {
     /// The target cannot be written or read.
     #[error("{name}: {why}")]
     Target {
-        /// Name of the source or target.
+        /// Name of the target.
         name: String,
         /// Reason of the failure.
         why: String,
@@ -73,7 +73,7 @@ pub enum BackupError {
     /// The volume is too small.
     #[error("{name} of {capacity} bytes is full: {kept} of {wanted} bytes of sources were written")]
     Full {
-        /// Name of the backup.
+        /// Name of the target.
         name: String,
         /// Bytes of the sources.
         wanted: u64,
@@ -102,7 +102,7 @@ pub enum BackupError {
     /// A restore would overwrite something, or cannot write.
     #[error("{path}: {error}", path = path.display())]
     Place {
-        /// Path of the folder.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,

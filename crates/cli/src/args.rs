@@ -209,7 +209,7 @@ pub enum FioMix {
 }
 
 impl Drive {
-    /// Length of the measured window of what is given by flags.
+    /// Seconds of the measured window of a job given by flags.
     pub fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(10.0)
     }

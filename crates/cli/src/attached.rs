@@ -69,7 +69,7 @@ pub fn attach(of: &Attach) -> Result<Exit> {
     print_line(format_args!("ready {}", attached.file().display()))?;
     let stopper = attached.stopper();
     std::thread::Builder::new().name("stopper".to_owned()).spawn(move || {
-        // The channel only ends with the thread that feeds it.
+        // The channel closes only if the thread that sends to it ends.
         if signals.recv().is_ok() {
             stopper.stop();
         }

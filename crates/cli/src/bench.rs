@@ -34,7 +34,7 @@ pub const CORES: &str = "cores";
 /// Permissions of the user for a run: not part of the job, and given again for each run.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
-    /// Processors to drive from; empty for as many as there are workers.
+    /// CPUs to drive from; if empty, one for each worker.
     pub cores: Vec<usize>,
     /// Volumes that hold data and may be overwritten.
     pub destroy: Vec<String>,
@@ -68,7 +68,7 @@ impl Maker {
         }
     }
 
-    /// The word for its runs.
+    /// Word for runs of this maker.
     pub fn word(self) -> &'static str {
         match self {
             Maker::Nobody => "run",
@@ -108,13 +108,13 @@ pub struct Ready {
     /// Step to run.
     pub run: Prepared,
     runner: Box<dyn Runner>,
-    /// Ends it early.
+    /// Ends the run early.
     stop: Stop,
     lost: show::Lost,
     watch: Watch,
     /// Activity of its cores.
     recording: Option<Recording>,
-    /// Targets that are there for the run.
+    /// Targets of the run.
     server: Option<serve::Server>,
     /// Name under which the result is compared with the user's bounds; `None` for a run of a sweep.
     bounded_as: Option<String>,
@@ -137,7 +137,7 @@ impl Bench {
         }
     }
 
-    /// Refuses what is known to be impossible before anything is opened or made.
+    /// Refuses impossible jobs before anything is opened or created.
     pub fn check(&mut self, job: &JobSpec) -> Result<()> {
         placement::parse(job.setup.get(CORES).map_or("", |cores| cores))?;
         match Maker::of(job)? {
@@ -151,7 +151,7 @@ impl Bench {
         }
     }
 
-    /// Refuses a search for percentiles that will not be there.
+    /// Refuses a search for percentiles that a simulation does not report.
     pub fn check_percentiles(&mut self, job: &JobSpec) -> Result<()> {
         match Maker::of(job)? {
             Maker::Simulate => simulate::check_percentiles(job, &mut self.systems),
@@ -159,7 +159,7 @@ impl Bench {
         }
     }
 
-    /// Opens or makes what a step drives.
+    /// Opens or creates the volumes of a step.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
         match Maker::of(job)? {
             Maker::Nobody => {
@@ -180,8 +180,8 @@ impl Bench {
         }
     }
 
-    /// Compares what a step has just written and nobody read, and judges its result by that:
-    /// whether all is right.
+    /// Verifies the data that a step has written and not read, and judges its result: whether all
+    /// data match.
     pub fn read_back(
         &mut self,
         job: &JobSpec,
@@ -221,7 +221,7 @@ impl Bench {
 }
 
 impl Ready {
-    /// Runs it; what was made for it ends with it.
+    /// Runs the step; targets created for it end with it.
     pub fn run(mut self, live: &mut dyn Live) -> Result<RunResult, RunError> {
         let result = self.runner.run(self.run, live);
         drop(self.server);
@@ -239,7 +239,7 @@ pub fn setup<const N: usize>(
     settings.chain([maker]).collect()
 }
 
-/// Runs a job, one step after the other, and keeps a result for each.
+/// Runs a job, one step after the other, and saves a result for each.
 pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Result<Exit> {
     show::check(drive)?;
     let mut bench = Bench::new(allowed, job.steps.iter());
@@ -254,10 +254,10 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     }
     let word = Maker::of(job)?.word();
     let new = |out: Option<&Path>| Folder::new(out, word, drive.replace);
-    // Whether it is ours is known before anything is made or measured.
+    // Checks the folder before anything is created or measured.
     let named = drive.out.as_deref().map(|out| new(Some(out))).transpose()?;
     let many = job.steps.len() > 1;
-    // A race says itself what it prepares.
+    // A race reports its preparations itself.
     let is_race = Maker::of(job)? == Maker::Race;
     let preparing = (!is_race).then(|| output::Wait::says("preparing"));
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
@@ -319,7 +319,7 @@ fn volumes_of(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
     found
 }
 
-/// Reads what a run wrote and did not read, over new connections, and judges its result by that.
+/// Reads data that a run wrote and did not read, over new connections, and judges its result.
 pub type ReadBack<'a> = &'a mut dyn FnMut(&mut RunResult);
 
 /// Runs a step and saves its result in `place`.

@@ -1,4 +1,4 @@
-//! `drumfire catalogue`: what parts are known to do, and who says so.
+//! `drumfire catalogue`: known figures of parts, and their sources.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -25,7 +25,7 @@ const SHORT: (f64, f64) = (1.0, 0.25);
 /// CPU utilisation of workers from which they may be the bottleneck. Workers are equally busy if
 /// the storage runs in their threads or if they poll; the ceiling then shows this.
 const BUSY_SHARE: f64 = 0.9;
-/// A shorter run is not worth it, in seconds.
+/// Minimum seconds of a run that is worth a ceiling.
 const LEAST_SECONDS: f64 = 1.0;
 
 /// Length of the ceiling run.
@@ -54,15 +54,15 @@ fn is_busy(result: &RunResult) -> bool {
     result.origin == Origin::Measured && long && cores > 0.0 && used >= BUSY_SHARE * cores
 }
 
-/// Measures the ceiling of `run`, and judges `result` by it. A result that is not that
-/// of a whole run is left alone, and so is one whose ceiling cannot be measured: it says why.
+/// Measures the ceiling of `run`, and judges `result`. The result of a partial run is not judged,
+/// nor one whose ceiling cannot be measured, which is reported.
 pub fn judge(result: &mut RunResult, run: &Prepared, engine: &Engine, length: Length) {
     if result.partial.is_some() || result.origin == Origin::Simulated || engine.stop.asked() > 0 {
         return;
     }
     match measure(run, engine, length) {
         Ok(Some(ceiling)) => result.set_ceiling(ceiling),
-        // Interrupted: the run itself is whole.
+        // Interrupted: the run itself is complete.
         Ok(None) => {}
         Err(error) => output::note(format_args!(
             "drumfire: the generator's limit was not measured: {error:#}"
@@ -98,7 +98,7 @@ fn measure(run: &Prepared, engine: &Engine, length: Length) -> Result<Option<Cei
     Ok(measured.partial.is_none().then_some(ceiling))
 }
 
-/// The volumes that are driven instead, and the target that serves those of remote ones.
+/// Volumes that are driven instead, and the target that serves those of remote ones.
 type Opened = (Option<Server>, Vec<(StandIn, Arc<dyn Volume>)>);
 
 fn open(spec: &RunSpec, wanted: Vec<StandIn>) -> Result<Opened> {
@@ -182,7 +182,7 @@ fn name(index: usize) -> String {
     format!("2026-11.io.drumfire:ceiling-{index}")
 }
 
-/// A target on the cores that the workers leave free, or on theirs if that are all.
+/// A target on the cores that the workers leave free, or on the workers' cores if none are free.
 fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
     let allowed = os::cpu::allowed();
     let used = &spec.cores[..spec.cores.len().min(spec.workers.len())];
@@ -194,7 +194,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
         nvme_tcp: any_port(),
         nbd: any_port(),
         limits: Limits {
-            // NVMe/TCP has an admin queue for each worker besides.
+            // NVMe/TCP also has an admin queue for each worker.
             connections: 2 * spec.workers.len() + 64,
             commands: deepest.unwrap_or(1).clamp(1, 1024) as u16,
             ..Limits::default()
@@ -251,7 +251,7 @@ mod test {
             result
         };
         assert!(is_busy(&run(1.9, 2, 10.0)));
-        // A disk leaves the processors idle; both ends of a race share theirs.
+        // A disk leaves the CPUs idle; both ends of a race share theirs.
         assert!(!is_busy(&run(0.4, 2, 10.0)));
         assert!(!is_busy(&run(1.7, 2, 10.0)));
         assert!(!is_busy(&run(1.9, 2, 0.5)), "not worth it");

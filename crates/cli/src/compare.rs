@@ -68,7 +68,7 @@ pub enum Form {
 struct Side {
     name: String,
     runs: Vec<RunResult>,
-    /// The command that repeats it.
+    /// Command that repeats the runs.
     again: String,
     /// Figures that differed between identical runs of the control.
     unkept: Vec<String>,
@@ -85,14 +85,14 @@ struct Sides {
 /// Results other than the pairs.
 struct Around {
     judged: Judged,
-    /// Cells that one side has.
+    /// Cells that only one side has.
     alone: Vec<String>,
     /// Counts of the journals of both sides.
     journals: [Option<Counts>; 2],
     bounds: Vec<Bound>,
 }
 
-/// Two sides that are held against each other.
+/// Two sides that are compared with each other.
 struct Pair<'a> {
     comparison: Comparison,
     before: &'a [RunResult],
@@ -113,7 +113,7 @@ impl<'a> Pair<'a> {
 /// The command that repeats the run in a folder often enough.
 fn repeats(folder: &Path, run: &RunResult) -> String {
     let name = folder.display();
-    // Files of their own are written again only if that is said.
+    // Local files are overwritten only with `--destroy`.
     let writes = run.job.read_percent < 100.0 && run.job.transport == "local";
     let destroy = if writes { " --destroy" } else { "" };
     format!("drumfire sweep {name}/job.toml --repeats {ENOUGH} --out {name}-repeats{destroy}")
@@ -165,7 +165,7 @@ fn print_changes(args: &Args, color: Color) -> Result<Exit> {
 /// Pairs of sides with the same name, and the names without a counterpart.
 fn pairs<'a>(args: &Args, a: &'a [Side], b: &'a [Side]) -> (Vec<Pair<'a>>, Vec<String>) {
     if let ([a], [b]) = (a, b) {
-        // Two runs are held against each other whatever they are called.
+        // Two single runs are compared whatever their names are.
         return (vec![Pair::of(&a.name, a, b)], Vec::new());
     }
     let (mut pairs, mut alone) = (Vec::new(), Vec::new());
@@ -243,7 +243,7 @@ fn print(args: &Args, pairs: &[Pair], around: &Around, color: Color) -> Result<(
     let sum = report::compare::closing(&both, around.judged, &around.bounds, paint);
     let (a, b) = (args.a.display(), args.b.display());
     let last = format!("kept in {a} and {b}");
-    // Elsewhere than on a terminal whoever typed both knows that.
+    // The closing lines are for terminals; a script knows its command line.
     match output::is_terminal() {
         true => output::end(&sum, &["".to_owned(), last].iter().collect()),
         false => Ok(()),

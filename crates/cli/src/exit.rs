@@ -12,7 +12,7 @@ use stats::{RunResult, Verdict};
 pub enum Exit {
     /// 0: done.
     Good,
-    /// 1: it failed.
+    /// 1: failure.
     Failed,
     /// 2: the arguments make no sense.
     Usage,
@@ -20,9 +20,9 @@ pub enum Exit {
     Dishonest,
     /// 4: a requested bound is missed, or a claim cannot be met.
     Missed,
-    /// 5: data differ from what was written.
+    /// 5: data miscompare.
     Mismatch,
-    /// 6: the result is not that of the whole run.
+    /// 6: the result is partial.
     Partial,
     /// 130: interrupted.
     Interrupted,
@@ -97,7 +97,7 @@ pub fn of_file(name: impl Display, error: io::Error) -> anyhow::Error {
     }
 }
 
-/// Whether a name is to blame: nothing is there, or what keeps no bytes, or no text.
+/// Whether the name is the cause: nothing exists there, or no file with text.
 fn is_named_wrongly(error: &io::Error) -> bool {
     use ErrorKind::{
         InvalidData, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
@@ -106,7 +106,7 @@ fn is_named_wrongly(error: &io::Error) -> bool {
         .contains(&error.kind())
 }
 
-/// An error with its causes, each once, and the limit that took the memory away, if it is that.
+/// An error with its causes, each once, and the memory limit that caused it, if there is one.
 pub fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain().map(ToString::to_string) {

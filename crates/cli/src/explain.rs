@@ -89,8 +89,8 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
             step.name.clear();
             for group in &mut step.groups {
                 group.name.clear();
-                // Logs and figures are no part of the load, and numbers of logs those of jobs in
-                // the file.
+                // Logs and figures are not part of the load, and log numbers refer to jobs in the
+                // file.
                 group.logs = Logs::default();
                 group.figures = Figures::default();
                 group.reported = Reported::Group;

@@ -16,7 +16,7 @@ use crate::signal;
 
 /// Names in a folder with a result, and in one whose run was interrupted before its first result.
 const KEPT: [&str; 4] = ["sweep.json", "result.json", "job.toml", "step-1"];
-/// The result of a folder, and what is made of it.
+/// Documents of a folder with a result.
 const DOCUMENTS: [&str; 3] = ["sweep.json", "result.json", "report.txt"];
 /// Keeps others out of the folder of a sweep.
 pub const LOCK: &str = "lock";
@@ -28,7 +28,7 @@ pub struct Folder {
     path: PathBuf,
     /// Folders that this run created, innermost first.
     made: Vec<PathBuf>,
-    /// Keeps other runs out as long as it is open.
+    /// Lock against other runs while the folder is open.
     _lock: Option<File>,
 }
 
@@ -42,7 +42,7 @@ impl Folder {
             return unused(Path::new("drumfire-runs"), &format!("{time}-{name}"));
         };
         let mut folder = Folder::at(path)?;
-        // Before its files are looked at: those of a run that goes on are no result yet.
+        // Locked before its files are checked: those of a run in progress are no result yet.
         folder._lock = lock(path)?;
         refuse_kept(path, replace)?;
         Ok(folder)
@@ -64,8 +64,7 @@ impl Folder {
     }
 }
 
-/// Refuses a folder that holds a result, unless that is to be replaced; one of a sweep is not
-/// replaced by anything else.
+/// Refuses a folder with a result, unless that is to be replaced; only a sweep replaces a sweep.
 pub fn refuse_kept(folder: &Path, replace: bool) -> Result<(), UsageError> {
     let kept = KEPT.into_iter().find(|name| folder.join(name).exists());
     let folder = folder.display();
@@ -110,13 +109,13 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder that nothing came into: only an empty one can be removed.
+/// Removes a folder, if it is empty.
 fn remove_empty(path: &Path) -> io::Result<()> {
     let (above, name) = os::Folder::trusted_parent(path)?;
     above.remove_folder(Path::new(name))
 }
 
-/// A folder that no other run of the same second has.
+/// Creates a folder with a name that is unique among the runs of this second.
 fn unused(parent: &Path, name: &str) -> Result<Folder> {
     let mut above = Folder::at(parent)?;
     let opened = os::Folder::open_trusted(parent)
@@ -160,7 +159,7 @@ pub fn write_draft(folder: &Path, result: &RunResult) -> Result<()> {
     })
 }
 
-/// Writes what is made of a result that is kept already.
+/// Writes the text report of a saved result.
 pub fn render(folder: &Path, result: &RunResult) -> Result<()> {
     write_file(&folder.join("report.txt"), |out| {
         let text = report::text::painted(result, report::Paint::PLAIN);
@@ -179,9 +178,9 @@ pub fn write_job(folder: &Path, job: &serde_json::Value) -> Result<()> {
     })
 }
 
-/// Writes a new file and renames it: a reader never sees half a file, what was there before stays
-/// if the disk is full, and a link that another user put there is replaced, not followed. Special
-/// files, as /dev/stdout, are written directly.
+/// Writes a new file and renames it: a reader never sees a partial file, an existing file stays if
+/// the disk is full, and a link of another user is replaced, not followed. Special files, such as
+/// /dev/stdout, are written directly.
 pub fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
@@ -199,7 +198,7 @@ pub fn write_file(
         content(out)?;
         out.flush()?;
         match signal::is_asked() {
-            // A slow disk is not waited for: what ends the program does not end the system.
+            // No fsync on a slow disk: if the program ends, the system still writes the file back.
             true => Ok(()),
             false => Ok(out.get_ref().sync_all()?),
         }
@@ -215,13 +214,13 @@ pub fn begin_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a pipe, a terminal or another special file for writing, unless another user put it there.
+/// Opens a pipe, a terminal or another special file for writing, unless another user created it.
 fn special(path: &Path) -> io::Result<Option<File>> {
     let (folder, name) = os::Folder::trusted_parent(path)?;
     folder.special(name)
 }
 
-/// Writes a new file and gives it the name.
+/// Writes a new file and renames it to `path`.
 fn replace(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let (folder, name) = os::Folder::trusted_parent(path)?;
     let draft = folder.draft()?;

@@ -22,8 +22,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a file by the end of its name, or by what it holds: fio's job files have any
-    /// name. `None` when it is a volume.
+    /// Format of a file by its extension, or by its content: fio's job files have any name. `None`
+    /// for a volume.
     pub fn of(name: &str) -> Option<Format> {
         if name.starts_with("file:") {
             return None;
@@ -105,7 +105,7 @@ pub fn read_fio(files: &[fio::Source<'_>], wanted: &[String]) -> Result<Reading>
         .map_err(|error| UsageError(error.to_string()).into())
 }
 
-/// This host, as far as it decides what a job file means.
+/// Properties of this host on which the meaning of a job file depends.
 fn surroundings() -> Surroundings<'static> {
     let memory_bytes = os::sample::memory_total_bytes().unwrap_or(0);
     Surroundings::of_host(memory_bytes >> 20, os::cpu::allowed().len() as u64)
@@ -129,7 +129,7 @@ pub fn plain_uri(text: &str) -> String {
     text.parse::<Uri>().map_or_else(|_| text.to_owned(), |uri| uri.to_string())
 }
 
-/// The URI of what a file names.
+/// URI of the storage that a file names.
 pub fn name_volume(storage: &Storage) -> Result<String, String> {
     let uri = uri_of(storage)?.to_string();
     // A name that does not fit in a URI would name another volume, or none.
@@ -231,7 +231,8 @@ fn remote_uri(remote: &Remote) -> Result<Uri, String> {
     }
 }
 
-/// The other way around; `None` where only our own initiator can do what is wanted.
+/// Inverse of the conversion from a remote volume; `None` if only our own initiator has the
+/// requested options.
 fn remote_of(nvme: NvmeUri) -> Option<Remote> {
     let NvmeUri { address, subsystem, nsid, session } = nvme;
     if session.reconnect_seconds.is_some() || session.io_timeout_seconds.is_some() {
@@ -250,7 +251,7 @@ fn remote_of(nvme: NvmeUri) -> Option<Remote> {
     })
 }
 
-/// Whether something is there that keeps no blocks: a folder, `/dev/null`.
+/// Whether the path is neither a file nor a block device: a folder, `/dev/null`.
 fn is_no_storage(path: &str) -> bool {
     let kind = std::fs::metadata(path).map(|there| there.file_type());
     let is_file = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
@@ -276,8 +277,8 @@ fn is_far(uri: &str) -> bool {
     uri.parse().is_ok_and(|uri: Uri| uri.address().is_some())
 }
 
-/// Capacity of a file or device that is there, or of a volume of another host; why that does not
-/// answer is said at once.
+/// Capacity of an existing file or device, or of a remote volume; if that does not respond, the
+/// reason is reported at once.
 fn capacity(uri: &str) -> Option<u64> {
     let uri = match uri.parse().ok()? {
         // Flags of opening do not change the size of the file.

@@ -1,6 +1,5 @@
-//! Processes that this program starts for itself and that begin at the same time: rates add up only
-//! if they were measured at once, and who comes late where others keep all processors busy comes
-//! very late.
+//! Synchronised start of child processes: rates add up only if they were measured at the same time,
+//! and a process that starts late on a busy host starts very late.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -32,14 +31,14 @@ impl Gate {
         Ok(Gate { stream, arrived: false })
     }
 
-    /// Whether the process waits there, or has ended.
+    /// Whether the process waits at the gate, or has ended.
     pub fn has_arrived(&mut self) -> bool {
         let mut waits = || self.stream.read(&mut [0]);
         self.arrived |= !waits().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
         self.arrived
     }
 
-    /// Lets it go on.
+    /// Releases the process.
     pub fn open(&mut self) {
         // An error means that the process has ended, which is harmless.
         let _ = self.stream.write_all(b".");
@@ -54,7 +53,7 @@ pub fn wait() {
         return;
     }
     let stdin = std::io::stdin();
-    // If whoever started it is gone, it ends by itself.
+    // If the parent is gone, this process ends anyway.
     let _ = rustix::io::write(&stdin, b".");
     let _ = rustix::io::read(&stdin, &mut [0_u8; 1]);
 }

@@ -17,14 +17,14 @@ use crate::exit::UsageError;
 /// Identity of a server, distinct from all others.
 pub struct Identity {
     source: Source,
-    /// Chance, for what ends with this process.
+    /// Random number, for volumes that end with this process.
     process: [u8; 16],
 }
 
 enum Source {
-    /// The user's word: servers that are given the same are one.
+    /// Text of the user: servers with the same text are one.
     Given([u8; 16]),
-    /// Kept by this machine, or nothing but chance.
+    /// Saved by this machine, or random.
     Own([u8; 16]),
 }
 
@@ -74,7 +74,7 @@ impl Identity {
         }
     }
 
-    /// Whether the user has said that other servers may have it, too.
+    /// Whether the user allows other servers to have this identity, too.
     pub fn is_given(&self) -> bool {
         matches!(self.source, Source::Given(_))
     }
@@ -107,7 +107,7 @@ fn chance() -> [u8; 16] {
     (u128::from(os::random()) << 64 | u128::from(os::random())).to_ne_bytes()
 }
 
-/// 128 bits of SHA-256 over parts, none of which can be taken for a piece of its neighbour.
+/// 128 bits of SHA-256 over parts, with unambiguous boundaries.
 fn hash(parts: &[&[u8]]) -> [u8; 16] {
     let mut hash = Sha256::new();
     for part in parts {
@@ -166,7 +166,7 @@ mod test {
 
     #[test]
     fn whatever_differs_has_another_identity() {
-        // Few letters and short words, so that one is often a piece of another.
+        // Few letters and short words, so that one is often a prefix of another.
         let mut state = 1_u64;
         let mut draw = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -29,7 +29,7 @@ const CHUNK: usize = 1 << 20;
 pub struct Making {
     /// Size of the file.
     pub size_bytes: u64,
-    /// All of it is written.
+    /// The file is written completely.
     pub written: bool,
     /// Content of the file.
     content: Content,
@@ -44,7 +44,8 @@ pub enum Manner {
     Native,
     /// Missing or empty files are written, unless an earlier group writes them.
     Fio,
-    /// So are those that are too short, whatever they hold, as fio's command line does.
+    /// Missing, empty or too short files are written, whatever their content, as fio's command line
+    /// does.
     FioAnew,
 }
 
@@ -58,8 +59,8 @@ impl Manner {
     }
 }
 
-/// Files that are missing or empty, or too short where that is the manner: those that the job lays
-/// out, and those that a group reads and nobody before it writes.
+/// Files that are missing, empty, or in [`Manner::FioAnew`] too short: those that the job lays out,
+/// and those that a group reads before any group writes them.
 pub fn missing(job: &JobSpec, manner: Manner) -> BTreeMap<PathBuf, Making> {
     let mut missing: BTreeMap<PathBuf, Making> = BTreeMap::new();
     let mut take = |path: &Path, size_bytes: u64, written: bool, making: &dyn Fn() -> Making| {
@@ -121,13 +122,13 @@ pub fn unlink(job: &JobSpec) {
     }
 }
 
-/// Whether it reads what it has not written first.
+/// Whether a group reads data that it has not written first.
 fn reads(group: &Group) -> bool {
     let fills = group.workload.verify.is_some_and(|verify| verify.fill);
     group.workload.access.read_percent() > 0.0 && !fills
 }
 
-/// The files of a group whose sizes are known.
+/// Files of a group with a known size.
 fn files(group: &Group) -> Vec<(PathBuf, u64)> {
     let file = |text: &String| match text.parse() {
         Ok(Uri::File(FileUri { path, size_bytes: Some(bytes), .. })) => Some((path, bytes)),
@@ -161,8 +162,8 @@ pub fn make(
     stop: &Stop,
 ) -> Result<Option<Vec<PathBuf>>> {
     job.laid_out.iter().try_for_each(fits)?;
-    // Nobody else uses a file whose name becomes another file's, which asks again when it does, or
-    // one that gets another length.
+    // A file that is replaced or resized must not be in use; one that is created checks this
+    // itself.
     for path in missing(job, manner).keys().filter(|path| path.exists()) {
         Locks::default().take(&file_uri(path), Purpose::Destroy)?;
     }
@@ -210,9 +211,9 @@ fn file_uri(path: &Path) -> Uri {
     Uri::File(FileUri { path: path.to_owned(), ..FileUri::default() })
 }
 
-/// Refuses to write more than there is room for on any of the file systems.
+/// Refuses to write more than the free space of any of the file systems.
 pub fn has_room(job: &JobSpec, manner: Manner) -> Result<()> {
-    // By the number of each: what is to be written, what is free, and a file there.
+    // For each device number: bytes to write, bytes free, and a file on the device.
     let mut wanted: BTreeMap<u64, (u64, u64, &Path)> = BTreeMap::new();
     let missing = missing(job, manner);
     for (path, making) in missing.iter().filter(|(_, making)| making.written) {
@@ -238,7 +239,7 @@ pub fn has_room(job: &JobSpec, manner: Manner) -> Result<()> {
     Ok(())
 }
 
-/// Files that hold something and are made longer, with the length that each is to have.
+/// Files with content that grow, with their final size.
 pub fn longer(job: &JobSpec) -> Vec<(PathBuf, u64)> {
     let grows = job.laid_out.iter().filter(|file| file.grows && short(file).is_some());
     grows.map(|file| (PathBuf::from(&file.path), file.size_bytes)).collect()
@@ -289,15 +290,14 @@ pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
     Ok(())
 }
 
-/// Whether a job drives files only, or what keeps nothing. To name one of them as what may be
-/// overwritten allows nothing else then; a volume of another kind asks only whether anything was
-/// named.
+/// Whether a job drives only files, or null volumes. A name in `--destroy` then allows nothing
+/// else; volumes of other kinds only check whether any name was given.
 pub fn only_files(job: &JobSpec) -> bool {
     let mut volumes = job.steps.iter().flat_map(|step| &step.groups).flat_map(|g| &g.volumes);
     volumes.all(|text| matches!(text.parse(), Ok(Uri::File(_) | Uri::Null { .. })))
 }
 
-/// Writes a file down to the device: the run begins without it.
+/// Writes a file and syncs it to its device, so that write-back does not overlap with the run.
 fn write(
     mut file: &File,
     making: &Making,

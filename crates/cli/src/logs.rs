@@ -18,7 +18,7 @@ use crate::exit::UsageError;
 use crate::folder::Place;
 use crate::{folder, foreign, output};
 
-/// Refuses logs in folders that are not there, before anything is opened.
+/// Refuses logs in missing folders, before anything is opened.
 pub fn check(job: &JobSpec) -> Result<(), UsageError> {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     for name in groups.flat_map(|group| group.logs.names()) {
@@ -153,7 +153,7 @@ struct Paths {
     bandwidth: Option<PathBuf>,
     iops: Option<PathBuf>,
     latency: Option<[PathBuf; 2]>,
-    /// Empty, as that of fio's synchronous engines: submission is not measured apart.
+    /// Empty, as with fio's synchronous engines: submission is not measured separately.
     submission: Option<PathBuf>,
     histograms: Option<PathBuf>,
     trace: Option<PathBuf>,
@@ -180,7 +180,7 @@ impl Paths {
     }
 }
 
-/// The logs of a job, and what is to be written of them.
+/// Logs of a job, and their unwritten text.
 #[derive(Debug)]
 struct JobLogs {
     paths: Paths,
@@ -207,7 +207,7 @@ impl JobLogs {
         }
     }
 
-    /// Takes away what was added, with the files that it goes to.
+    /// Drains the buffered text, with each destination file.
     fn texts(&mut self) -> Vec<(&Path, String)> {
         let take = std::mem::take;
         let Logs { bandwidth, iops, latency, .. } = &mut self.logs;
@@ -243,7 +243,7 @@ impl Writer {
             if text.is_empty() || self.failed.contains_key(path) {
                 continue;
             }
-            // Not kept open: there may be more logs than files that may be open.
+            // Reopened for each write: there may be more logs than open files are allowed.
             let file = os::append_to(path);
             if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
                 self.failed.insert(path.to_owned(), error.to_string());

@@ -1,5 +1,5 @@
-//! News of volumes while they are used: an array goes on without a leg, and somebody must replace
-//! it before the next one fails; a schedule of faults was changed.
+//! News of volumes in use: an array continues without a leg, which must be replaced before the next
+//! one fails; a schedule of faults was changed.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -14,7 +14,7 @@ use crate::output::note;
 /// Interval at which volumes are polled.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Tells it until it is dropped.
+/// Reporter of news until it is dropped.
 pub struct News {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -36,7 +36,7 @@ pub fn painted(painted: &Painted) -> Result<()> {
     show(painted.as_str())
 }
 
-/// Prints lines; on a terminal those that are wider are wrapped between words.
+/// Prints lines; on a terminal, long lines are wrapped between words.
 fn show(text: &str) -> Result<()> {
     match terminal_columns() {
         Some(columns) => write(wrapped(text, columns).as_bytes()),
@@ -44,8 +44,8 @@ fn show(text: &str) -> Result<()> {
     }
 }
 
-/// Prints what a command ends with: on a terminal, whose reader sees the last lines, a sum and
-/// these last lines in [`ROWS`] rows at most; elsewhere the last lines alone.
+/// Prints the end of a command's output: on a terminal, a summary and the last lines in at most
+/// [`ROWS`] rows, which the user sees at once; elsewhere only the last lines.
 pub fn end(sum: &Painted, last: &Text) -> Result<()> {
     match (is_terminal(), terminal_columns()) {
         (false, _) => print(last),
@@ -54,10 +54,10 @@ pub fn end(sum: &Painted, last: &Text) -> Result<()> {
     }
 }
 
-/// Rows that are seen at once, above the next prompt and with what scrolled up a little.
+/// Rows that are visible at once, above the next prompt and a few scrolled rows.
 const ROWS: usize = 12;
 
-/// The last lines below as many lines of a sum as there is room for: the first ones count most.
+/// The last lines, after as many lines of the summary as fit: the first ones are most important.
 fn fitting(sum: &str, last: &str, columns: usize) -> String {
     let last = wrapped(last, columns);
     let mut room = ROWS.saturating_sub(last.lines().count());
@@ -78,7 +78,7 @@ pub fn help(text: &str) -> Result<()> {
     show(&format!("{}\n", text.trim_end()))
 }
 
-/// Prints what the parser says of a wrong command line to standard error.
+/// Prints the parser's message about a wrong command line to standard error.
 pub fn refusal(text: &str) {
     let text = match columns_of(&io::stderr()) {
         Some(columns) => wrapped(text, columns),
@@ -93,8 +93,7 @@ pub fn reader_columns() -> Option<usize> {
     terminal_columns().or_else(|| columns_of(&io::stderr()))
 }
 
-/// Columns of the terminal that standard output is; `None` elsewhere, and on one that is too narrow
-/// to be wrapped for.
+/// Columns of the terminal on standard output; `None` if it is none, or too narrow for wrapping.
 pub fn terminal_columns() -> Option<usize> {
     columns_of(&io::stdout())
 }
@@ -153,8 +152,8 @@ pub fn json(text: &str) -> Result<()> {
     write(escaped(text).as_bytes())
 }
 
-/// A JSON document whose characters that steer a terminal are escaped: they occur in strings alone,
-/// where an escape means the same.
+/// A JSON document with escaped control characters: they occur only in strings, where an escape has
+/// the same meaning.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -169,8 +168,8 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Prints a file to standard output, to the last byte. On a terminal it is shown, without what
-/// would steer that.
+/// Prints a file to standard output, to the last byte. On a terminal, control characters are
+/// removed.
 pub fn file(bytes: &[u8]) -> Result<()> {
     if !io::stdout().is_terminal() {
         return write(bytes);
@@ -199,7 +198,8 @@ pub fn is_unread(error: &io::Error, out: &impl AsFd) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe || is_gone && is_device()
 }
 
-/// Prints a line of diagnostics to standard error. `eprintln` panics where nobody reads it.
+/// Prints a line of diagnostics to standard error. `eprintln` would panic if the pipe has no
+/// reader.
 pub fn note(line: impl Display) {
     notes(&[line].into_iter().collect());
 }
@@ -215,10 +215,10 @@ pub fn notes(text: &Text) {
     let _ = io::stderr().write_all(format!("{clears}{text}").as_bytes());
 }
 
-/// Columns of the line on standard error that is not ended: 0 if there is none.
+/// Columns of the unfinished line on standard error: 0 if there is none.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Writes over the line that is not ended, without any escape: not every terminal knows them.
+/// Overwrites the unfinished line without escape sequences, which not every terminal supports.
 fn cleared() -> String {
     match WAITING.swap(0, Ordering::Relaxed) {
         0 => String::new(),
@@ -229,7 +229,7 @@ fn cleared() -> String {
 /// Prints a transient line on standard error, which the next line replaces.
 fn put(line: &str) {
     let columns = columns_of(&io::stderr()).unwrap_or(COLUMNS_LEAST);
-    // A line that reaches the last column would end it.
+    // A line that reaches the last column would wrap.
     let line = fitted(line, columns - 1);
     let _ = write!(io::stderr(), "{}{line}", cleared());
     WAITING.store(display_width(&line), Ordering::Relaxed);
@@ -252,7 +252,8 @@ fn writes_over() -> bool {
     io::stderr().is_terminal() && !is_dumb
 }
 
-/// Says on a terminal that something takes a moment, until it is dropped. Elsewhere nothing.
+/// Shows on a terminal that an operation takes a moment, until it is dropped. Elsewhere it prints
+/// nothing.
 pub struct Wait(bool);
 
 impl Wait {
@@ -274,8 +275,8 @@ impl Drop for Wait {
     }
 }
 
-/// A line on standard error that tells how far something is: on a terminal it is written over, and
-/// gone when this is dropped; in a log each is a line.
+/// A progress line on standard error: overwritten on a terminal, and cleared on drop; in a log, a
+/// line for each report.
 pub struct Progress(bool);
 
 impl Progress {
@@ -284,12 +285,12 @@ impl Progress {
         Progress(writes_over())
     }
 
-    /// Whether it is on a terminal.
+    /// Whether the progress is shown on a terminal.
     pub fn is_seen(&self) -> bool {
         self.0
     }
 
-    /// Shows it.
+    /// Shows a progress line.
     pub fn show(&mut self, line: &str) {
         match self.0 {
             true => put(line),
@@ -318,7 +319,7 @@ mod test {
         assert_eq!(wrapped(text, 40), lines);
         let plain = "one two three four five six seven eight nine ten\n";
         assert_eq!(wrapped(plain, 40), "one two three four five six seven eight\n  nine ten\n");
-        // A colour has no width, and a path is not cut.
+        // A colour has no width, and a path is not split.
         let red = "\x1b[31mone two three four five six seven eight\x1b[0m\n";
         assert_eq!(wrapped(red, 40), red);
         let path = format!("kept in {}\n", "/a".repeat(30));
@@ -343,7 +344,7 @@ mod test {
             shown.starts_with("line 1\n") && shown.ends_with("line 10\n\nkept in a\n"),
             "{shown}"
         );
-        // A line counts with all its rows, and none of them is left out.
+        // A line counts with all its rows, and is printed completely.
         let wide = format!("{}\n{}\nend\n", "a ".repeat(150), "b ".repeat(300));
         let shown = fitting(&wide, last, 40);
         assert_eq!((shown.matches('a').count(), shown.matches('b').count()), (151, 0), "{shown}");

@@ -81,7 +81,7 @@ pub fn of_workers(asked: &[usize], workers: &mut [WorkerSpec]) -> Result<Vec<usi
 
 /// Time over which CPU load is observed: ten ticks of the kernel's count.
 const LOOK: Duration = Duration::from_millis(100);
-/// Processors whose busy shares differ by less than this are alike.
+/// CPUs whose utilisation differs by less than this share count as equal.
 const ALIKE: f64 = 0.2;
 
 /// `count` of these CPUs, the idlest first: a worker that is pinned to a CPU of another program
@@ -100,7 +100,7 @@ fn idle(allowed: Vec<usize>, count: usize) -> Vec<usize> {
     idlest(allowed.into_iter().map(|cpu| (cpu, busy(cpu))).collect(), count)
 }
 
-/// The processors that are least busy, in ascending order; of those that are alike the first.
+/// The least busy CPUs, in ascending order; of equals the first.
 fn idlest(mut cpus: Vec<(usize, f64)>, count: usize) -> Vec<usize> {
     cpus.sort_by_key(|(cpu, busy)| ((busy / ALIKE) as u32, *cpu));
     let mut chosen: Vec<usize> = cpus.into_iter().take(count.max(1)).map(|(cpu, _)| cpu).collect();
@@ -108,8 +108,8 @@ fn idlest(mut cpus: Vec<(usize, f64)>, count: usize) -> Vec<usize> {
     chosen
 }
 
-/// Processors in the words of taskset, `0-3` or `0-1,4`, parentheses around them or not; all that
-/// we may use for nothing.
+/// CPUs in the syntax of taskset, `0-3` or `0-1,4`, with or without parentheses; all allowed ones
+/// for an empty text.
 pub fn parse(text: &str) -> Result<Vec<usize>> {
     let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text);
     if inner.is_empty() {

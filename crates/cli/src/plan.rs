@@ -1,5 +1,5 @@
-//! `drumfire plan`: what a system of parts will do, which system does what is wanted, and how far
-//! such answers were off where the truth is known.
+//! `drumfire plan`: predicted performance of a system, systems that meet requirements, and the
+//! errors of such predictions on known results.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -224,7 +224,7 @@ fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     }
 }
 
-/// Puts the prices of the flags into the catalogue: files first, then single ones.
+/// Adds the prices of the flags to the catalogue: files first, then single ones.
 fn priced(args: &Args, catalogue: &mut Catalogue) -> Result<()> {
     for file in &args.prices {
         let text = read_text(file).map_err(|error| of_file(file.display(), error))?;
@@ -270,7 +270,7 @@ pub fn percent(share: f64) -> f64 {
     (share * 1e4).round() / 1e2
 }
 
-/// An amount of a flag: bare, or with the unit that belongs there.
+/// Amount in a flag: without a unit, or with a unit of its dimension.
 fn amount(
     flag: &str,
     given: &Option<String>,
@@ -329,7 +329,7 @@ fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {
     bill.map_err(|error| UsageError(error.to_string()).into())
 }
 
-/// A bill without an answer is to blame for it, at its line if it is a file.
+/// Error of a bill without an answer, at its line if the bill is a file.
 fn blame(file: Option<&Path>, error: PlanError) -> anyhow::Error {
     match (error, file) {
         (PlanError::Part { line, reason }, Some(file)) => {
@@ -340,7 +340,7 @@ fn blame(file: Option<&Path>, error: PlanError) -> anyhow::Error {
     }
 }
 
-/// Writes a page where `--html` says.
+/// Writes the page of `--html`.
 fn write_page(args: &Args, page: impl FnOnce() -> report::page::Page) -> Result<()> {
     let Some(file) = &args.html else { return Ok(()) };
     folder::write_file(file, |out| Ok(out.write_all(page().html().as_bytes())?))

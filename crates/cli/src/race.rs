@@ -25,7 +25,7 @@ const MANAGERS: usize = 2;
 /// Maximum volumes of a race, and maximum workers.
 const MOST: u64 = 4096;
 
-/// To fill so much takes a moment in which nothing else is seen.
+/// Minimum bytes for a progress note: filling them takes a moment.
 const SEEN_BYTES: u64 = 256 << 20;
 
 /// Runs the race.
@@ -143,7 +143,7 @@ pub fn check(job: &JobSpec) -> Result<()> {
     Ok(())
 }
 
-/// Starts the targets of a race that passed [`check`], and says who drives them.
+/// Starts the targets of a race that passed [`check`], and prepares the workers.
 pub fn prepare(job: &JobSpec, step: &Step) -> Result<(Prepared, Server)> {
     let race = Shape::of(job)?;
     let group = &step.groups[0];
@@ -191,7 +191,7 @@ pub fn target_threads(server: &Server, cores: Vec<usize>) -> TargetThreads {
     TargetThreads { cores, threads: server.thread_ids(), shared: server.shared_threads() }
 }
 
-/// Starts the targets; returns the names of their targets and the number of each volume there.
+/// Starts the targets; returns their names and the LUN of each volume.
 fn start_targets(
     race: &Shape,
     seed: u64,
@@ -229,7 +229,7 @@ fn start_targets(
         cores: cores.to_vec(),
         idle_cores: os::cpu::allowed(),
         limits: Limits {
-            // NVMe/TCP has an admin queue for each volume besides; and one host gets half.
+            // NVMe/TCP also has an admin queue for each volume, and one host gets half.
             connections: 4 * names.len() * group.workers as usize + 128,
             commands: group.workload.outstanding.clamp(1, 1024) as u16,
             ..Limits::default()
@@ -250,7 +250,7 @@ fn subsystem_name(target: &str) -> String {
     target.replacen("iqn.", "nqn.", 1)
 }
 
-/// Makes the volumes on all cores at once: filling them with data takes most of the start.
+/// Creates the volumes on all cores at once: filling them with data takes most of the start.
 fn filled_volumes(race: &Shape, seed: u64, count: usize) -> Result<Vec<Arc<dyn Volume>>> {
     let uri = |index: usize| Uri::Ram {
         bytes: race.volume_size,

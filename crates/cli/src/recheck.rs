@@ -1,4 +1,4 @@
-//! `drumfire run JOB.toml --verify-only`: is everything there that a run had written?
+//! `drumfire run JOB.toml --verify-only`: verifies that all written data of a run are present.
 
 use std::fmt;
 use std::path::Path;
@@ -37,8 +37,8 @@ pub fn main(run: &Run, runs: &[Prepared]) -> Result<Exit> {
     Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
 }
 
-/// Compares what a run that has just ended wrote and did not read, and judges its `result` by that.
-/// Whether all is right; if not, stderr says why.
+/// Verifies the data that a just ended run wrote and did not read, and judges its `result`. Returns
+/// whether all data match; if not, stderr has the reason.
 pub fn after(run: &Prepared, folder: &Path, asked: Asked, result: &mut RunResult) -> Result<bool> {
     let found = compared(run, folder, asked)?;
     load::judge_read_back(run, &found, result);

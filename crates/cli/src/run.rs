@@ -50,7 +50,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     recheck::main(run, &runs.collect::<Result<Vec<_>>>()?)
 }
 
-/// Refuses to destroy what no step drives: whoever names the wrong device means another.
+/// Refuses a name in `--destroy` that no step drives: it is probably a mistake.
 pub fn refuse_strangers<'a>(
     destroy: &[String],
     steps: impl Iterator<Item = &'a Step> + Clone,
@@ -66,7 +66,7 @@ pub fn refuse_strangers<'a>(
     Ok(())
 }
 
-/// Volumes that are open: workers, steps and runs that name the same one share it.
+/// Open volumes: workers, steps and runs that name the same one share it.
 pub struct Volumes {
     open: HashMap<String, Named>,
     /// Volumes that some step writes.
@@ -82,12 +82,12 @@ pub struct Named {
     pub volume: Arc<dyn Volume>,
     /// URI of the volume in its canonical form.
     pub uri: String,
-    /// The target that serves it; empty if it is local.
+    /// Target that serves the volume; empty if it is local.
     pub target: String,
 }
 
 impl Volumes {
-    /// For the steps that may come: what one of them writes is opened to be written.
+    /// Volumes for the steps that may come: one that any step writes is opened for writing.
     pub fn of<'a>(steps: impl Iterator<Item = &'a Step>, allowed: &Allowed) -> Volumes {
         let writes = steps.flat_map(|step| &step.groups).filter(|group| group.workload.writes());
         let written = match allowed.only_looks {
@@ -218,9 +218,9 @@ fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result
     Ok(vec![Named { volume, uri, target: first.target }])
 }
 
-/// Tells each worker which one of its volume's it is.
+/// Numbers the workers of each volume.
 fn share_out(workers: &mut [WorkerSpec], groups: &[Group]) {
-    // All of a volume, or those of one group.
+    // Workers of a volume, or only those of one group.
     let crew = |worker: &WorkerSpec| {
         let own = groups[worker.shift.group].own_places;
         (worker.uri.clone(), own.then_some(worker.shift.group))
@@ -236,7 +236,7 @@ fn share_out(workers: &mut [WorkerSpec], groups: &[Group]) {
     }
 }
 
-/// A step with its workers: it can be repeated from its document.
+/// Prepares a step with its workers; its document can repeat it.
 pub fn prepare(job: &JobSpec, step: &Step, crew: Crew, cores: Vec<usize>) -> Result<Prepared> {
     let Crew { workers, volumes } = crew;
     if workers.is_empty() {
@@ -300,14 +300,14 @@ fn rate_of(workload: &Workload) -> Option<f64> {
     }
 }
 
-/// Whether it is reached without any wire: by an address of loopback, or one of this host's own.
+/// Whether the volume is reached without a wire: by a loopback address, or one of this host.
 pub fn is_loopback(uri: &Uri) -> bool {
     let addresses = uri.address().and_then(|address| address.to_socket_addrs().ok());
     addresses.is_some_and(|mut all| all.any(is_own))
 }
 
-/// Whether an address is one of this host's: what is sent to it goes out from it. To connect a
-/// socket of UDP sends nothing.
+/// Whether an address is one of this host: packets to it have it as their source. Connecting a UDP
+/// socket sends nothing.
 fn is_own(address: SocketAddr) -> bool {
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -23,7 +23,7 @@ use crate::output::{note, print_line};
 use crate::watch::Watch;
 use crate::{opened, placement, settings, signal};
 
-/// Names of targets, and of subsystems, go on like this.
+/// Common part of the names of targets and subsystems.
 const NAMING_AUTHORITY: &str = "2026-11.io.drumfire";
 /// LUN of a single volume: the first that most initiators try.
 const DEFAULT_LUN: u8 = 1;
@@ -41,7 +41,7 @@ struct Config {
     cores: Vec<usize>,
     /// Memory for connections, as 512m.
     memory: Option<String>,
-    /// By the NAME of a volume: NQNs of the only hosts that may use it over NVMe/TCP.
+    /// NQNs of the only hosts that may use a volume over NVMe/TCP, by the NAME of the volume.
     nvme_hosts: BTreeMap<String, Vec<String>>,
     /// Hosts over iSCSI, likewise: addresses or networks.
     iscsi_hosts: BTreeMap<String, Vec<String>>,
@@ -162,10 +162,11 @@ pub(crate) fn end_with(server: &Server) {
 /// Interval at which viewers are updated.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Serves, and shows what is served to those who look on.
+/// Serves, and shows the served volumes to viewers.
 fn until_told(signals: &Receiver<()>, server: &Server, watch: &Watch, of: Served) {
     if !watch.is_on() {
-        // The channel only ends with the thread that feeds it, and then nobody could stop us.
+        // The channel closes only with the thread that sends to it; then no signal could stop the
+        // server.
         let _ = signals.recv();
         return;
     }
@@ -192,13 +193,13 @@ fn until_told(signals: &Receiver<()>, server: &Server, watch: &Watch, of: Served
     }
 }
 
-/// A volume as it is shown: its name, without where its data are, and its bytes.
+/// A volume for the page: its name, without the location of its data, and its size in bytes.
 fn shown(text: &str, volume: &Arc<dyn Volume>) -> (String, u64) {
     let name = text.split_once('=').map_or(text, |(name, _)| name);
     (name.to_owned(), volume.geometry().bytes())
 }
 
-/// A volume that is served.
+/// A volume to serve.
 struct Opened<'a> {
     /// URI as the user wrote it.
     text: &'a str,
@@ -210,14 +211,14 @@ struct Opened<'a> {
     place: Option<DataLocation>,
 }
 
-/// Opens all volumes. No data may have two names: hosts would take them for two disks, and each
-/// would write over what the other wrote.
+/// Opens all volumes. No data may have two names: hosts would treat them as two disks, and each
+/// would overwrite the other's data.
 fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
     let mut opened: Vec<Opened<'a>> = Vec::new();
     let mut refused = None;
     for text in texts {
         let (names, lun, uri) = parse(text)?;
-        // Before it is opened, for that alone claims a device.
+        // Located before opening, which already claims a device.
         let place = DataLocation::of(&uri);
         let taken = |other: &&Opened<'a>| match (&place, &other.place) {
             (Some(place), Some(other)) => place.overlaps(other),
@@ -275,7 +276,7 @@ fn own(volumes: &[Opened<'_>]) -> Identity {
     }
 }
 
-/// Two processes never have the same memory, whatever they are called.
+/// Warns if memory gets a given identity: two processes never have the same memory.
 fn warn_of_memory(identity: &Identity, volumes: &[Opened<'_>]) {
     let ends = |volume: &&Opened<'_>| volume.lifetime == Lifetime::Process;
     if let Some(volume) = volumes.iter().find(ends).filter(|_| identity.is_given()) {
@@ -309,7 +310,7 @@ impl Names {
             return Names { target: format!("iqn.{rest}"), subsystem: name.to_owned() };
         }
         let subsystem = match name.strip_prefix("iqn.") {
-            // Without it there is no NQN of that form.
+            // An NQN of this form needs the colon.
             Some(rest) if rest.contains(':') => format!("nqn.{rest}"),
             _ => own("nqn"),
         };

@@ -35,13 +35,13 @@ fn text_of(path: &Path) -> io::Result<String> {
     }
 }
 
-/// A job's file, as far as it says where its parts are.
+/// Positions of the parts of a job file.
 #[derive(Deserialize)]
 struct Parts {
     steps: Vec<Spanned<Groups>>,
 }
 
-/// A step of it.
+/// A step of the file.
 #[derive(Deserialize)]
 struct Groups {
     #[serde(default)]

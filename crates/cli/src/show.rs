@@ -1,4 +1,4 @@
-//! Views and the final word, the same for everything that drives.
+//! Views and final output, shared by all driving commands.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub fn view(drive: &Drive, color: Color, lost: &Lost) -> Result<Box<dyn Live>> {
     let Some(path) = &drive.json_lines else { return Ok(view_alone(drive, color)) };
     let out: Box<dyn Write> = match path.to_str() {
         Some("-") => Box::new(LinesOut { out: io::stdout(), shown: true, lost: lost.clone() }),
-        // The steps of a job follow each other in one file.
+        // Steps of a job are appended to one file.
         _ => {
             let file = os::append_to(path);
             let file = file.with_context(|| format!("cannot write {}", path.display()))?;
@@ -100,7 +100,7 @@ impl<W: Write + AsFd> Write for LinesOut<W> {
     }
 }
 
-/// A view, and JSON Lines of the same.
+/// A view, and JSON Lines of the same content.
 struct Beside {
     view: Box<dyn Live>,
     lines: JsonLines<Box<dyn Write>>,
@@ -142,8 +142,7 @@ fn lines_on_stdout(drive: &Drive) -> bool {
     drive.json_lines.as_ref().is_some_and(|path| path.as_os_str() == "-")
 }
 
-/// A view that gets no text which steers a terminal: names of jobs, targets and volumes are those
-/// of others.
+/// A view that gets only printable text: names of jobs, targets and volumes are untrusted.
 struct Printable(Box<dyn Live>);
 
 impl Live for Printable {
@@ -199,9 +198,9 @@ pub fn tool() -> Tool {
     }
 }
 
-/// A view of a run that keeps what was measured so far in its folder: whatever kills the program,
-/// at most a tenth of it is lost, or what [`FIRST`] and [`KEEPING_SHARE`] say, and `report` reads
-/// the rest.
+/// A view of a run that saves the results so far in its folder. If the program is killed, at most a
+/// tenth of the run is lost, or the time that [`FIRST`] and [`KEEPING_SHARE`] define; `report`
+/// reads the rest.
 pub struct Keeping<'a> {
     view: Box<dyn Live>,
     folder: &'a Path,
@@ -219,8 +218,8 @@ struct Drafts {
     next: Nanos,
 }
 
-/// Shorter runs keep nothing before their end: making a result takes 2 ms with one worker and 80 ms
-/// with 200, on a core that is measured.
+/// Time before the first draft: making a result takes 2 ms with one worker and 80 ms with 200, on a
+/// core that is measured.
 const FIRST: Nanos = Nanos::from_secs(5);
 /// Drafts use at most 1/500 of the run time.
 const KEEPING_SHARE: u64 = 500;
@@ -233,7 +232,7 @@ impl<'a> Keeping<'a> {
 }
 
 impl Drafts {
-    /// Whether one is made now.
+    /// Whether a draft is due now.
     fn are_due(&mut self, now: Nanos) -> bool {
         self.asked = now;
         now >= self.next.max(*self.begin.get_or_insert(now) + FIRST)
@@ -323,7 +322,7 @@ pub fn finish(
     printed.and(kept)
 }
 
-/// The last lines of a command: where its result is kept.
+/// Last lines of a command: the folder of its result.
 pub fn kept_in(folder: &Path) -> Text {
     ["".to_owned(), format!("kept in {}", folder.display())].iter().collect()
 }
@@ -335,13 +334,14 @@ pub fn print_json(result: &RunResult) -> Result<()> {
     output::json(&String::from_utf8(text)?)
 }
 
-/// Keeps a result that its folder does not take where there may be room, and says where. If there
-/// is none, what is printed is all, and that is done here unless it is `printed` anyway.
+/// Saves a result whose folder is not writable in another folder, and reports the path. If no
+/// folder is writable, the printed output is the only copy; it is printed here unless `printed`
+/// already.
 fn keep_elsewhere(result: &RunResult, folder: &Path, printed: bool) {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
     let places = [Some(std::env::temp_dir()), state, home];
-    // Nobody can have made it before.
+    // The random name cannot exist already.
     let name = format!("drumfire-{}-{:016x}", result.started.replace(':', "-"), os::random());
     for place in places.into_iter().flatten() {
         let place = place.join(&name);
@@ -385,7 +385,8 @@ fn paint_of(color: Color, is_terminal: bool) -> Paint {
 mod test {
     use super::*;
 
-    /// Asked each second; making one takes so long.
+    /// Seconds at which drafts are made, with a request each second and this duration of each
+    /// draft.
     fn made_at(seconds: u64, takes: Nanos) -> Vec<u64> {
         let mut drafts = Drafts::default();
         let mut made = Vec::new();

@@ -46,7 +46,7 @@ static HUNG_UP: AtomicBool = AtomicBool::new(false);
 /// Results that are being made and written.
 static WRITTEN: Mutex<u32> = Mutex::new(0);
 static ALL_WRITTEN: Condvar = Condvar::new();
-/// Runs whose results are yet to be kept.
+/// Runs whose results are not saved yet.
 static MEASURING: AtomicU32 = AtomicU32::new(0);
 
 struct Listeners {
@@ -65,7 +65,7 @@ pub fn stop_on_signal(stop: &Stop) -> io::Result<()> {
     tell(Listener::Run(stop.clone()))
 }
 
-/// Receives one word when SIGINT, SIGTERM or SIGHUP comes.
+/// Receives one message per SIGINT, SIGTERM or SIGHUP.
 pub fn on_signal() -> io::Result<Receiver<()>> {
     let (send, receive) = mpsc::channel();
     tell(Listener::Server(send))?;
@@ -106,7 +106,7 @@ impl Drop for Writing {
     }
 }
 
-/// A run goes on and its result is kept at the end, before this is dropped.
+/// Guard of a run in progress, dropped after its result is saved.
 pub struct Measuring(());
 
 impl Measuring {
@@ -178,7 +178,7 @@ fn hang_up() {
     }
 }
 
-/// Waits for [`ORDERLY`], or longer while a run goes on whose threads only lack a processor.
+/// Waits for [`ORDERLY`], or longer while a run continues whose threads only lack a CPU.
 fn be_orderly() {
     let mut grace = Grace::default();
     let clock = os::Clock::get();
@@ -196,13 +196,13 @@ fn be_orderly() {
 #[derive(Debug, Default)]
 struct Grace {
     waited: Duration,
-    /// Time in which a run could have ended, or there was none.
+    /// Time in which a run could have ended, or in which there was none.
     idle: Duration,
 }
 
 impl Grace {
-    /// Counts the time since the last look. A run that `measures` is not hurried while one of its
-    /// threads `is_starved`.
+    /// Counts the time since the last poll. Time of a run that `measures` does not count while one
+    /// of its threads `is_starved`.
     fn count(&mut self, gone: Duration, measures: bool, is_starved: impl FnOnce() -> bool) {
         self.waited += gone;
         if !measures {
@@ -238,8 +238,8 @@ fn ask() {
     listeners.all.iter().for_each(Listener::tell);
 }
 
-/// Ends the program, whatever its threads are about. A terminal that takes no more bytes is left
-/// as it is.
+/// Ends the program, whatever its threads do. A terminal that accepts no more bytes is not
+/// restored.
 fn leave() -> ! {
     let (done, given_back) = mpsc::channel();
     let begun = thread::Builder::new().spawn(move || {
@@ -293,7 +293,7 @@ mod test {
         assert_eq!(lasts(LOOK, false, true), 1_700);
         assert_eq!(lasts(LOOK, true, false), 1_700);
         assert_eq!(lasts(LOOK, true, true), 30_000);
-        // This thread lacks one, too.
+        // This thread lacks a CPU, too.
         let late = Duration::from_millis(500);
         assert_eq!(lasts(late, true, false), 17_000);
         assert_eq!(lasts(late, false, false), 2_000);

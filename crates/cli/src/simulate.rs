@@ -73,7 +73,7 @@ pub enum System {
     Bill(Box<Bill>),
 }
 
-/// Simulates and keeps the result as that of any other run.
+/// Simulates and saves the result like that of any other run.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     if args.drive.ceiling {
         let words = "--ceiling measures the generator: a simulation has none";
@@ -174,7 +174,7 @@ fn name_drives(job: &mut JobSpec, drives: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps what the files of systems hold, also those of an axis.
+/// Copies the content of system files into the job, including those of an axis.
 pub fn keep_files<'a>(
     job: &mut JobSpec,
     names: impl IntoIterator<Item = &'a String>,
@@ -208,7 +208,7 @@ pub struct Systems {
 }
 
 impl Systems {
-    /// The system of a job's setup, from the texts that the job keeps.
+    /// Reads the system of a job's setup, from the texts in the job.
     fn read(&mut self, job: &JobSpec) -> Result<System> {
         let known = [MAKER, SYSTEM, DRIVES, PARTS];
         if let Some(word) = job.setup.keys().find(|word| !known.contains(&word.as_str())) {
@@ -232,13 +232,13 @@ impl Systems {
     }
 }
 
-/// Refuses a profile whose own held-out runs say that it predicts nothing.
+/// Refuses a profile that does not predict its own held-out runs.
 pub fn usable(profile: &Profile, anyway: bool) -> Result<()> {
     let told = |why| UsageError(format!("{why}; --anyway accepts it"));
     Ok(if anyway { Ok(()) } else { profile.usable().map_err(told) }?)
 }
 
-/// Reads what a file holds: stages make a profile, anything else is read as a bill.
+/// Reads a file: stages make a profile, anything else is read as a bill.
 pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
     let text = match read_text(Path::new(name)) {
         Ok(text) => Some(text),
@@ -283,7 +283,7 @@ fn unknown(name: &str, catalogue: &Catalogue) -> UsageError {
     ))
 }
 
-/// Prints what queueing theory says about drives of a profile.
+/// Prints the prediction of queueing theory for drives of a profile.
 pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result<Exit> {
     let found = plan::simulate::theory(profile, drives, work)
         .map_err(|error| UsageError(error.to_string()))?;
@@ -349,7 +349,7 @@ fn simulator(job: &JobSpec, system: &System) -> Result<Simulator> {
     simulator.map_err(|error| usage(job, error))
 }
 
-/// Refuses what cannot be simulated.
+/// Refuses jobs that cannot be simulated.
 pub fn check(job: &JobSpec, systems: &mut Systems) -> Result<()> {
     if job.steps.iter().any(|step| step.seconds + step.ramp_seconds > LONGEST_SECONDS) {
         let why = "a simulated run is at most 200 days long, with its ramp";

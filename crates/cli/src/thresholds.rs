@@ -52,7 +52,7 @@ impl Told {
 }
 
 impl Thresholds {
-    /// Refuses what needs a second side.
+    /// Refuses thresholds that need a second side.
     pub fn check(&self) -> Result<(), UsageError> {
         match self.fail_if.iter().find(|threshold| threshold.is_relative()) {
             None => Ok(()),
@@ -110,12 +110,12 @@ impl Thresholds {
     }
 }
 
-/// The name of one of several steps; of one alone there is none.
+/// Name of one of several steps; empty for a single one.
 pub fn step(number: usize, of: usize) -> String {
     if of > 1 { format!("step {number}") } else { String::new() }
 }
 
-/// Says on stderr what bounds came to, and what that is as an exit code.
+/// Prints verdicts of bounds on stderr, and returns their exit code.
 pub fn say<'a>(bounds: impl IntoIterator<Item = &'a Bound>) -> Exit {
     let mut exit = Exit::Good;
     for bound in bounds {

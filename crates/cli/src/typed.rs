@@ -36,7 +36,7 @@ pub fn parse() -> Result<Typed, UsageError> {
     if let Ok(args) = args_of(program.clone(), std::env::args_os()) {
         return Ok(Typed::Args(Box::new(args)));
     }
-    // The parser prints words as they are, and a shell puts names of files among them.
+    // The parser prints words unchanged, and a shell may expand file names among them.
     let words = std::env::args_os().map(|word| printable(&word.to_string_lossy()).into_owned());
     let words: Vec<String> = words.collect();
     match args_of(program.clone(), &words) {
@@ -55,15 +55,15 @@ fn args_of<W: Into<OsString> + Clone>(
     Args::from_arg_matches(&program.try_get_matches_from(words)?)
 }
 
-/// Prints what the parser ends with. Help goes to standard output, also where a command was named
-/// without what it needs, so that `drumfire | less` shows it.
+/// Prints the parser's final message. Help goes to standard output, also for a command without its
+/// required arguments, so that `drumfire | less` shows the help.
 fn printed(error: &clap::Error, words: &[String]) -> Exit {
     let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     let color = mistakes::color(words);
     let text = error.render();
     let text = |paints: bool| if paints { text.ansi().to_string() } else { text.to_string() };
     if is_help || !error.use_stderr() {
-        // Nobody reads it any more: there is nothing else to do.
+        // A closed pipe: nothing else can be done.
         let _ = output::help(&text(show::paint(color).is_on()));
         return Exit::Good;
     }
@@ -76,8 +76,8 @@ thread_local! {
     static INSTEAD: RefCell<Option<Vec<OsString>>> = const { RefCell::new(None) };
 }
 
-/// Reads a command line that is one argument of another, without the program's name. Whatever
-/// `then` asks for what was typed is answered by it.
+/// Parses a command line in an argument of another one, without the program's name. While `then`
+/// runs, queries for typed flags refer to that command line.
 pub fn within<T>(line: &str, then: impl FnOnce(Args) -> Result<T>) -> Result<T> {
     let words = std::iter::once("drumfire").chain(line.split_whitespace()).map(OsString::from);
     let words: Vec<OsString> = words.collect();
@@ -109,7 +109,7 @@ pub fn typed() -> Vec<String> {
     all
 }
 
-/// Refuses an option that takes numbers and is given one below zero.
+/// Refuses a numeric option with a value below zero.
 fn refuse_negative(
     program: &Parsed,
     words: impl IntoIterator<Item = OsString>,
@@ -181,7 +181,7 @@ mod test {
         refuse_negative(&Args::command(), words).err().map(|error| error.0)
     }
 
-    /// Value names of options that take no number.
+    /// Value names of options that are not numeric.
     const WORDS: [&str; 33] = [
         "ADDRESS:PORT",
         "AS",
@@ -218,7 +218,7 @@ mod test {
         "URI",
     ];
 
-    /// Looks at every option of a command and of those below it; returns how many take numbers.
+    /// Checks every option of a command and its subcommands; returns the number of numeric ones.
     fn look(command: &Parsed, path: &str) -> usize {
         let mut count = 0;
         for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
@@ -246,7 +246,7 @@ mod test {
         count
     }
 
-    /// An option of a new kind is put into one of the two lists.
+    /// An option with a new value name is added to one of the two lists.
     #[test]
     fn every_option_with_numbers_refuses_those_below_zero() {
         let mut program = Args::command();

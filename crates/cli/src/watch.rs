@@ -42,14 +42,14 @@ pub struct Watching {
 #[derive(Clone, Default)]
 pub struct Watch(Option<Arc<Shared>>);
 
-/// Shared by who drives and who shows.
+/// State shared by the driving thread and the page.
 struct Shared {
     state: Mutex<PageState>,
     news: Condvar,
 }
 
 struct PageState {
-    /// Grows with everything that is new.
+    /// Version, increased by each change.
     number: u64,
     moment: Arc<Moment>,
     /// Viewers with a stream; `up_to_date` counts those that have the latest state.
@@ -57,7 +57,7 @@ struct PageState {
     up_to_date: usize,
 }
 
-/// For how long the end of a run waits until those who look on have its verdict.
+/// Time for which the end of a run waits until viewers have its verdict.
 const LAST_WORD: Duration = Duration::from_millis(200);
 
 impl Watching {
@@ -88,7 +88,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known, and wakes who looks on.
+    /// Changes the state, and wakes viewers.
     fn change(&self, how: impl FnOnce(&mut Moment)) {
         let mut state = self.state();
         how(Arc::make_mut(&mut state.moment));
@@ -132,7 +132,7 @@ impl Shared {
     /// Waits until all viewers have the latest state, at most [`LAST_WORD`].
     fn last_word(&self) {
         let behind = |state: &mut PageState| state.up_to_date < state.streams;
-        // Whatever it came to: the program ends now.
+        // Ignores a timeout: the program ends now.
         let _ = self.news.wait_timeout_while(self.state(), LAST_WORD, behind);
     }
 }
@@ -168,7 +168,7 @@ impl Watch {
     }
 }
 
-/// A view, and those who look on.
+/// A view that also feeds the page.
 struct Watched {
     view: Box<dyn Live>,
     shared: Arc<Shared>,
@@ -190,7 +190,7 @@ impl Live for Watched {
     }
 
     fn wants_workers(&mut self) -> bool {
-        // Nobody pays for what nobody looks at.
+        // Workers are sampled only if there are viewers.
         self.shared.state().streams > 0 || self.view.wants_workers()
     }
 

@@ -1,5 +1,5 @@
 //! The data path allocates nothing after start: targets and workers run over real sockets, and an
-//! allocator counts what their threads ask for in the measured window.
+//! allocator counts allocations of their threads in the measured window.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,8 +13,8 @@ use serve::{DiskId, Export, HostLists, Limits, Log, ServeConfig, Server};
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use volume::Purpose;
 
-/// Counts what threads of the data path allocate. The thread of the test collects and is not one,
-/// nor is the first thread: after a minute it says that the test takes long.
+/// Allocator that counts allocations of the data path's threads. The test's own thread, which
+/// collects, is not counted, nor is the first thread, which prints a warning after a minute.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);

@@ -13,9 +13,9 @@ use crate::host_lists::HostLists;
 pub struct ServeConfig {
     /// Listen addresses for iSCSI. Port 0 picks a free one.
     pub iscsi: Vec<SocketAddr>,
-    /// Portals of NVMe/TCP.
+    /// Listen addresses for NVMe/TCP.
     pub nvme_tcp: Vec<SocketAddr>,
-    /// Portals of NBD.
+    /// Listen addresses for NBD.
     pub nbd: Vec<SocketAddr>,
     /// Volumes served, by every protocol.
     pub exports: Vec<Export>,

@@ -17,11 +17,11 @@ pub struct Line {
     pub files: Vec<String>,
     /// File for the result; stdout by default.
     pub output: Option<PathBuf>,
-    /// In which forms, in fio's order; the usual text if in none.
+    /// Output formats, in fio's order; if empty, the normal one.
     pub forms: Vec<Form>,
     /// The version of the terse form.
     pub terse_version: u32,
-    /// The sections of job files that are wanted; all if none is named.
+    /// Requested sections of job files; all if empty.
     pub sections: Vec<String>,
     /// Nothing is to be run: the jobs are to be printed as command lines.
     pub show: bool,
@@ -29,11 +29,12 @@ pub struct Line {
     pub parse_only: bool,
     /// Jobs that write are refused.
     pub read_only: bool,
-    /// Volumes that hold data and may be overwritten: not fio's, which asks nobody.
+    /// Volumes that hold data and may be overwritten: not an option of fio, which overwrites
+    /// without confirmation.
     pub destroy: Vec<String>,
     /// Information request instead of a run.
     pub about: Option<About>,
-    /// Options that change nothing here, each said once.
+    /// Options without effect here, each reported once.
     pub ignored: Vec<String>,
 }
 
@@ -57,13 +58,13 @@ pub enum About {
     Version,
     /// `--help`.
     Help,
-    /// `--cmdhelp`: what becomes of an option, or of all.
+    /// `--cmdhelp`: support for an option, or for all.
     Options(Option<String>),
-    /// `--enghelp`: the engines, or whether one is there.
+    /// `--enghelp`: the engines, or whether one is supported.
     Engines(Option<String>),
 }
 
-/// Options of fio itself that change how it shows or holds something, and nothing here.
+/// Options of fio itself about its display or its memory, without effect here.
 const IGNORED: [&str; 12] = [
     "alloc-size",
     "append-terse",
@@ -143,7 +144,7 @@ impl Line {
         Ok(line)
     }
 
-    /// Takes an option; its value may be the next word.
+    /// Handles an option; its value may be the next word.
     fn take<'a>(
         &mut self,
         name: &str,
@@ -169,7 +170,7 @@ impl Line {
         self.of_job(name, value)
     }
 
-    /// Takes an option of fio itself; false if it is one of a job.
+    /// Handles an option of fio itself; false if it is one of a job.
     fn own(
         &mut self,
         name: &str,
@@ -226,7 +227,7 @@ impl Line {
     }
 }
 
-/// The whole name of an option: as with fio the beginning of one does that is of no other.
+/// Full name of an option: as with fio, a unique prefix suffices.
 fn whole(name: &str) -> &str {
     let own = DONE.into_iter().chain(IGNORED).chain(REFUSED.map(|(refused, _)| refused));
     let of_jobs = job::formats::fio::options().flat_map(|(names, _)| names.split('|'));
@@ -305,7 +306,7 @@ mod test {
         let line = parse("--numjob=2 --loop 3 --output-f=json --name=a --group_rep").unwrap();
         assert_eq!(line.jobs, "[global]\nnumjobs=2\nloops=3\n[a]\nname=a\ngroup_reporting\n");
         assert_eq!(line.forms, [Form::Json]);
-        // Whole names that others begin with, and what is of several.
+        // Full names that are prefixes of others, and ambiguous prefixes.
         let line = parse("--name=a --rate=1m --bs=4k --iodep=3").unwrap();
         assert_eq!(line.jobs, "[a]\nname=a\nrate=1m\nbs=4k\niodep=3\n");
     }

@@ -1,4 +1,4 @@
-//! `drumfire fio`: fio's own command line, and what fio prints.
+//! `drumfire fio`: fio's command line and output.
 
 mod line;
 
@@ -58,10 +58,10 @@ What of a job would be done otherwise than by fio is said on stderr; what is not
 /// Longest job from stdin, in bytes.
 const STDIN_MAX: u64 = 1 << 24;
 
-/// fio's exit code where a signal has ended it.
+/// fio's exit code after a signal.
 const INTERRUPTED: u8 = 128;
 
-/// Does what fio would do.
+/// Runs the command line like fio.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let line = Line::parse(&args.words)?;
     match &line.about {
@@ -107,7 +107,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     run(&job, cores, &line, color)
 }
 
-/// The engines, or one.
+/// List of the engines, or one of them.
 fn engines(name: Option<&str>) -> Result<Text> {
     let mut all = job::formats::fio::engines();
     match name {
@@ -139,7 +139,7 @@ fn options(name: Option<&str>) -> Result<Text> {
     }
 }
 
-/// Names and texts of all that says jobs: the command line, then the files.
+/// Names and texts of all sources of jobs: the command line, then the files.
 fn texts(line: &Line) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     if !line.jobs.is_empty() {
@@ -184,7 +184,7 @@ fn as_commands(text: &str) -> String {
     commands
 }
 
-/// The job, and the processors that it names.
+/// The job, and its CPUs.
 fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)> {
     // As with fio, jobs of a second file wait for those of the first one.
     let first = usize::from(!line.jobs.is_empty());
@@ -208,7 +208,7 @@ fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)
     Ok((job, cores))
 }
 
-/// Runs the job and prints what fio would.
+/// Runs the job and prints output like fio's.
 fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Exit> {
     // fio overwrites files without confirmation. Devices must be named.
     let destroy: Vec<String> = line.destroy.iter().cloned().chain([String::new()]).collect();
@@ -231,7 +231,7 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         return Ok(Exit::Good);
     }
     let kept = Kept::new()?;
-    // Output is all that is kept.
+    // The output is the only result.
     let _measuring = signal::Measuring::begin();
     let (results, exit) = results(job, allowed, &kept.0, color)?;
     // fio's exit code is the number of its jobs that failed.
@@ -336,8 +336,8 @@ fn results(
     Ok((results, if right { exit } else { Exit::worse(exit, Exit::Mismatch) }))
 }
 
-/// Runs `exec_prerun` or `exec_postrun` of the jobs of a step, and says so before; its output goes
-/// to a file, as with fio. A command that runs when the user asks for an end is ended.
+/// Runs `exec_prerun` or `exec_postrun` of the jobs of a step, and reports this before; their
+/// output goes to a file, as with fio. A running command is ended if the user requests a stop.
 fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()> {
     let option = format!("exec_{when}");
     let mut before = "";
@@ -396,7 +396,7 @@ fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<boo
         let of_volume = |worker: &&mut WorkerResult| worker.volume == volume.uri;
         let written: u64 = result.workers.iter_mut().filter(of_volume).map(|w| w.write.bytes).sum();
         for worker in result.workers.iter_mut().filter(of_volume) {
-            // Each reads again what it wrote, by I/Os of the same length.
+            // Each worker reads its written data again, by I/Os of the same size.
             let share = worker.write.bytes as f64 / written.max(1) as f64;
             let read = bytes as f64 * share;
             let ios = read * worker.write.ios as f64 / worker.write.bytes.max(1) as f64;
@@ -420,12 +420,12 @@ fn silent() -> Drive {
     run.drive
 }
 
-/// The folder of what is kept while it runs; it goes with the program.
+/// Temporary folder for files of the run; removed when the program ends.
 struct Kept(PathBuf);
 
 impl Kept {
     fn new() -> Result<Kept> {
-        // Nobody can have made it before, and nobody else may put anything into it.
+        // The random name cannot exist already, and only this user may write to the folder.
         let (parent, name) = (std::env::temp_dir(), format!("drumfire-fio-{:016x}", os::random()));
         let path = parent.join(&name);
         Folder::open_trusted(&parent)

@@ -45,7 +45,7 @@ impl Place {
         Place { now: folder.to_owned(), home: folder.to_owned() }
     }
 
-    /// A folder in it.
+    /// A subfolder of this place.
     pub fn inner(&self, name: &str) -> Place {
         Place { now: self.now.join(name), home: self.home.join(name) }
     }
@@ -61,13 +61,13 @@ impl Place {
 pub struct Successor {
     /// Folders of the result.
     pub place: Place,
-    /// Gone with the program, as the folder itself is, if nothing came into it.
+    /// Subfolder for the new result, removed with the program if it stays empty.
     apart: Option<Folder>,
     _home: Folder,
 }
 
 impl Successor {
-    /// In `home`, or in a new folder in it if it holds a result to `replace`.
+    /// Starts a result in `home`, or in a new subfolder if `home` has a result to `replace`.
     pub fn begin(home: Folder, replace: bool) -> Result<Successor> {
         let path = home.to_path_buf();
         if !replace || !holds_result(&path) {
@@ -133,7 +133,7 @@ impl Drop for Successor {
     }
 }
 
-/// Removes a folder that nothing came into but the lock of a sweep.
+/// Removes a folder that is empty except for the lock of a sweep.
 fn forget(path: &Path) -> io::Result<()> {
     let folder = os::Folder::open_trusted(path)?;
     if folder.names()? == [LOCK] {
@@ -142,7 +142,7 @@ fn forget(path: &Path) -> io::Result<()> {
     remove_empty(path)
 }
 
-/// Whether a folder holds a result, whole or not, and not only the job of one.
+/// Whether a folder has a result, complete or partial, and not only its job.
 fn holds_result(folder: &Path) -> bool {
     let has = |name: &str| folder.join(name).exists();
     has("sweep.json") || has("result.json") || has("step-1/result.json")
@@ -189,7 +189,7 @@ fn merge(home: &os::Folder, from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Removes the results in the folders of steps, cells and their runs. Jobs, logs and other files
-/// stay, and so do incomplete successors: what a kill left may be all there is.
+/// stay, and so do incomplete successors: after a kill they may be the only copy.
 fn clear_below(home: &os::Folder, inside: &Path, depth: usize) -> io::Result<()> {
     let is_root = inside.as_os_str().is_empty();
     let names = if is_root { home.names() } else { home.folder(inside)?.names() };
@@ -236,7 +236,7 @@ mod test {
             fs::write(path, text).unwrap();
         }
 
-        /// All files and empty folders with what they hold, sorted.
+        /// All files with their content, and empty folders, sorted.
         fn all(&self) -> Vec<(String, String)> {
             let (mut found, mut open) = (Vec::new(), vec![self.0.clone()]);
             while let Some(folder) = open.pop() {
@@ -281,7 +281,7 @@ mod test {
         scratch.write("job.toml", "old");
         scratch.write("notes", "mine");
         let before = scratch.all();
-        // Nothing came of it, or of a sweep.
+        // The run, or a sweep, measured nothing.
         drop(begun(&scratch));
         assert_eq!(scratch.all(), before);
         let sweep = begun(&scratch);
@@ -356,7 +356,7 @@ mod test {
     #[test]
     fn where_no_result_is_there_is_none_to_keep() {
         let scratch = Scratch::new();
-        // A job may be what is run.
+        // A job file may be the input of the run.
         scratch.write("job.toml", "job");
         assert!(!begun(&scratch).place.is_apart());
         scratch.write("step-1/result.json", "old");
@@ -364,7 +364,7 @@ mod test {
         let plain = Successor::begin(Folder::at(&scratch.0).unwrap(), false).unwrap();
         assert!(!plain.place.is_apart());
         drop(plain);
-        // One of another kind goes with it.
+        // A document of the other kind is removed.
         let mut new = begun(&scratch);
         fs::write(new.place.now.join("result.json"), "new").unwrap();
         new.take_place().unwrap();

@@ -1,5 +1,5 @@
-//! The file in which the identities of servers are kept: one line for each machine that has used
-//! it, for homes are shared by machines and images of systems are copied with all that is in them.
+//! File with the identities of servers: one line for each machine that has used the file, because
+//! machines may share a home folder, and images of systems are copied with all files.
 //!
 //! A line is written once and never changed: identity, machine-id, addresses of the network cards.
 
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use os::{Folder, append_to};
 
-/// The file's name.
+/// Name of the file.
 const NAME: &str = "server-id";
-/// No more of it is read: room for 10,000 machines.
+/// Maximum bytes that are read: room for 10,000 machines.
 const READ_MAX: u64 = 1 << 20;
 /// Placeholder for an empty field.
 const NONE: &str = "-";
@@ -37,12 +37,13 @@ pub fn folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
 pub struct Machine {
     /// Machine ID; empty if there is none. Copies of an image share it.
     id: String,
-    /// Addresses of network cards, which a copied virtual machine gets new. Containers show none.
+    /// MAC addresses of network cards; a copied virtual machine gets new ones. Containers show
+    /// none.
     cards: Vec<String>,
 }
 
 impl Machine {
-    /// The one that we run on.
+    /// This machine.
     pub fn this() -> Machine {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let ids = ["/etc/machine-id", "/var/lib/dbus/machine-id"].map(read);
@@ -51,8 +52,8 @@ impl Machine {
         Machine { id, cards: cards(Path::new("/sys/class/net")) }
     }
 
-    /// Whether a line is of this machine. One card that stayed is enough; where either shows none,
-    /// the system's number decides.
+    /// Whether a line belongs to this machine. One unchanged card suffices; if either list is
+    /// empty, the machine ID decides.
     fn is(&self, other: &Machine) -> bool {
         match self.cards.is_empty() || other.cards.is_empty() {
             true => self.id == other.id,
@@ -61,11 +62,11 @@ impl Machine {
     }
 }
 
-/// Addresses that network cards came with, sorted.
+/// Permanent addresses of the network cards, sorted.
 fn cards(folder: &Path) -> Vec<String> {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    // Not those of bridges and tunnels, nor any that was chosen or drawn: they change.
+    // Bridges, tunnels, and assigned or random addresses are left out, because they change.
     let own = entries
         .filter(|card| card.join("device").exists() && read(card.join("addr_assign_type")) == "0");
     let mut found: Vec<String> = own.map(|card| read(card.join("address"))).collect();
@@ -76,7 +77,7 @@ fn cards(folder: &Path) -> Vec<String> {
     found
 }
 
-/// An identity that will be found again.
+/// A persistent identity.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The identity.
@@ -85,8 +86,8 @@ pub struct Kept {
     pub copied: bool,
 }
 
-/// The identity that `folder` keeps for servers of this machine. If there is none, it is made by
-/// `chance` and kept, once for all who ask at the same time.
+/// Identity of this machine's servers in `folder`. If there is none, `chance` generates one, which
+/// is saved, once for all concurrent callers.
 pub fn server_id(
     folder: &Path,
     machine: &Machine,
@@ -128,7 +129,7 @@ fn read(file: File) -> io::Result<String> {
 fn line(before: &str, id: [u8; 16], machine: &Machine) -> String {
     let head = match before {
         "" => "# Identities of drumfire serve: one for each machine, its machine-id, its cards.\n",
-        // Cut off when the power went: it shall not count as a whole line.
+        // A line truncated by a power cut must not count as complete.
         cut if !cut.ends_with('\n') => " was cut off\n",
         _ => "",
     };
@@ -137,12 +138,12 @@ fn line(before: &str, id: [u8; 16], machine: &Machine) -> String {
     format!("{head}{id:032x} {} {}\n", or_none(&machine.id), or_none(&machine.cards.join(",")))
 }
 
-/// The first identity that is this machine's.
+/// First identity of this machine.
 fn find(text: &str, machine: &Machine) -> Option<[u8; 16]> {
     lines(text).find(|(_, other)| machine.is(other)).map(|(id, _)| id)
 }
 
-/// The whole lines of a text; others are passed over.
+/// Valid lines of a text; others are skipped.
 fn lines(text: &str) -> impl Iterator<Item = ([u8; 16], Machine)> {
     text.split_inclusive('\n').filter_map(|line| {
         let mut words = line.strip_suffix('\n')?.split(' ');
@@ -215,7 +216,7 @@ mod test {
         // Both machines find their own identities again, as in a shared home folder.
         assert_eq!(ask(&scratch.0, &one, 3).id, [1; 16]);
         assert_eq!(ask(&scratch.0, &copy, 3), Kept { id: [2; 16], copied: false });
-        // A card comes or goes, or none is shown; the number of the system decides then.
+        // A card is added or removed, or none is visible; the machine ID decides then.
         for same in [machine("abc", &["a:2", "c:1"]), machine("abc", &[])] {
             assert_eq!(ask(&scratch.0, &same, 3).id, [1; 16]);
         }

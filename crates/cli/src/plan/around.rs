@@ -47,7 +47,7 @@ pub struct Around {
 }
 
 impl Around {
-    /// The first flag that is given of those that a bill says itself.
+    /// First flag given for a property that a bill defines itself.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--jobs", self.jobs.is_some()),
@@ -63,7 +63,7 @@ impl Around {
         given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
     }
 
-    /// Puts it around the drives of a bill.
+    /// Applies the flags to a bill.
     pub fn put(&self, bill: &mut Bill, wanted: &Wanted) -> Result<(), UsageError> {
         let usage = |flag: &str, why: String| UsageError(format!("{flag}: {why}"));
         let of = |flag: &str, name: &str, class: Class, bill: &Bill| {

@@ -1,4 +1,4 @@
-//! The charts of predictions and comparisons, the same in a terminal and on a page.
+//! Charts of predictions and comparisons, identical in a terminal and on a page.
 
 use block::Rate;
 use plan::chance::Chance;
@@ -11,7 +11,7 @@ use super::predicted::total;
 /// Width of a bar of full length in a terminal.
 pub const COLUMNS: usize = 24;
 
-/// From the drives alone to the whole.
+/// Chart of the rate from the drives alone to the whole system.
 pub fn falls(falls: &[Fall], sure: &Chance) -> Chart {
     let last = falls.len().saturating_sub(1);
     let bar = |(at, fall): (usize, &Fall)| {
@@ -62,7 +62,7 @@ pub fn busy(found: &Prediction) -> Chart {
 pub fn gains(what_ifs: &[WhatIf]) -> Chart {
     let bars = what_ifs.iter().zip(0..).map(|(change, at)| {
         let next = change.next.as_ref().map(|u| u.name.as_str()).unwrap_or_default();
-        // To what is shown, so that there is no nought below nought.
+        // Rounded to the displayed digits, so that there is no negative zero.
         let gain = ((change.gain - 1.0) * 1000.0).round() / 1000.0 + 0.0;
         Bar {
             label: change.level.word().to_owned(),

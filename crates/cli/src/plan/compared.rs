@@ -14,7 +14,7 @@ use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// Compares bills for the same money, for the same I/Os, or as they are.
+/// Compares bills for the same money, for the same I/Os, or unscaled.
 pub fn compared(
     args: &Args,
     (money, goal): (Option<f64>, Option<f64>),

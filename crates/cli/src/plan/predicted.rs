@@ -53,15 +53,15 @@ pub struct Answer<'a> {
     pub evidence: Sure,
     /// Bottleneck.
     pub limit: Option<Limit>,
-    /// The bound of means alone, in I/Os per second.
+    /// Upper bound from means alone, in I/Os per second.
     pub most: f64,
-    /// From the drives to the whole.
+    /// Rates from the drives to the whole system.
     pub falls: Vec<Fall>,
     /// Gains from more of each level.
     pub what_ifs: Vec<WhatIf>,
     /// Money, watts, rack units.
     pub costs: Cost,
-    /// I/Os per second that are wanted.
+    /// Required I/Os per second.
     pub goal: Option<f64>,
 }
 
@@ -229,7 +229,7 @@ fn parts(text: &mut Text, costs: &Cost, extras: &[(String, f64)]) -> Result<()> 
     Ok(())
 }
 
-/// A sum with how it is known, or what is known of it.
+/// A sum with its kind of source, or the known part of it.
 pub fn total(sum: &Sum, before: &str, after: &str) -> String {
     let amount = |value: f64| format!("{before}{value:.0}{after}");
     let kind = sum.kind.map_or(String::new(), |kind| format!(" ({})", kind.word()));

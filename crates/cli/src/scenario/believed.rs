@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// Rates of processes add up when they were measured at once for this share of the time.
 const TOGETHER_PERCENT: f64 = 75.0;
 
-/// Refuses a result that is not to be believed: what failed, and the first evidence of it.
+/// Refuses an implausible result: the failed check, and its first evidence.
 pub fn believe(document: &Value) -> Result<(), String> {
     if let Some(cells) = document["cells"].as_array() {
         return cells.iter().try_for_each(believe_cell);
@@ -47,7 +47,7 @@ fn believe_cell(cell: &Value) -> Result<(), String> {
     }
 }
 
-/// Refuses rates that add up to none: of windows that lie apart.
+/// Refuses rates of non-overlapping windows, which do not add up.
 pub fn overlap(documents: &[Value]) -> Result<(), String> {
     let window = |one: &Value| {
         let begin: jiff::Timestamp = one["started"].as_str()?.parse().ok()?;
@@ -72,7 +72,7 @@ pub fn overlap(documents: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// One result of those of all clients: rates add up, the mean time is that of all I/Os.
+/// Merges the results of all clients: rates add up, the mean latency is that of all I/Os.
 pub fn merged(mut documents: Vec<Value>) -> Value {
     if documents.len() == 1 {
         return documents.remove(0);

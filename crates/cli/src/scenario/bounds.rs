@@ -1,5 +1,5 @@
-//! `--fail-if` of scenarios: figures that are further from what was published than they may be, or
-//! beyond a bound of their own.
+//! `--fail-if` of scenarios: maximum deviations from published figures, and bounds on single
+//! figures.
 
 use std::str::FromStr;
 

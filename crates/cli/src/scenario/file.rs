@@ -25,7 +25,7 @@ const PORTALS: [&str; 3] = ["{iscsi}", "{nvme-tcp}", "{nbd}"];
 /// Maximum client processes of a step.
 const CLIENTS_MAX: u32 = 64;
 
-/// A system, what was published of it, and how it is done again.
+/// A system, its published figures, and the steps that reproduce them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -66,14 +66,13 @@ pub struct Step {
     pub id: String,
     /// Way in which the step is run.
     pub way: Way,
-    /// Words to put for `{word}`, once for each set; without any the step is run once.
+    /// Replacements for `{word}`, once for each set; without any the step is run once.
     #[serde(default)]
     pub each: Vec<BTreeMap<String, String>>,
     /// Files that the command finds in its working folder.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Arguments of a `serve` that is there for the command; `{iscsi}` and `{nvme-tcp}` become
-    /// its portals.
+    /// Arguments of a `serve` for the command; `{iscsi}` and `{nvme-tcp}` become its portals.
     #[serde(default)]
     pub serve: Vec<String>,
     /// Number of servers, each with its own `{host}`, from 1, and `{address}` to listen on; their
@@ -148,7 +147,7 @@ pub struct FigureSource {
     /// The figure in its result, as a JSON pointer.
     #[serde(default)]
     pub at: String,
-    /// Divided by the same figure of this step.
+    /// Divisor: the same figure of this step.
     #[serde(default)]
     pub over: Option<String>,
     /// Times this, for its unit.
@@ -164,7 +163,7 @@ pub struct Series {
     pub name: String,
     /// Variable of the x axis.
     pub x: String,
-    /// Value of what varies, and the row's id.
+    /// Value of x, and the row's ID.
     pub points: Vec<(f64, String)>,
 }
 
@@ -210,11 +209,11 @@ fn read_from(file: &str, text: &str) -> Result<Scenario> {
 }
 
 impl Step {
-    /// The arguments of a client, from 1, with targets at these portals.
+    /// Arguments of a client, from 1, with targets at these portals.
     ///
     /// # Errors
     ///
-    /// A portal of a host that there is not.
+    /// A portal of a missing host.
     pub fn words(
         &self,
         client: u32,
@@ -254,7 +253,7 @@ fn spread(steps: &[Step]) -> Vec<Step> {
     steps.iter().flat_map(of).collect()
 }
 
-/// Puts words for their names in braces.
+/// Replaces names in braces with their words.
 pub fn fill(text: &str, words: &BTreeMap<String, String>) -> String {
     words
         .iter()
@@ -289,7 +288,7 @@ fn expand(word: &str) -> Vec<String> {
     vec![word.to_owned()]
 }
 
-/// Names become files: nothing but letters, digits, dots, dashes and underscores.
+/// Whether a name is valid for a file: only letters, digits, dots, dashes and underscores.
 pub fn is_plain(name: &str) -> bool {
     let may = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(may)

@@ -42,14 +42,15 @@ impl Kept {
         is_it.then(|| Kept { key: key.clone(), run, ended, result: kept["result"].take() })
     }
 
-    /// Writes it, all of it or nothing.
+    /// Writes the result, atomically.
     pub fn write(&self, file: &Path) -> Result<()> {
         let Kept { key, run, ended, result } = self;
         let text = json!({ "key": key, "run": run, "ended": ended, "result": result });
         folder::write_file(file, |out| Ok(serde_json::to_writer(out, &text)?))
     }
 
-    /// Notes in a step's folder what is begun there. Whether the same was begun there before.
+    /// Records the start of a step in its folder. Returns whether the same step was started there
+    /// before.
     pub fn begin(work: &Path, key: &Value) -> Result<bool> {
         let file = work.join("begun.json");
         let before = read_text(&file).ok();

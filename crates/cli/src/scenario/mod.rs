@@ -137,7 +137,7 @@ fn run(args: &Run) -> Result<Exit> {
     }
     let bounds = args.told.of(args.fail_if.iter().flat_map(|bound| bound.held(&outcomes)));
     let whole = json!({ "scenarios": outcomes, "bounds": bounds });
-    // On a full disk what was found is shown all the same.
+    // On a full disk the findings are shown all the same.
     let kept = keep(&session, &whole);
     match (args.json, args.markdown) {
         (true, _) => output::document(&whole)?,
@@ -156,7 +156,7 @@ fn run(args: &Run) -> Result<Exit> {
     Ok(exit)
 }
 
-/// The steps of a scenario that are wanted.
+/// Requested steps of a scenario.
 fn asked_for(scenario: &Scenario, ways: (bool, bool)) -> impl Iterator<Item = &Step> {
     scenario.steps.iter().filter(move |step| match step.way {
         Way::Modelled => ways.0,
@@ -175,7 +175,7 @@ fn say_what_is_there(scenarios: &[Scenario], ways: (bool, bool), session: &Sessi
     }
 }
 
-/// The command that goes on.
+/// Command that resumes the scenario.
 fn again(args: &Run, out: &Path) -> String {
     let name = if args.name.contains(' ') { format!("'{}'", args.name) } else { args.name.clone() };
     let mut words = format!("drumfire scenario run {name}");

@@ -21,7 +21,7 @@ pub struct Network {
     bridge: Namespace,
 }
 
-/// A namespace that is kept by a process which ends when nobody writes to it any more.
+/// A namespace held by a process that ends when its input is closed.
 struct Namespace(Child);
 
 impl Network {

@@ -17,7 +17,7 @@ use crate::bench::Failed;
 use crate::companion;
 use crate::gate::Gate;
 
-/// This program, to be started in a folder, and by other programs that go on to be it.
+/// Command of this program, in a folder, optionally started through prefix programs that exec it.
 pub fn program(work: &Path, by: &[String]) -> Result<Command> {
     let own = std::env::current_exe().context("cannot find this program")?;
     let mut command = match by {
@@ -53,17 +53,17 @@ impl Client {
         Ok(Client { child, out: gather(out), words: gather(words), gate })
     }
 
-    /// Whether nobody has to wait for it to begin.
+    /// Whether the client has arrived at its gate, if it has one.
     pub fn has_arrived(&mut self) -> bool {
         self.gate.as_mut().is_none_or(Gate::has_arrived)
     }
 
-    /// Whether it has not ended.
+    /// Whether the client is still running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Asks it to end early.
+    /// Requests an early end.
     pub fn interrupt(&self) {
         // The process may have ended already; then the signal has no receiver.
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
@@ -95,7 +95,7 @@ fn gather(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Targets that are there for a step.
+/// Targets of a step.
 pub struct Server {
     child: Child,
     /// Portals of the target, by protocol.
@@ -103,7 +103,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it, and waits until it is ready.
+    /// Starts the target, and waits until it is ready.
     pub fn start(args: &[String], work: &Path, by: &[String]) -> Result<Server> {
         let mut command = program(work, by)?;
         command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -133,13 +133,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A target ends cleanly on this; it may have ended by itself.
+        // SIGTERM ends a target cleanly; it may have ended already.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
 }
 
-/// The line of its diagnostics that says why it ended.
+/// Line of the diagnostics with the reason of the exit.
 fn reason(words: &str) -> &str {
     // Errors in arguments come first, followed by hints.
     let told = words.lines().find_map(|line| line.strip_prefix("error: "));

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::file::{FigureSource, Row, Scenario, Way};
 
-/// Differences up to this need no words, in percent.
+/// Maximum deviation that needs no explanation, in percent.
 const CLOSE_PERCENT: f64 = 5.0;
 /// Largest rounding error in percent; its sign depends on the compiler.
 const ROUNDED_PERCENT: f64 = 1e-10;
-/// From here on processors are the limit, in percent of all of them.
+/// Utilisation from which CPUs are the bottleneck, in percent of all of them.
 const BUSY_PERCENT: f64 = 90.0;
 
-/// Less than this by the run itself is no evidence that it was limited by them, in percent of all.
+/// Minimum use by the run itself that shows CPUs as its bottleneck, in percent of all.
 const OWN_PERCENT: f64 = 33.0;
 
 /// ID of the step that runs `plan verify`.
@@ -36,9 +36,9 @@ pub struct Outcome {
     pub live: &'static str,
     /// Figures.
     pub rows: Vec<Shown>,
-    /// Curves of them.
+    /// Curves of the figures.
     pub series: Vec<Curve>,
-    /// The command of each step that was run, as it may be typed.
+    /// Command of each step that was run, ready to be typed.
     pub commands: BTreeMap<String, String>,
     /// When each step was done, and by which run.
     pub steps: BTreeMap<String, Done>,
@@ -177,7 +177,7 @@ fn earlier(scenario: &Scenario, found: &Found, begun: &str) -> Vec<String> {
     runs.into_iter().map(say).collect()
 }
 
-/// A time as people read it: `2026-01-01 12:30 UTC`.
+/// A time in readable form: `2026-01-01 12:30 UTC`.
 fn minute(time: &str) -> String {
     match time.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
@@ -254,7 +254,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     }
 }
 
-/// Relative difference in percent; 0 if it is only rounding.
+/// Relative difference in percent; 0 if it is only due to rounding.
 fn error(value: Option<f64>, right: Option<f64>) -> Option<f64> {
     let error = 100.0 * (value? / right? - 1.0);
     Some(if error.abs() < ROUNDED_PERCENT { 0.0 } else { error })
@@ -311,7 +311,7 @@ fn busy(result: &Value) -> Option<f64> {
     result.pointer("/cpu/host_percent")?.as_f64()
 }
 
-/// Puts a difference down to nothing but what was recorded.
+/// Explains a deviation only by recorded observations.
 fn explained(result: &Value) -> String {
     let Some(busy) = busy(result) else {
         return "not explained: how busy processors were was not recorded".to_owned();
@@ -335,7 +335,7 @@ fn explained(result: &Value) -> String {
     }
 }
 
-/// The word for a tag of `plan verify`.
+/// Word for a tag of `plan verify`.
 fn kind(tag: &str) -> String {
     match tag {
         "PRED" => "predicted",
@@ -354,7 +354,7 @@ fn origin(result: &Value) -> &str {
     origin.unwrap_or("simulated")
 }
 
-/// A figure, and what kind it is.
+/// A figure, and its origin.
 fn figure(place: &FigureSource, found: &Found) -> Option<(f64, String)> {
     if let Some([case, name]) = &place.verify {
         let rows = found.verified.pointer("/report/rows")?.as_array()?;
@@ -370,7 +370,7 @@ fn figure(place: &FigureSource, found: &Found) -> Option<(f64, String)> {
         None => 1.0,
     };
     let result = found.results.get(step)?;
-    // `plan` calls its answers simulated, as results do that nobody measured.
+    // Answers of `plan` have the origin "simulated", like other unmeasured results.
     let origin = match result["answer"].is_object() {
         true => "predicted",
         false => origin(result),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// Fewer seconds say nothing.
+/// Minimum seconds for a conclusion.
 const SECONDS_MIN: usize = 3;
 
 /// Variation of the rate over the seconds of a step.
@@ -11,9 +11,9 @@ const SECONDS_MIN: usize = 3;
 pub struct Swing {
     /// Number of seconds.
     pub seconds: usize,
-    /// The best of them over their mean.
+    /// Maximum rate of a second over the mean.
     pub most: f64,
-    /// The worst of them over their mean.
+    /// Minimum rate of a second over the mean.
     pub least: f64,
     /// Other observations, in one line.
     pub seen: String,

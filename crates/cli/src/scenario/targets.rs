@@ -16,7 +16,7 @@ use crate::bench::Failed;
 const ANY: &str = "0.0.0.0";
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Targets that are there for a step.
+/// Targets of a step.
 pub struct Targets {
     servers: Vec<Server>,
     /// By the name of a protocol, and by that and the number of the host, as `iscsi-2`.
@@ -27,7 +27,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Starts those that a step has.
+    /// Starts the targets of a step, if it has any.
     pub fn start(step: &Step, work: &Path) -> Result<Option<Targets>> {
         if step.serve.is_empty() {
             return Ok(None);
@@ -70,7 +70,7 @@ impl Targets {
         Ok(Some(targets))
     }
 
-    /// By what those are started who drive them.
+    /// Command prefix for the clients.
     pub fn driving(&self) -> Vec<String> {
         self.network.as_ref().map_or_else(Vec::new, |network| network.driving().to_vec())
     }

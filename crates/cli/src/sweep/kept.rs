@@ -19,10 +19,10 @@ use crate::{folder, output, report as results};
 
 /// The document in the folder of a sweep.
 pub const DOCUMENT: &str = "sweep.json";
-/// Longest document that is read: that of the largest sweep, with a thousand runs of each of a
-/// thousand cells, has a gigabyte.
+/// Maximum bytes of a document: the largest sweep, with a thousand runs of each of a thousand
+/// cells, has a gigabyte.
 const DOCUMENT_MAX_BYTES: u64 = 4 << 30;
-/// Runs of a sweep whose document is written after each: it has a megabyte.
+/// Maximum runs of a sweep whose document is written after each run: it has a megabyte.
 const SHORT: usize = 1000;
 /// Writing a longer document uses at most 1/20 of the time.
 const SHARE: u64 = 20;
@@ -51,7 +51,7 @@ pub fn lock(folder: &Path) -> Result<File> {
     }
 }
 
-/// Takes a sweep up, and says how far it is.
+/// Resumes a sweep, and prints its progress.
 pub fn resume(folder: &Path) -> Result<Sweep> {
     let mut sweep = read_sweep(folder)?;
     let layout = sweep.document().schema_version;
@@ -68,7 +68,7 @@ pub fn resume(folder: &Path) -> Result<Sweep> {
     Ok(sweep)
 }
 
-/// Takes into the journal the ends of runs that were cut before their line.
+/// Appends to the journal the ends of runs that were interrupted before their line.
 pub fn close_open(folder: &Path, sweep: &mut Sweep, journal: &mut journal::Kept) -> Result<()> {
     let runs = sweep.document().cells.iter().flat_map(|cell| cell.whole_runs());
     let is_open = |run: &&CellRun| {
@@ -109,8 +109,7 @@ fn read_sweep(folder: &Path) -> Result<Sweep> {
     Ok(sweep)
 }
 
-/// Reads a sweep with all that was measured, and refuses one whose figures are not those of its
-/// runs.
+/// Reads a sweep with all results, and refuses one whose figures differ from those of its runs.
 pub fn read(folder: &Path) -> Result<SweepResult> {
     let mut sweep = read_sweep(folder)?;
     let document = sweep.document().clone();
@@ -142,7 +141,7 @@ pub fn read(folder: &Path) -> Result<SweepResult> {
         sources.insert(run.folder.clone(), Source { digest, ..Source::of(&result) });
     }
     let journal = match journal::read(folder)? {
-        // Sweeps have one since flushes are apart: without it nothing is known of their runs.
+        // Newer sweeps have a journal: without it nothing is known about their runs.
         None if document.schema_version >= FLUSHES_APART_SINCE => Some(Journal::default()),
         journal => journal,
     };
@@ -150,14 +149,14 @@ pub fn read(folder: &Path) -> Result<SweepResult> {
     Ok(sweep.document().clone())
 }
 
-/// Runs of a sweep that are held against their results: some seconds.
+/// Maximum runs of a sweep that are compared with their results: some seconds.
 const CHECKED_RUNS: usize = 2000;
 
-/// The document of a sweep as it grows.
+/// Document of a growing sweep.
 pub struct Index<'a> {
     folder: &'a Path,
     clock: Clock,
-    /// When it was written, and how long that took.
+    /// Time of the last write, and its duration.
     written: Nanos,
     took: Nanos,
 }
@@ -178,7 +177,7 @@ impl<'a> Index<'a> {
         if is_short || since.0 > SHARE * self.took.0 { self.write(sweep) } else { Ok(()) }
     }
 
-    /// Writes it.
+    /// Writes the document.
     pub fn write(&mut self, sweep: &mut Sweep) -> Result<()> {
         let begin = self.clock.now();
         folder::write_file(&self.folder.join(DOCUMENT), |out| {

@@ -111,7 +111,7 @@ fn command(
     Ok(command)
 }
 
-/// Passes on what the process says; ends with its last line.
+/// Forwards the process's messages; returns the last line.
 fn last_words(child: &mut Child) -> std::thread::JoinHandle<String> {
     let out = child.stderr.take().expect("it was asked for");
     std::thread::spawn(move || {

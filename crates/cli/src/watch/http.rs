@@ -18,13 +18,13 @@ use super::token::Token;
 
 /// Longest request.
 const REQUEST_MAX: usize = 8 << 10;
-/// Time for all of a request, and for a peer that reads nothing of an answer.
+/// Time limit for a complete request, and for a peer that reads nothing of a response.
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// Time for all of an answer, however slowly it is read.
+/// Time limit for a complete response, however slowly it is read.
 const ANSWER: Nanos = Nanos::from_secs(30);
 /// Interval of keep-alive messages of an idle stream.
 const STILL: Duration = Duration::from_secs(1);
-/// Bytes that this end keeps of what a viewer does not read: the kernel's least.
+/// Maximum unsent bytes for a viewer: the kernel's minimum.
 const UNREAD_BYTES: usize = 4 << 10;
 /// Padding of a stream: comments at its start, more than a viewer's kernel buffers by default, and
 /// a piece after each event. The padding exposes a viewer that reads nothing, although an event has
@@ -48,7 +48,7 @@ pub(super) fn start(
     let here = listener.local_addr()?;
     let accept = move || {
         for stream in listener.incoming() {
-            // A peer that left, or too many open files: the next may do better.
+            // The peer left, or there are too many open files: the next accept may succeed.
             let Ok(stream) = stream else {
                 thread::sleep(Duration::from_millis(100));
                 continue;
@@ -136,7 +136,8 @@ fn refused(
             let knows = request.token.as_ref().is_some_and(|said| token.is(said));
             (!knows).then_some((401, "give the token: ?token=… or Authorization: Bearer …\n"))
         }
-        // A page of elsewhere may have a name that leads here; no browser says that name of itself.
+        // A page of another origin may have a DNS name that resolves here; its browser sends that
+        // name as the host.
         None if here.ip().is_loopback() => {
             let is_own = request.host.as_deref().is_none_or(is_loopback);
             (!is_own).then_some((403, "ask for localhost or 127.0.0.1\n"))
@@ -145,7 +146,7 @@ fn refused(
     }
 }
 
-/// Whether a host of a request is this one by name or number.
+/// Whether the host of a request is a loopback name or address.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((inside, _)) => inside,
@@ -155,7 +156,7 @@ fn is_loopback(host: &str) -> bool {
     is_number || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Reads a request up to the empty line; `None` if it is none.
+/// Reads a request up to the empty line; `None` if it is invalid.
 fn read(mut stream: &TcpStream) -> io::Result<Option<Request>> {
     let (clock, mut text) = (Clock::get(), Vec::new());
     let end = clock.now() + PATIENCE;
@@ -172,7 +173,7 @@ fn read(mut stream: &TcpStream) -> io::Result<Option<Request>> {
     Ok(parse(&text))
 }
 
-/// The time left until `end`; an error afterwards.
+/// Time left until `end`; an error afterwards.
 fn left(clock: &Clock, end: Nanos) -> io::Result<Duration> {
     let left = end.since(clock.now());
     if left == Nanos(0) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(duration(left)) }
@@ -182,7 +183,7 @@ fn duration(time: Nanos) -> Duration {
     Duration::from_nanos(time.0)
 }
 
-/// Writes all of it within a time, unless the other end reads nothing for [`PATIENCE`].
+/// Writes all bytes within `limit`, unless the peer reads nothing for [`PATIENCE`].
 fn write(mut stream: &TcpStream, mut bytes: &[u8], limit: Nanos) -> io::Result<()> {
     let clock = Clock::get();
     let end = clock.now() + limit;
@@ -252,7 +253,7 @@ fn answer(stream: &TcpStream, code: u16, kind: &str, body: &str, is_head: bool) 
     if is_head { Ok(()) } else { write(stream, body.as_bytes(), ANSWER) }
 }
 
-/// Sends what is new as soon as it is, until the other end is gone or reads no more.
+/// Sends each change as soon as it happens, until the peer is gone or stops reading.
 fn events(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     os::keep_unsent(stream, UNREAD_BYTES)?;
     let head = format!(
@@ -290,16 +291,17 @@ fn pad(stream: &TcpStream, pieces: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a viewer reads: if so, the room that its kernel tells of moves on with what is sent.
+/// Detects whether a viewer reads: if so, the receive window of its kernel advances with the sent
+/// bytes.
 #[derive(Default)]
 struct Reader {
     sent: u64,
-    /// Times of the last [`PATIENCE`], with what was sent until then and the room.
+    /// Times of the last [`PATIENCE`], with the bytes sent until then and the window.
     marks: VecDeque<(Nanos, u64, u64)>,
 }
 
 impl Reader {
-    /// Notes what was sent; `false` if less than half of what the last seconds brought was read.
+    /// Records sent bytes; `false` if less than half of the last seconds' bytes were read.
     fn reads(&mut self, now: Nanos, sent: u64, room: Option<u64>) -> bool {
         let Some(room) = room else { return true };
         self.sent += sent;
@@ -342,7 +344,7 @@ mod test {
 
     #[test]
     fn who_reads_no_more_is_known_within_seconds() {
-        // Bytes of each second, and the share of them by which the room moves on.
+        // Bytes of each second, and the share of them by which the window advances.
         let left_after = |bytes: u64, share: f64| {
             let (mut reader, mut room) = (Reader::default(), 60_000.0);
             (0..100_u64).find(|second| {

@@ -60,8 +60,8 @@ impl Places {
 }
 
 impl Taken {
-    /// Closes the oldest of those that ask at the address with most of them, or at any with as
-    /// many: whoever has just come is not closed for the next.
+    /// Closes the oldest request at the address with the most, or at any with as many: a new
+    /// connection is not closed for the next.
     fn close_one(&mut self) {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         let asking = self.guests.iter().filter(|guest| !guest.is_stream);
@@ -96,7 +96,7 @@ impl Drop for Place {
     }
 }
 
-/// Addresses that count as one: of IPv6 those of a network, which is what a subscriber has.
+/// Addresses that count as one: for IPv6 a /64 network, which one subscriber has.
 fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
