@@ -168,8 +168,8 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Prints a file to standard output, to the last byte. On a terminal, control characters are
-/// removed.
+/// Prints a file to standard output, to the last byte. On a terminal, the file is shown as text
+/// without control characters.
 pub fn file(bytes: &[u8]) -> Result<()> {
     if !io::stdout().is_terminal() {
         return write(bytes);

@@ -71,7 +71,7 @@ pub fn blank_pages(array: u128, bytes: u64) -> Vec<[u8; PAGE_BYTES]> {
     pages_of(&Map::new(bytes), array)
 }
 
-/// The pages of a map as the legs should hold them now.
+/// Pages of a map as the legs should hold them now.
 fn pages_of(map: &Map, array: u128) -> Vec<[u8; PAGE_BYTES]> {
     let page = |page| {
         let mut bytes = [0; PAGE_BYTES];
@@ -88,7 +88,7 @@ pub fn region_bytes(bytes: u64) -> u64 {
 
 impl Array {
     /// Opens an assembled array. `names` are those of the members, `maps` the maps of the legs that
-    /// are in; `patience` is how long a leg may leave an I/O unanswered.
+    /// are in; `patience` is the maximum time for which a leg may leave an I/O unanswered.
     pub fn new(
         assembly: &Assembly,
         names: Vec<String>,
@@ -106,8 +106,8 @@ impl Array {
         Array { shared: Arc::new(shared), geometry, numbers: Arc::default() }
     }
 
-    /// The array's only keeper. `lanes` lead to the legs that are present; `fence` is how long
-    /// those may still execute what a process before this one sent.
+    /// Creates the array's only keeper. `lanes` lead to the legs that are present; `fence` is the
+    /// time for which these legs may still execute I/Os of an earlier process.
     pub fn keeper(
         &self,
         assembly: &Assembly,

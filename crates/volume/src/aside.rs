@@ -44,7 +44,7 @@ impl Aside {
         self.core.now()
     }
 
-    /// Hands a read over. The lane is full at the depth that it was opened for.
+    /// Queues a read. The lane is full at the depth with which it was opened.
     pub(crate) fn ask(&mut self, offset: u64, len: u32) {
         let buf = self.core.pool().take_beyond(len as usize);
         let tag = Tag(self.asked);
@@ -57,7 +57,7 @@ impl Aside {
     ///
     /// # Errors
     ///
-    /// A read failed, the lane broke, or none came in time.
+    /// A read failed, the lane broke, or no read completed in time.
     pub(crate) fn answers(
         &mut self,
         len: u32,

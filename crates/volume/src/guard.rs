@@ -77,8 +77,8 @@ pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
     names.any(|name| Some(name) == serial.as_ref() || same(Path::new(name), path))
 }
 
-/// Whether a name means this volume: path or serial number of a file or device, the URI of anything
-/// else.
+/// Whether a name refers to this volume: path or serial number of a file or device, or the URI of
+/// any other volume.
 pub fn is_named(uri: &Uri, name: &str) -> bool {
     match uri {
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => is_named(inner, name),

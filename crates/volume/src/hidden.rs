@@ -1,7 +1,7 @@
-//! Faults below a volume that none of its I/Os shows.
+//! Faults below a volume that none of its I/Os reports.
 
-/// Something failed below a volume, and the volume answered all the same: a leg of a mirror left,
-/// or a read came from another leg.
+/// A fault below a volume that still completed the I/O: a leg of a mirror failed, or another leg
+/// served a read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hidden {
     /// Description of the event, in a sentence.
@@ -11,12 +11,12 @@ pub struct Hidden {
 }
 
 impl Hidden {
-    /// Something that goes on.
+    /// An event that persists.
     pub(crate) fn lasting(words: String) -> Hidden {
         Hidden { words, lasts: true }
     }
 
-    /// Something that is over.
+    /// An event that is over.
     pub(crate) fn over(words: String) -> Hidden {
         Hidden { words, lasts: false }
     }

@@ -50,7 +50,7 @@ pub use crate::uri::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri,
 
 /// Decides whether targets solicit the data of a volume's writes.
 pub trait Gate: Send + Sync {
-    /// Whether none is solicited at this time.
+    /// Whether the gate withholds R2Ts at this time.
     fn is_shut(&self, now: Nanos) -> bool;
 }
 
@@ -66,7 +66,7 @@ pub trait Volume: Send + Sync {
         self.geometry()
     }
 
-    /// A core's lane to it. May block, at most for the time-out of a login.
+    /// Opens a core's lane to the volume. May block, at most for the timeout of a login.
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError>;
 
     /// Starts to open a lane, without blocking on name resolution or connections. The lane can be
@@ -76,12 +76,12 @@ pub trait Volume: Send + Sync {
         self.lane(core)
     }
 
-    /// The volumes that it is made of, if any; what it does not say itself, they say.
+    /// Volumes below this one, if any; properties that this volume does not define are theirs.
     fn below(&self) -> Vec<&dyn Volume> {
         Vec::new()
     }
 
-    /// Withholds the targets' R2Ts; most volumes have none.
+    /// Gate that withholds the targets' R2Ts; most volumes have none.
     fn gate(&self) -> Option<Arc<dyn Gate>> {
         None
     }
@@ -115,26 +115,26 @@ pub trait Volume: Send + Sync {
         self.below().first().map_or("local", |volume| volume.transport())
     }
 
-    /// Backing store of the volume, as far as a server may tell its peers: that of the part that
-    /// says least of a medium.
+    /// Backing store of the volume, as far as a server may report it to peers: that of the part
+    /// whose backing store is the least certain.
     fn backing(&self) -> Backing {
         let parts = self.below().into_iter().map(|volume| volume.backing());
         parts.reduce(Backing::with).unwrap_or_default()
     }
 
-    /// The drive that it emulates and how well that is calibrated, or the faults that are injected,
-    /// in a sentence; `None` of a medium or memory.
+    /// Emulated drive and the quality of its calibration, or the injected faults, in a sentence;
+    /// `None` for a medium or memory.
     fn emulates(&self) -> Option<String> {
         self.backing().imitates().map(str::to_owned)
     }
 
     /// Remarks that a user should know before using the volume, a sentence each: a file system
-    /// without locks, a last block that is padded.
+    /// without locks, a padded last block.
     fn remarks(&self) -> Vec<String> {
         self.below().into_iter().flat_map(|volume| volume.remarks()).collect()
     }
 
-    /// Faults injected so far and other events of it alone, a sentence each.
+    /// Faults injected so far and other events of this volume alone, a sentence each.
     fn own_incidents(&self) -> Vec<String> {
         Vec::new()
     }
@@ -193,11 +193,11 @@ pub struct Hints {
 pub enum Purpose {
     /// To be read.
     Read,
-    /// To be overwritten, if it holds no data.
+    /// Overwrite the volume, if it holds no data.
     Write,
-    /// To be overwritten, whatever it holds.
+    /// Overwrite the volume, whatever data it holds.
     Destroy,
-    /// To keep clients' data.
+    /// Store clients' data.
     Store,
 }
 
@@ -266,12 +266,12 @@ fn all_differ(parts: &[Uri]) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Several volumes striped (RAID-0): stripes of `stripe_bytes` over the first `share_bytes` of
-/// each, or over as much as the smallest of them has.
+/// Stripes several volumes (RAID-0): stripes of `stripe_bytes` over the first `share_bytes` of
+/// each, or over the size of the smallest.
 ///
 /// # Errors
 ///
-/// No stripe fits on each of them, or a stripe is not a whole number of their blocks.
+/// No stripe fits on each volume, or a stripe is not a multiple of their blocks.
 pub fn striped(
     parts: Vec<Arc<dyn Volume>>,
     stripe_bytes: u64,
@@ -280,12 +280,12 @@ pub fn striped(
     Ok(Arc::new(striped::Striped::new(parts, stripe_bytes, share_bytes)?))
 }
 
-/// Several concatenated volumes. Each begins at a multiple of the whole's bytes by their number;
-/// offsets beyond the end of a shorter one are invalid.
+/// Concatenates several volumes. Each begins at a multiple of the whole's size divided by their
+/// number; offsets past the end of a shorter one are invalid.
 ///
 /// # Errors
 ///
-/// One of them has no blocks.
+/// One of the volumes has no blocks.
 pub fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Arc<dyn Volume>, OpenError> {
     Ok(Arc::new(striped::Striped::joined(parts)?))
 }
@@ -307,7 +307,7 @@ pub enum OpenError {
         path = .0.display()
     )]
     HoldsData(PathBuf),
-    /// The device holds data that the job would overwrite, or might.
+    /// The device holds data that the job would overwrite, or may hold such data.
     #[error(
         "{path} is a device that holds {what}: give --destroy={path} to overwrite it{serial}",
         path = path.display(),
@@ -342,7 +342,7 @@ pub enum OpenError {
     Locked {
         /// The file or device.
         path: PathBuf,
-        /// The owner, in words.
+        /// Description of the owner.
         by: String,
         /// Whether the owner writes.
         writes: bool,
@@ -384,7 +384,7 @@ pub enum OpenError {
     Polling {
         /// The file or device.
         path: PathBuf,
-        /// Why, and what would help.
+        /// Reason and remedy.
         why: String,
     },
     /// Two parts of a volume are the same.

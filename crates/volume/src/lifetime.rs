@@ -1,4 +1,4 @@
-//! Identity of a volume's data, across restarts. `serve` derives disk identities from it, and
+//! Identity of a volume's data, across restarts. `serve` derives disk identities from this one, and
 //! refuses to serve the same data under two names.
 
 use std::fs::{self, File};
@@ -12,9 +12,9 @@ use crate::{ArrayUri, Ground, Uri, Volume};
 /// Lifetime of a volume's data, and the identity of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// No longer than this process: opening the same URI again gives other data.
+    /// Lifetime of this process: opening the same URI again gives other data.
     Process,
-    /// Longer, with an identity that is stable on this host.
+    /// Persistent data, with an identity that is stable on this host.
     Lasting(Vec<u8>),
 }
 
@@ -39,7 +39,7 @@ impl Lifetime {
             }
             // An array is identified by its name, because its legs may be replaced one by one.
             Uri::Array(array) => [b"array ", array.name.as_bytes()].concat(),
-            // No metadata says which leg is in sync.
+            // No metadata records which leg is in sync.
             Uri::Mirror { .. } => return Lifetime::Process,
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
@@ -141,7 +141,7 @@ impl DataLocation {
         Some(DataLocation::Here { file, device: Some(device) })
     }
 
-    /// Device numbers and inodes of the files it is in.
+    /// Device numbers and inodes of the files with the data.
     pub fn files(&self) -> Vec<(u64, u64)> {
         match self {
             DataLocation::Here { file, .. } => file.iter().copied().collect(),
@@ -150,7 +150,7 @@ impl DataLocation {
         }
     }
 
-    /// Whether a write to one of them may appear in the other.
+    /// Whether a write to one location may appear in the other.
     pub fn overlaps(&self, other: &DataLocation) -> bool {
         if let (DataLocation::Several(parts), one) | (one, DataLocation::Several(parts)) =
             (self, other)
@@ -167,7 +167,7 @@ impl DataLocation {
         if let (Some((name, disk)), Some((other, other_disk))) = (device, other_device)
             && disk == other_disk
         {
-            // Two partitions lie side by side; the disk holds both.
+            // Two partitions do not overlap; the disk overlaps both.
             return name == other || name == disk || other == other_disk;
         }
         file.is_some() && file == other_file
@@ -253,7 +253,7 @@ mod test {
         assert!(disk.overlaps(&disk) && disk.overlaps(&one) && one.overlaps(&disk));
         assert!(one.overlaps(&one) && !one.overlaps(&two));
         assert!(!disk.overlaps(&device("sdb", "sdb", None)));
-        // Loop devices are their files; their partitions still lie side by side.
+        // Loop devices equal their files; their partitions still do not overlap.
         let file = Some((1, 2));
         let image = DataLocation::Here { file, device: None };
         let (loop0, loop1) = (device("loop0", "loop0", file), device("loop1", "loop1", file));

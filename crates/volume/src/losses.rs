@@ -40,15 +40,15 @@ impl Losses {
     }
 }
 
-/// Failed flushes of one lane that tell of losses, until a poll returns them.
+/// Failed flushes of one lane that report losses, until a poll returns them.
 #[derive(Default)]
 pub(crate) struct Telling {
-    /// The last loss that an answer tells of, or 0.
+    /// Last loss that an answer reports, or 0.
     answered: u64,
 }
 
 impl Telling {
-    /// A flush fails, and tells of all losses up to this one.
+    /// Records a failed flush, which reports all losses up to this one.
     #[cold]
     pub(crate) fn answer(&mut self, losses: u64) {
         self.answered = losses;

@@ -54,7 +54,7 @@ pub fn open_all(wanted: &[(Uri, Purpose)]) -> Result<Vec<Arc<dyn Volume>>, OpenE
 ///
 /// # Errors
 ///
-/// The lane that failed to open, and why.
+/// Index of the lane that failed to open, and the reason.
 pub fn await_open(core: &Core, lanes: &mut [Box<dyn Lane>]) -> Result<(), (usize, String)> {
     let give_up = core.now() + OPENING;
     let (mut done, mut ios, mut ready) = (Vec::new(), VecDeque::new(), Vec::new());

@@ -29,7 +29,7 @@ pub(crate) use self::numbers::{Number, Numbers};
 pub(crate) use self::rules::{Answers, Opened, Rules, Verdict};
 use crate::{Ground, Hidden, Hints, OpenError, Purpose, Several, Volume};
 
-/// Several volumes with the same data.
+/// Several volumes with identical data.
 pub(crate) struct Mirror {
     volumes: Vec<Arc<dyn Volume>>,
     geometry: Geometry,
@@ -58,11 +58,12 @@ pub(crate) fn number_of(numbers: &Arc<Numbers>, of: &str) -> Result<Number, Open
 }
 
 impl Mirror {
-    /// A mirror of these volumes, as large as the smallest.
+    /// Opens a mirror of these volumes, as large as the smallest.
     ///
     /// # Errors
     ///
-    /// A leg outlives the mirror though data is to be kept, or a leg is shorter than one block.
+    /// A leg is persistent although clients' data is to be stored, or a leg is smaller than one
+    /// block.
     pub(crate) fn open(
         volumes: Vec<Arc<dyn Volume>>,
         names: Vec<String>,
@@ -84,7 +85,7 @@ impl Mirror {
         }
         let geometry = Geometry {
             read_only: shapes.iter().any(|shape| shape.read_only),
-            // No metadata says which leg is in sync.
+            // No metadata records which leg is in sync.
             volatile: true,
             trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
             ..Geometry::new(bytes, block_bytes)

@@ -19,7 +19,7 @@ const LEN: u32 = SAMPLE_BYTES as u32;
 /// Reads in flight.
 const DEPTH: usize = 8;
 
-/// Places of up to `most` blocks in a range, one at random in each of equal parts: a table at the
+/// Offsets of up to `most` blocks in a range, one at random in each of equal parts: a table at the
 /// beginning is not representative.
 pub(crate) fn places(start: u64, length: u64, most: u32, rng: &mut Rng) -> Vec<u64> {
     let blocks = length / SAMPLE_BYTES as u64;

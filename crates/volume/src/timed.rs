@@ -16,13 +16,13 @@ pub struct Timing<'a> {
     pub used: &'a [(u64, u64)],
     /// Bytes of a read: a multiple of the volume's block.
     pub len: u32,
-    /// Places of the ranges, at most.
+    /// Maximum offsets in the ranges.
     pub most: u32,
     /// Also reads an offset outside the ranges for every second offset.
     pub beside: bool,
     /// Time limit of all reads; fewer of a slow volume.
     pub limit: Nanos,
-    /// Places of an earlier call that are read again at last, to compare what they hold.
+    /// Offsets of an earlier call that are read again at the end, to compare their data.
     pub known: &'a [(u64, u64)],
 }
 
@@ -37,7 +37,7 @@ pub struct TimedReads {
     pub unused_ns: Option<Vec<u64>>,
     /// Shortest round trip of the lane's connection.
     pub wire_ns: Option<u64>,
-    /// Places of the ranges with a digest of what each holds.
+    /// Offsets in the ranges with a digest of the data of each.
     pub held: Vec<(u64, u64)>,
     /// Number of known offsets that were read again.
     pub compared: u32,
@@ -70,7 +70,7 @@ pub fn time_reads(volume: &dyn Volume, timing: &Timing<'_>) -> io::Result<TimedR
     Ok(TimedReads { wire_ns, ..timed? })
 }
 
-/// Buffers of the lane: one that has others below divides a read among them.
+/// Buffers of the lane: a lane above several others divides a read among them.
 const BUFFERS: usize = 32;
 /// Time to wait beyond the limit for a read in flight.
 const PATIENCE: Nanos = Nanos::from_millis(2_000);

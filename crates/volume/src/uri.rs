@@ -31,7 +31,7 @@ pub enum Uri {
         /// Fill with random data from this seed before use; untouched memory reads as zeroes from
         /// one shared page, faster than real data would.
         fill: Option<u64>,
-        /// Tells equal volumes apart: the same name is the same volume.
+        /// Distinguishes otherwise equal volumes: the same name is the same volume.
         name: Option<String>,
     },
     /// `file:PATH`: a file or block device.
@@ -79,7 +79,7 @@ pub struct ArrayUri {
     pub name: String,
     /// The legs that are present, in any order: 1 to 16.
     pub legs: Vec<Uri>,
-    /// Open it without missing members.
+    /// Open the array without missing members.
     pub degraded: bool,
     /// Maximum time for which a leg may leave an I/O unanswered, 1 to 86400 s; by default 30 s, or
     /// slightly more than the timeouts of remote legs.
@@ -104,9 +104,9 @@ pub struct FileUri {
     pub iopoll: bool,
     /// `sqpoll=yes`: a kernel thread polls for submissions.
     pub sqpoll: bool,
-    /// `lock=off`: other processes may use it meanwhile.
+    /// `lock=off`: other processes may use the file meanwhile.
     pub unlocked: bool,
-    /// The last part of a block is used, too, as [`Uri::to_the_byte`] asks.
+    /// The last partial block is used, too, as [`Uri::to_the_byte`] requests.
     pub to_the_byte: bool,
 }
 
@@ -216,7 +216,7 @@ pub struct UriError {
 }
 
 impl Uri {
-    /// Whether I/Os of it or of a volume below are calls about files.
+    /// Whether I/Os of this volume or of one below are metadata calls on files.
     pub fn calls_on_files(&self) -> bool {
         match self {
             Uri::Null { call, .. } => call.as_ref().is_some_and(|call| !call.path.is_empty()),
@@ -228,8 +228,8 @@ impl Uri {
         }
     }
 
-    /// Uses the volume to its last byte, if it is a file whose length is no multiple of the block:
-    /// the last block is padded then. Any other volume is the same.
+    /// Uses the volume to its last byte, if it is a file whose size is no multiple of the block:
+    /// the last block is padded then. Any other URI is unchanged.
     #[must_use]
     pub fn to_the_byte(&self) -> Uri {
         match self {

@@ -1,5 +1,5 @@
-//! The keeper's resync jobs: each copies adjacent regions from the leg that is read there to all
-//! others, in windows that it claims as a writer does.
+//! The keeper's resync jobs: each copies adjacent regions from the leg that serves their reads to
+//! all others, in windows that the job claims as a writer does.
 //!
 //! While clients are idle, all jobs copy at once, so that every leg is busy. With client I/O, one
 //! window is copied at a time, followed by a rest of several times its duration: see [`Pace`].
@@ -13,7 +13,7 @@ use super::port::{Deed, Job, Port, legs};
 use super::superblock::DATA_OFFSET;
 use crate::mirror::Rules;
 
-/// The owner number of the keeper's claims; lanes have lower ones.
+/// Owner number of the keeper's claims; lanes have lower ones.
 pub(super) const KEEPER: u16 = u16::MAX;
 /// Bytes of a copy window.
 const WINDOW_BYTES: u64 = 256 << 10;
@@ -22,7 +22,7 @@ const NARROW_BYTES: u64 = 64 << 10;
 /// With client I/O, copying rests for this many times the duration of a window: a sixth of the time
 /// goes to the resync.
 const REST: u64 = 5;
-/// Longest rest: a window that a leg has held up says nothing of the next ones.
+/// Maximum rest: the duration of a window delayed by a leg does not predict the next ones.
 const REST_MAX: Nanos = Nanos::from_secs(1);
 /// Delay before a region that could not be read is tried again.
 const PAUSE: Nanos = Nanos::from_millis(1000);
@@ -62,8 +62,8 @@ impl Pace {
         }
     }
 
-    /// When a job that could go on at `from` may begin a window; `None` while it waits for
-    /// another's.
+    /// Time at which a job that could continue at `from` may begin a window; `None` while the job
+    /// waits for another's.
     fn wake(&self, from: Nanos) -> Option<Nanos> {
         match (self.busy, self.in_flight) {
             (false, _) => Some(from),
@@ -83,11 +83,11 @@ pub(super) struct Copy {
     /// A writer was in the way: windows are narrow.
     narrow: bool,
     phase: Phase,
-    /// The leg that is read, and the legs that are written.
+    /// The leg that is read, and those that are written.
     from: usize,
     to: u32,
     tried: u32,
-    /// `Map::differences` when the regions were begun.
+    /// Value of `Map::differences` at the start of the regions.
     differences: usize,
     begun: Nanos,
     wait: Nanos,
@@ -169,7 +169,7 @@ impl Copy {
         let same = (from, to, differences) == (self.from, self.to, self.differences);
         (self.from, self.to, self.differences) = (from, to, differences);
         if self.at > 0 && !same {
-            // A leg joined or left: what was copied before is not on all legs.
+            // A leg joined or failed: data copied before are not on all legs.
             self.at = 0;
             return;
         }
@@ -244,7 +244,7 @@ impl Copy {
         if offset + self.len < end {
             return;
         }
-        // A leg that joined meanwhile has not got all of it.
+        // A leg that joined meanwhile lacks a part.
         let came = shared.writers_now() & !(1 << self.from) & !self.to;
         match came == 0 && shared.map.differences() == self.differences {
             true => self.copied(port),

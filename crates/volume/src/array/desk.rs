@@ -46,8 +46,8 @@ impl Desk {
         loop {
             let now = self.core.now();
             self.lane.poll(now, &mut done);
-            // After the poll: what it brought may need an answer, such as data that a target asks
-            // for.
+            // Submit after the poll: received messages may need an answer, such as data that a
+            // target requests.
             self.lane.submit(now, &mut ios);
             if let Some(one) = done.pop() {
                 return match one.result {

@@ -52,7 +52,7 @@ pub enum ArrayError {
     TwoArrays {
         /// The name.
         array: String,
-        /// A leg of one.
+        /// Leg of one array.
         one: String,
         /// A leg of the other.
         other: String,
@@ -85,7 +85,7 @@ pub enum ArrayError {
         /// History of the second leg.
         other_history: String,
     },
-    /// Legs that are in hold images of different times.
+    /// Legs that are in have images of different times.
     #[error(
         "array {array}: leg {one} lacks changes that leg {other} has, and the other way round: \
          older images were put in place of both; name the leg that is right, with &degraded=1, and \
@@ -120,7 +120,7 @@ pub enum ArrayError {
         array: String,
         /// Number of the leg, from 1.
         number: usize,
-        /// Why it could not be opened, in brackets; empty where it was not given.
+        /// Reason of the failure, in brackets; empty if there is none.
         why: String,
     },
     /// No leg is in.

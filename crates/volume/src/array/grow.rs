@@ -18,9 +18,9 @@ pub struct Growth {
     old: Superblock,
     bytes: u64,
     map: Map,
-    /// Each member's index among the legs found, and its bytes.
+    /// Each member's index among the legs found, and its size in bytes.
     legs: Vec<(usize, u64)>,
-    /// The superblock copy of each that is written first.
+    /// Superblock copy of each leg that is written first.
     first: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Growth {
     ///
     /// # Errors
     ///
-    /// Why the array cannot grow.
+    /// The reason why the array cannot grow.
     pub fn new(
         array: &str,
         found: &[Found],
@@ -135,7 +135,7 @@ impl Growth {
             steps.push(Step { leg: *leg, offset: from, put: Put::Zeroes(len) });
         }
         let pages = pages_of(&self.map, self.old.array);
-        // Leg by leg: where the region size grows, one leg has a whole map of the old size until
+        // Leg by leg: if the region size grows, one leg has a complete map of the old size until
         // the last leg is written.
         for (leg, _) in &self.legs {
             steps.extend(pages.iter().enumerate().map(|(page, bytes)| Step {

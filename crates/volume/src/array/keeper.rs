@@ -51,7 +51,7 @@ pub struct Keeper {
     doubtful: bool,
     /// Superblocks and maps of this opening are durable.
     recorded: bool,
-    /// The region after the one whose copy was begun last.
+    /// Region after the one whose copy was started last.
     next: usize,
     closing: bool,
 }
@@ -90,7 +90,7 @@ impl Keeper {
         }
     }
 
-    /// Does the work that is due.
+    /// Does all work that is due.
     pub fn step(&mut self, now: Nanos) {
         self.port.poll(now);
         self.revive.step(&mut self.port, &self.recorder, &self.pages);
@@ -111,7 +111,7 @@ impl Keeper {
         let calm = self.fence.is_over() && !self.doubtful && (self.is_calm() || self.is_coming());
         self.cool.step(&mut self.port, calm, self.closing);
         self.copy();
-        // After everything it waits for, so that it needs no further step to see it.
+        // After everything that it waits for, so that no further step is needed.
         if !self.closing {
             self.join.step(&mut self.port, &mut self.recorder, &mut self.pages);
         }
@@ -120,10 +120,10 @@ impl Keeper {
         self.port.submit(now);
     }
 
-    /// Makes legs equal again that were copied from the last leg while writes of a lost connection
-    /// could still be executed there.
+    /// Resyncs legs that were copied from the last leg while writes of a lost connection could
+    /// still be executed on the last leg.
     ///
-    /// Doubts may begin and end between two looks.
+    /// Doubts may begin and end between two calls.
     fn look_for_doubts(&mut self) {
         let begun = self.port.look_for_doubts();
         let is_doubtful = self.port.reads_in_doubt_until().is_some();
@@ -150,15 +150,15 @@ impl Keeper {
         self.port.shared.leaving() & active
     }
 
-    /// Whether a leg is syncing and no other one lacks anything: regions already copied to it need
-    /// not be copied again after an interruption.
+    /// Whether a leg is syncing and no other one lacks anything: after an interruption, regions
+    /// already copied to it need not be copied again.
     fn is_coming(&self) -> bool {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.forgets() && self.join.is_copying();
         settled && self.leaving() == 0
     }
 
-    /// Compares the legs, when that is wanted.
+    /// Compares the legs, if a check is requested or due.
     fn check(&mut self, now: Nanos) {
         if let Some(every) = self.every {
             if self.checks.is_busy() {
@@ -191,7 +191,7 @@ impl Keeper {
             self.pace.hurry();
         }
         for slot in 0..self.copies.len() {
-            // A job that ends goes on with the next regions at once.
+            // A finished job continues with the next regions at once.
             loop {
                 let idle = self.copies[slot].regions().is_none();
                 if idle && (self.closing || self.port.shared.map.behind() == 0) {
@@ -212,7 +212,7 @@ impl Keeper {
         }
     }
 
-    /// When it needs a step without any event.
+    /// Time of the next step without an event.
     pub fn wake(&self) -> Option<Nanos> {
         let shared = &self.port.shared;
         let recorder = self.recorder.wake(shared.leaving());
@@ -232,7 +232,8 @@ impl Keeper {
             .min()
     }
 
-    /// All lanes are gone: marks dirty regions clean if possible. True when nothing is left to do.
+    /// Marks dirty regions clean if possible, after all lanes are gone. True when nothing is left
+    /// to do.
     pub fn close(&mut self, now: Nanos) -> bool {
         self.closing = true;
         self.step(now);
@@ -251,7 +252,7 @@ impl Keeper {
         self.port.shared.recorded()
     }
 
-    /// Whether all wanted legs are in and no resync is due.
+    /// Whether all required legs are in and no resync is due.
     pub fn is_whole(&self) -> bool {
         self.is_calm() && self.port.shared.map.behind() == 0
     }

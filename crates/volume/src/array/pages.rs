@@ -7,7 +7,7 @@ use super::map::{Event, PAGE_BYTES, Region, Version};
 use super::port::{Deed, Job, Port, legs};
 use crate::mirror::Rules;
 
-/// Delay before a page that no leg takes is tried again.
+/// Delay before a page that no leg accepts is retried.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
 pub(super) struct Pages {
@@ -20,7 +20,7 @@ pub(super) struct Pages {
     /// Number of complete rounds of page writes.
     rounds: u64,
     retry_at: Nanos,
-    /// The version of each page that every leg that is in has confirmed.
+    /// Version of each page that all legs that are in have confirmed.
     durable: Vec<Version>,
 }
 
@@ -35,7 +35,7 @@ struct Writing {
 }
 
 impl Pages {
-    /// Begins with all pages: the legs may hold different ones.
+    /// Starts with all pages: the legs may hold different ones.
     pub(super) fn new(job: Job, array: u128) -> Pages {
         let (durable, retry_at) = (Vec::new(), Nanos(0));
         Pages { job, array, writing: None, all: true, rounds: 0, retry_at, durable }
@@ -54,7 +54,7 @@ impl Pages {
         self.rounds
     }
 
-    /// The version of a page that every leg that is in has confirmed.
+    /// Version of a page that all legs that are in have confirmed.
     pub(super) fn durable(&self, page: usize) -> Version {
         self.durable.get(page).copied().unwrap_or_default()
     }
@@ -88,7 +88,7 @@ impl Pages {
         }
         let mut regions = Vec::new();
         let mut bytes = [0; PAGE_BYTES];
-        // A joining leg gets all of them before it is in.
+        // A joining leg gets all pages before it is in.
         let to = shared.writers_now();
         for page in &pages {
             let asked = |region: &usize| shared.map.get(*region) == Region::Asked;
@@ -120,7 +120,7 @@ impl Pages {
         for leg in legs(bad) {
             shared.leave(leg, &|| "its map could not be written".to_owned());
         }
-        // A page is written once every leg that stays has it; the others leave.
+        // A page is written once every remaining leg has it; the others fail.
         if good & shared.recorded() == 0 || bad & shared.in_it() != 0 {
             writing.pages.iter().for_each(|page| shared.map.ask(*page));
             self.all |= writing.all;

@@ -20,7 +20,7 @@ pub(super) struct Port {
     ways: Vec<Way>,
     source: Ways,
     batches: Vec<Batch>,
-    /// Lanes that were given up with I/Os in flight.
+    /// Abandoned lanes with I/Os in flight.
     ghosts: Ghosts,
     /// When to look for legs that hang.
     look_at: Nanos,
@@ -112,7 +112,7 @@ impl Port {
         way.waiting.push_back(Io { tag, op, fua, len, offset, buf });
     }
 
-    /// The outcome of a job's batch, once all of it has completed.
+    /// Outcome of a job's batch, once all of it has completed.
     pub(super) fn outcome(&mut self, job: Job) -> Option<Outcome> {
         let batch = &mut self.batches[job];
         if !batch.sent || batch.left > 0 {
@@ -160,8 +160,8 @@ impl Port {
         self.ways[leg].lane.as_ref()?.in_doubt_until()
     }
 
-    /// Until when writes of an earlier connection may still be executed on a leg that is in: on the
-    /// last one, as others leave.
+    /// Time until which writes of an earlier connection may still be executed on a leg that is in:
+    /// the last one, as others fail.
     pub(super) fn reads_in_doubt_until(&self) -> Option<Nanos> {
         legs(self.shared.in_it()).filter_map(|leg| self.in_doubt_until(leg)).max()
     }
@@ -186,8 +186,7 @@ impl Port {
         self.ways[leg].lane.as_ref().map_or(self.doubts[leg], |lane| lane.doubts())
     }
 
-    /// Forgets the losses of a leg: what may be lost will be copied to it, and its flushes need not
-    /// fail.
+    /// Forgets the losses of a leg: lost data will be copied to it, and its flushes need not fail.
     pub(super) fn forget_losses(&self, leg: usize) {
         if let Some(lane) = &self.ways[leg].lane {
             let _made_good = lane.forget_losses();
@@ -199,8 +198,8 @@ impl Port {
         self.ways[leg].lane.as_ref().is_none_or(|lane| lane.broken().is_some())
     }
 
-    /// Opens a new lane to a leg, to look at what it holds, unless I/Os of the old one are
-    /// outstanding. False if there is none.
+    /// Opens a new lane to a leg, to inspect its metadata, unless I/Os of the old one are
+    /// outstanding. False if no lane can be opened.
     pub(super) fn renew(&mut self, leg: usize) -> bool {
         if self.ways[leg].in_flight > 0 || !self.ways[leg].waiting.is_empty() {
             return false;
@@ -237,9 +236,9 @@ impl Port {
         }
     }
 
-    /// Gives up legs that do not answer, unless it is the last one that is in.
+    /// Fails unresponsive legs, except for the last one that is in.
     fn look_for_hung(&mut self) {
-        // A process that was stopped finds all answers late that came meanwhile.
+        // After a stop of the process, all answers that arrived meanwhile look late.
         let away = self.now.since(self.look_at);
         if away >= LOOK {
             for batch in &mut self.batches {
@@ -257,7 +256,7 @@ impl Port {
                 continue;
             }
             let limit = patience.as_secs_f64();
-            // A leg that gets no writes has nothing to leave.
+            // A leg that gets no writes is out already.
             if (self.shared.writers_now() | self.shared.in_it()) & 1 << leg != 0 {
                 self.shared.leave(leg, &|| format!("no answer within {limit:.0} s"));
             }

@@ -14,7 +14,7 @@ use super::{Maps, Page};
 
 const ORDER: Ordering = Ordering::SeqCst;
 
-/// The opening is being recorded, no leg takes it, or it is recorded.
+/// States: the opening is being recorded, no leg accepts the record, or the opening is recorded.
 const BEGUN: u8 = 0;
 const REFUSED: u8 = 1;
 const RECORDED: u8 = 2;
@@ -26,7 +26,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// `maps` are those that were read from this many legs.
+    /// Creates the state from the maps read from this many legs.
     pub(super) fn new(legs: usize, maps: &Maps) -> Start {
         let mut versions = vec![Vec::new(); legs];
         let version = |page: &Option<Page>| page.as_ref().map(Page::version).unwrap_or_default();
@@ -46,7 +46,7 @@ impl Start {
         self.state.store(RECORDED, ORDER);
     }
 
-    /// No leg takes them.
+    /// Notes that no leg accepts the metadata.
     pub(super) fn refuse(&self) {
         let _ = self.state.compare_exchange(BEGUN, REFUSED, ORDER, ORDER);
     }

@@ -28,7 +28,7 @@ const PROGRESS: std::time::Duration = std::time::Duration::from_millis(100);
 /// Longest time between steps of the keeper.
 const LOOK: Nanos = Nanos::from_millis(1000);
 
-/// An array that is open.
+/// An open array.
 pub(crate) struct ArrayVolume {
     /// Legs by number; `None` for absent ones.
     legs: Arc<[Option<Arc<dyn Volume>>]>,
@@ -57,7 +57,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
         suits(&uri.name, leg)?;
         match Desk::open(leg, purpose) {
             Ok(desk) => desks.push(desk),
-            // The leg is not lost: somebody else has it.
+            // The leg is not lost, but in use by another process.
             Err(why @ (OpenError::Locked { .. } | OpenError::InUse { .. })) => return Err(why),
             Err(why) => lost.push(why.to_string()),
         }

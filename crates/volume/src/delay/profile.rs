@@ -20,17 +20,17 @@ pub struct ProfileError {
     pub reason: String,
 }
 
-/// A profile, and whether it comes from a file, which may change.
+/// A profile, and whether it is from a file, which may change.
 pub(super) struct Found {
     pub profile: Profile,
     pub is_file: bool,
 }
 
-/// A shipped profile, that of a file, or that of a drive of the catalogue, in this order.
+/// Loads a built-in profile, one from a file, or that of a drive of the catalogue, in this order.
 ///
 /// # Errors
 ///
-/// There is none, or it is invalid; with the remedy.
+/// There is no such profile, or it is invalid; with the remedy.
 pub(super) fn load(name: &str) -> Result<Found, ProfileError> {
     if let Some(profile) = Profile::shipped(name) {
         return Ok(Found { profile, is_file: false });

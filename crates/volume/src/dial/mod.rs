@@ -32,27 +32,27 @@ pub struct Learned {
     pub geometry: Geometry,
     /// Product name of the target.
     pub product: Option<String>,
-    /// Backing store of the volume, where a server of this project says so.
+    /// Backing store of the volume, if a server of this project reports it.
     pub backing: Option<Backing>,
     /// A flush on one connection covers writes that completed on others.
     pub flushes_all: bool,
     /// Name of the disk.
     pub identity: Option<String>,
-    /// The running server, of one of this project.
+    /// Instance of a running server of this project.
     pub instance: Option<u64>,
-    /// Length in bytes, if the rest beyond the blocks is left out.
+    /// Capacity in bytes, if a partial block at the end is left out.
     pub odd_bytes: Option<u64>,
 }
 
-/// The name by which a target knows a connection, held while the connection lives. Once this is
-/// dropped, the name is free for another connection.
+/// Name by which a target knows a connection, held while the connection lives. Once this is
+/// dropped, another connection may use the name.
 pub trait Place: 'static {
-    /// The name; 0 where connections have none.
+    /// Name of the connection; 0 if connections have none.
     fn name(&self) -> u64 {
         0
     }
 
-    /// Whether what the target says of earlier connections is said of the one of this name.
+    /// Whether the target's statements about earlier connections apply to the one with this name.
     fn concerns(&self, name: u64) -> bool {
         name == self.name()
     }
@@ -60,7 +60,7 @@ pub trait Place: 'static {
 
 impl Place for () {}
 
-/// A protocol and an address in it.
+/// A protocol and an address.
 pub trait Dial: Clone + Send + Sync + 'static {
     /// Our endpoint of a connection.
     type End: Initiator + 'static;
@@ -68,7 +68,7 @@ pub trait Dial: Clone + Send + Sync + 'static {
     /// Queries the volume's properties from the target.
     fn learn(&self) -> Result<Learned, OpenError>;
 
-    /// The name by which the target knows a connection, such as a queue id.
+    /// Name by which the target knows the connection, such as a queue ID.
     type Place: Place;
 
     /// Creates an endpoint. `wanted` is the name of a lost connection with changes in doubt: the
@@ -80,13 +80,13 @@ pub trait Dial: Clone + Send + Sync + 'static {
         wanted: Option<u64>,
     ) -> Result<(Self::End, Self::Place), String>;
 
-    /// Why no connection is usable before [`renew`](Self::renew), if so: the association reports
-    /// it, not its I/O queues.
+    /// Reason why no connection is usable before [`renew`](Self::renew), if so: the association
+    /// reports it, not its I/O queues.
     fn stale(&self) -> Option<String> {
         None
     }
 
-    /// Prepares for a new connection after one broke. May take seconds.
+    /// Prepares a new connection after a failed one. May take seconds.
     fn renew(&self) -> Result<(), OpenError> {
         Ok(())
     }
@@ -130,7 +130,7 @@ fn learn<E: Errand>(
     found.map_err(|ending| OpenError::Refused { uri: name(), ending })
 }
 
-/// Why there is no connection with `address`.
+/// Error for a failed connection to `address`.
 pub(crate) fn connect_error(address: &str, error: io::Error) -> OpenError {
     OpenError::Connect { address: address.to_owned(), error }
 }

@@ -25,11 +25,11 @@ pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenEr
     Ok(found.into_iter().map(row).collect())
 }
 
-/// The URI with the name of the only subsystem that its portal shows this host.
+/// URI with the name of the only subsystem that its portal reports to this host.
 ///
 /// # Errors
 ///
-/// The portal shows none, or several to choose from.
+/// The portal reports no subsystem, or several.
 pub(super) fn only_one(uri: &NvmeUri) -> Result<NvmeUri, OpenError> {
     let name = || Uri::Nvme(uri.clone()).to_string();
     let found = ask(&uri.address, uri.session.initiator.as_deref().unwrap_or(HOST_NQN), name)?;

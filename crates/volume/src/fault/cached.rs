@@ -30,23 +30,23 @@ pub(super) struct CachedLane {
     finished: Vec<Done>,
     ready: Vec<Done>,
     looked: Nanos,
-    /// Closing: the whole cache is being written to the medium.
+    /// The whole cache is being written to the medium before closing.
     closing: bool,
 }
 
 /// The purpose of an I/O of the inner lane.
 enum Inner {
-    /// The caller's, unchanged, with the cached blocks if it is a read.
+    /// The caller's I/O, unchanged, with the cached blocks if it is a read.
     Owners { tag: Tag, overlay: Vec<(usize, Box<[u8]>)> },
     /// A run being written to the medium.
     Run { run: Run, task: usize },
-    /// The last I/O of a task, and the blocks that it changes.
+    /// Last I/O of a task, and the blocks that it changes.
     Last { task: usize, claimed: Option<Run> },
 }
 
-/// A caller's I/O that takes several of the inner lane.
+/// A caller's I/O that needs several I/Os of the inner lane.
 struct Task {
-    /// `None` for one of the lane's own.
+    /// `None` for a task of the lane itself.
     tag: Option<Tag>,
     buf: Option<Buf>,
     step: Step,
@@ -193,7 +193,7 @@ impl CachedLane {
             Step::Room => self.finish(number, Ok(())),
             Step::Clear { range, upto, then } => {
                 let (result, in_flight) = (task.result, task.in_flight);
-                // A run that failed is not retried for the same task.
+                // A failed run is not retried for the same task.
                 if result.is_ok() {
                     let room = RUNS_MAX.saturating_sub(in_flight as usize);
                     let left = self.cache.left(range, upto, room);
@@ -364,7 +364,7 @@ impl Lane for CachedLane {
             self.begin(io);
         }
         self.inner.submit(now, &mut self.batch);
-        // Completions that are ready need no further turn.
+        // Ready completions need no further turn.
         if self.inner.wake().is_some_and(|at| at <= now) {
             self.gather(now);
         }

@@ -33,14 +33,14 @@ struct Medium {
     rng: Rng,
 }
 
-/// An I/O that the medium has taken.
+/// An I/O that the medium has accepted.
 struct Taken {
     lane: usize,
     io: Io,
     is_done: bool,
-    /// The medium lost power before executing it.
+    /// The medium lost power before executing the I/O.
     fails: bool,
-    /// A flush covers what had completed when it came.
+    /// Data that a flush covers: those completed when it arrived.
     covers: Vec<Held>,
 }
 
@@ -83,7 +83,7 @@ impl Medium {
         }
     }
 
-    /// Any block that is not durable may return to its old content.
+    /// Cuts the medium's power: any block that is not durable may return to its old content.
     fn lose_power(&mut self) {
         for index in 0..self.taken.len() {
             if self.taken[index].is_done {
@@ -162,14 +162,14 @@ impl Lane for MediumLane {
 struct Known {
     /// All writes since the last cut, the oldest first.
     versions: Vec<Stamp>,
-    /// A read must find this one or a later one.
+    /// Index of the oldest version that a read may find.
     told: usize,
-    /// This one or a later one must survive.
+    /// Index of the oldest version that may survive.
     durable: usize,
     is_written: bool,
 }
 
-/// An I/O in flight, and what was known when it began.
+/// An I/O in flight, and the known state when it began.
 struct Asked {
     io: (Op, bool, usize, usize),
     cuts: u64,
@@ -296,7 +296,7 @@ impl World {
                     self.known[first..first + len].iter_mut().zip(&asked.known)
                 {
                     known.is_written = false;
-                    // An I/O acknowledged before a cut but seen after it may be lost.
+                    // An I/O acknowledged before a cut but reaped after it may be lost.
                     if result.is_ok() && (fua || asked.cuts == self.cuts) {
                         known.told = *version;
                     }
@@ -403,7 +403,7 @@ fn what_was_flushed_or_written_with_fua_survives_every_cut_of_the_power() {
 #[test]
 fn a_cache_that_lies_loses_what_was_flushed_within_few_seeds() {
     let lost = (0..10).filter(|seed| live(*seed, true, false).is_err()).count();
-    // In one of three runs nothing cached is lost.
+    // In one of three runs no cached data are lost.
     assert!(lost >= 3, "{lost} of 10 lives have lost something");
 }
 

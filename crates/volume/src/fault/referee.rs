@@ -12,10 +12,11 @@ use super::rule::{Rule, Verb};
 use super::schedule::Schedule;
 use crate::Gate;
 
-/// Maximum number of healed blocks remembered. Beyond it a bad block counts as healed, for now.
+/// Maximum number of healed blocks that are recorded. Beyond that a bad block counts as healed, for
+/// now.
 const HEALED_MAX: usize = 1 << 20;
 
-/// Decides for all lanes of a volume, under a lock taken once per batch.
+/// Decision maker for all lanes of a volume, under a lock taken once per batch.
 pub(super) struct Referee {
     geometry: Geometry,
     block_bytes: u64,
@@ -23,7 +24,7 @@ pub(super) struct Referee {
     inside: Mutex<Inside>,
     /// Time of the next power cut; [`u64::MAX`] for never.
     next_cut: AtomicU64,
-    /// Number of schedules so far: on a change lanes release what they hold.
+    /// Number of schedules so far: on a change lanes release held I/Os.
     edition: AtomicU64,
 }
 
@@ -54,7 +55,7 @@ struct RefereeState {
 /// Effects on one I/O. Nothing by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sentence {
-    /// If it is not executed: the number of the fault, and its result.
+    /// Number of the fault, and its result, if the I/O is not executed.
     pub(super) answer: Option<(u32, Result<(), Fault>)>,
     /// Ends the connection instead of completing, with a TCP reset if `true`.
     pub(super) ends: Option<bool>,
@@ -64,13 +65,13 @@ pub(super) struct Sentence {
     pub(super) factor: f64,
     /// Time for which the completion is held.
     pub(super) hold: Hold,
-    /// The offset it goes to instead.
+    /// Offset to which the I/O is redirected.
     pub(super) place: Option<u64>,
-    /// Bytes of it that are executed.
+    /// Number of bytes that are executed.
     pub(super) keep: Option<u32>,
     /// The bit of its data to flip.
     pub(super) flip: Option<u64>,
-    /// Whether it reads earlier data.
+    /// Whether the I/O reads earlier data.
     pub(super) stale: bool,
 }
 
@@ -163,7 +164,8 @@ impl Referee {
         self.lock().refused.clone()
     }
 
-    /// Cuts the power if it is time. Idle lanes need not call this: a late cut loses the same.
+    /// Cuts the power if a cut is due. Idle lanes need not call this: a late cut loses the same
+    /// data.
     pub(super) fn tick(&self, now: Nanos) {
         if now.0 >= self.next_cut.load(Ordering::Acquire) {
             let inside = &mut *self.lock();
@@ -173,7 +175,7 @@ impl Referee {
         }
     }
 
-    /// Applies the cuts that are due.
+    /// Applies due cuts.
     fn cut(&self, inside: &mut Inside, began: Nanos, now: Nanos) {
         let mut next = u64::MAX;
         for (rule, state) in inside.schedule.rules.iter().zip(&mut inside.states) {
@@ -255,7 +257,7 @@ impl Referee {
 }
 
 impl Gate for Referee {
-    /// Counts for each fault how often it has closed the gate.
+    /// Counts for each fault the times that it has closed the gate.
     fn is_shut(&self, now: Nanos) -> bool {
         let inside = &mut *self.lock();
         let since = now.since(*inside.began.get_or_insert(now));
@@ -281,7 +283,7 @@ impl Inside {
         Inside { schedule, began: None, rng, states, history, refused: None, news: Vec::new() }
     }
 
-    /// The rule that keeps the power off at this time, if any.
+    /// Rule that keeps the power off at this time, if any.
     fn is_off(&self, since: Nanos) -> Option<u32> {
         let is_off = |rule: &Rule| {
             let counts = rule.count.is_none_or(|count| rule.windows(since).0 <= count);
@@ -290,7 +292,7 @@ impl Inside {
         self.schedule.rules.iter().position(is_off).map(|index| index as u32)
     }
 
-    /// Records what an I/O changes, if it is executed as submitted.
+    /// Records the changes of an I/O, if it is executed as submitted.
     fn note(&mut self, block_bytes: u64, io: &Io, sentence: &Sentence) {
         if let Some(history) = &mut self.history
             && (sentence.answer, sentence.place, sentence.keep) == (None, None, None)
@@ -350,7 +352,7 @@ impl Inside {
 }
 
 impl RefereeState {
-    /// Records bad blocks that are rewritten whole.
+    /// Records bad blocks that are rewritten completely.
     fn heal(&mut self, rule: &Rule, seed: u64, index: usize, block_bytes: u64, io: &Io) {
         if matches!(io.op, Op::Read | Op::Flush) {
             return;
@@ -378,7 +380,7 @@ fn is_chosen(rule: &Rule, seed: u64, index: usize, block: u64) -> bool {
 }
 
 impl Sentence {
-    /// Adds a rule's effect to an I/O; false if it has none on this one.
+    /// Adds a rule's effect to an I/O; false if the rule has none on this I/O.
     fn take(
         &mut self,
         rule: &Rule,

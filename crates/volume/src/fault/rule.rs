@@ -1,4 +1,4 @@
-//! One fault of a schedule: what it does, to which I/Os, when and how often.
+//! One fault of a schedule: its effect, affected I/Os, time and repetition.
 
 use block::{Fault, Nanos, Op, parse_size};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub(super) enum Verb {
     Tear,
     /// The I/O goes to another offset of the volume.
     Misdirect,
-    /// One bit of the data is flipped: in what a read returns, in what a write stores.
+    /// One bit of the data is flipped: of the data that a read returns or a write stores.
     Flip,
     /// The I/O is not executed, and its connection ends without a response. Without a connection it
     /// fails.
@@ -47,7 +47,7 @@ pub(super) enum Verb {
 pub(super) struct Cut {
     /// Share of the blocks that were on the medium already, 0 to 1.
     pub(super) survives: f64,
-    /// Each block has its own fate; otherwise the blocks of a write share one.
+    /// Each block has its own outcome; otherwise the blocks of a write share one.
     pub(super) torn: bool,
 }
 
@@ -234,7 +234,7 @@ impl Rule {
         }
     }
 
-    /// Whether it strikes this kind of I/O.
+    /// Whether the rule affects this kind of I/O.
     pub(super) fn concerns(&self, op: Op) -> bool {
         let word = OpWord::of(op);
         match &self.op {
@@ -244,15 +244,15 @@ impl Rule {
         }
     }
 
-    /// Whether it strikes I/Os that touch `offset..offset + len`. I/Os without a range match
+    /// Whether the rule affects I/Os that touch `offset..offset + len`. I/Os without a range match
     /// everywhere.
     pub(super) fn touches(&self, op: Op, offset: u64, len: u32) -> bool {
         let Some([Size(from), Size(to)]) = self.range else { return true };
         op == Op::Flush || offset < to && offset.saturating_add(len.into()) > from
     }
 
-    /// Whether it strikes at this time since the schedule began, and when that ends; the inner
-    /// `None` if never.
+    /// Whether the rule is active at this time since the schedule began, and when that ends; the
+    /// inner `None` if never.
     pub(super) fn window(&self, since: Nanos) -> Option<Option<Nanos>> {
         let after = nanos(self.after_s);
         if since < after {
@@ -267,7 +267,8 @@ impl Rule {
         (since < end).then_some(Some(end))
     }
 
-    /// Windows begun at this time since the schedule began, and when the next one begins.
+    /// Number of windows begun at this time since the schedule began, and the start of the next
+    /// one.
     pub(super) fn windows(&self, since: Nanos) -> (u64, Option<Nanos>) {
         let (after, every) = (nanos(self.after_s), self.every_s.map(nanos));
         if since < after {
@@ -287,7 +288,7 @@ impl Rule {
         Cut { survives: self.survives.unwrap_or(0.5), torn: self.torn.unwrap_or(true) }
     }
 
-    /// Share of I/Os, or of blocks, that it strikes: 0 to 1.
+    /// Share of I/Os, or of blocks, that the rule affects: 0 to 1.
     pub(super) fn chance(&self) -> f64 {
         self.chance.unwrap_or(1.0)
     }
@@ -317,7 +318,7 @@ impl Rule {
 }
 
 impl Verb {
-    /// The word for it.
+    /// Name of the verb.
     pub(super) fn word(self) -> &'static str {
         match self {
             Verb::Error => "error",

@@ -80,8 +80,8 @@ pub(super) struct Schedule {
     /// Write cache, if the schedule has one.
     #[serde(default)]
     pub(super) cache: Option<CacheRule>,
-    /// The faults, at most 64. All of them apply to each I/O, in this order. A schedule without
-    /// any, as that of an empty file, heals.
+    /// Faults, at most 64. All of them apply to each I/O, in this order. A schedule without faults,
+    /// such as an empty file, heals.
     #[serde(rename = "fault", default)]
     pub(super) rules: Vec<Rule>,
 }
@@ -106,11 +106,11 @@ impl CacheRule {
 }
 
 impl Schedule {
-    /// The shipped schedule of this name, or that of a file.
+    /// Loads the built-in schedule of this name, or that of a file.
     ///
     /// # Errors
     ///
-    /// There is none, or it is invalid; with the remedy.
+    /// There is no such schedule, or it is invalid; with the remedy.
     pub(super) fn load(name: &str) -> Result<Schedule, String> {
         if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
             return Schedule::parse(text);
@@ -122,12 +122,12 @@ impl Schedule {
         Schedule::parse(&text)
     }
 
-    /// Whether it is shipped, so that it has no file that could change.
+    /// Whether the schedule is built in, so that it has no file that could change.
     pub(super) fn is_shipped(name: &str) -> bool {
         SHIPPED.iter().any(|(shipped, _)| *shipped == name)
     }
 
-    /// Checks it against a volume's geometry.
+    /// Checks the schedule against a volume's geometry.
     pub(super) fn fits(&self, geometry: &Geometry) -> Result<(), String> {
         if self.cache.is_some() && geometry.block_bytes < 512 {
             return Err("a cache needs a volume with blocks: leave out block=1".to_owned());

@@ -261,7 +261,7 @@ fn a_cut_of_the_power_ends_what_is_in_flight_and_the_power_comes_back() {
     submit(&mut lane, 0, [io(2, Op::Flush, 0, 0, 0), io(3, Op::Write, 512, 512, 8)]);
     assert_eq!(tags(&poll(&mut lane, 999 * MS)), [(3, Ok(()))]);
     assert_eq!(tags(&poll(&mut lane, 1000 * MS)), [(2, Err(Fault::Disconnected))]);
-    // While the power is off, everything fails, even what would be dropped or refused.
+    // While the power is off, everything fails, even I/Os that would be dropped or refused.
     for (op, offset) in [(Op::Read, 0), (Op::Trim, 0), (Op::Flush, 0), (Op::Read, BYTES)] {
         let done = once(&mut lane, 2999 * MS, io(4, op, offset, 512, 0));
         assert_eq!(done.result, Err(Fault::Disconnected), "{op:?}");
@@ -269,7 +269,7 @@ fn a_cut_of_the_power_ends_what_is_in_flight_and_the_power_comes_back() {
     }
     assert_eq!(once(&mut lane, 3000 * MS, io(5, Op::Read, 512, 512, 0)).result, Ok(()));
     assert_eq!(read(&mut lane, 512, 512), [0; 512]);
-    // Cuts during idle times happened all the same, as often as scheduled.
+    // Cuts during idle times happened, too, as often as scheduled.
     once(&mut lane, 5000 * MS, io(6, Op::Write, 512, 512, 9));
     assert_eq!(once(&mut lane, 21_500 * MS, io(7, Op::Read, 512, 512, 0)).result, Ok(()));
     assert_eq!(read(&mut lane, 512, 512), [0; 512]);

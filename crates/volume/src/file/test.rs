@@ -46,7 +46,7 @@ fn core() -> Core {
     Core::open(Pool::new(16, 4)).unwrap()
 }
 
-/// Executes one I/O of a block; returns its result, in words on a failure.
+/// Executes one I/O of a block; returns its result, with a description on failure.
 fn go(core: &Core, lane: &mut dyn Lane, op: Op, offset: u64) -> Result<(), (Fault, String)> {
     let buf = matches!(op, Op::Read | Op::Write).then(|| core.pool().take(4096).unwrap());
     let io = Io { tag: Tag(1), op, offset, len: 4096, fua: false, buf };
@@ -84,7 +84,7 @@ fn a_file_that_was_cut_short_is_not_made_longer() {
         assert_eq!(go(&core, &mut *lane, op, 7 * BLOCK), Ok(()), "{op:?}");
         assert_eq!(place.bytes(), 8 * BLOCK, "{op:?}");
     }
-    // Whoever truncated it may extend it again.
+    // A truncated file may be extended again.
     place.cut(BYTES);
     wait(&core);
     assert_eq!(go(&core, &mut *lane, Op::Write, last), Ok(()));
@@ -159,8 +159,7 @@ fn causes_have_their_faults() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is written, and however often the file is truncated and restored: no write extends
-    /// it.
+    /// Random writes, truncations and extensions of the file: no write extends it.
     #[test]
     fn nobody_else_makes_it_longer(steps in prop::collection::vec((0..64_u64, 0..4_u8), 1..40)) {
         let (core, place) = (core(), Place::new("steps"));

@@ -1,9 +1,9 @@
 //! Claims on granules order overlapping writes of several lanes, without a lock and without a call
 //! into another core.
 //!
-//! A lane claims the granules that a write touches before it sends anything to a leg; if another
-//! lane has one, it tries again later. Writes of one lane share its claim; the lane itself keeps
-//! them from overlapping.
+//! A lane claims the granules of a write before it sends anything to a leg; if another lane has
+//! one, the lane retries later. Writes of one lane share its claim; the lane itself prevents
+//! overlaps among them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -90,15 +90,15 @@ impl Claims {
             let word = Word::of(seen);
             let (new, got) = match word.owner {
                 0 => (Word { owner: lane, wanted: false, count: 1 }, true),
-                // While another lane waits, the owner begins nothing more here.
+                // While another lane waits, the owner starts no more writes in this granule.
                 owner if owner == lane && !word.wanted => {
                     (Word { count: word.count + 1, ..word }, true)
                 }
                 owner if owner == lane => return false,
                 _ => (Word { wanted: true, ..word }, false),
             };
-            // The next owner sees what the last owner's writes published; and whoever checks that a
-            // range is free either sees this claim, or its earlier changes are seen here.
+            // The next owner sees the changes that the last owner's writes published; and a check
+            // that a range is free either sees this claim, or its earlier changes are seen here.
             match place.compare_exchange_weak(seen, new.word(), Ordering::SeqCst, Ordering::Relaxed)
             {
                 Ok(_) => return got,

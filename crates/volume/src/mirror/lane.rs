@@ -1,8 +1,8 @@
 //! One core's lane to a mirror.
 //!
-//! A write goes to every leg that is in, a read to the leg whose turn the granule is. A leg whose
-//! write fails while another's succeeds leaves before the write is acknowledged. A failed read is
-//! served by another leg and written back.
+//! A write goes to every leg that is in, a read to the leg that the granule is assigned to. A leg
+//! whose write fails while another's succeeds is failed before the write is acknowledged. A failed
+//! read is served by another leg and written back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ mod fill;
 mod hung;
 mod ways;
 
-/// Opens a new lane to a leg, or says why there is none.
+/// Opens a new lane to a leg, or returns the reason why there is none.
 pub type Ways = Box<dyn FnMut(usize) -> Result<Box<dyn Lane>, String>>;
 
 pub(crate) struct MirrorLane<R> {
@@ -48,7 +48,7 @@ pub(crate) struct MirrorLane<R> {
     blocked: VecDeque<Blocked>,
     /// Changes that hold their claims and wait until the map marks their regions dirty.
     marking: VecDeque<Io>,
-    /// Reads that wait until the legs are equal there.
+    /// Reads that wait until the legs are identical in their range.
     unsettled: VecDeque<Io>,
     /// Changes and flushes that all legs completed and that may not be acknowledged yet.
     held: Vec<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct MirrorLane<R> {
     /// Completions to report.
     pub(super) ready: Vec<Done>,
     answers: Vec<Done>,
-    /// Lanes that were given up with I/Os in flight.
+    /// Abandoned lanes with I/Os in flight.
     ghosts: Ghosts,
     /// When to look for I/Os that wait for long.
     look_at: Nanos,
@@ -159,7 +159,7 @@ impl<R: Rules> MirrorLane<R> {
         self.give(leg, task, io);
     }
 
-    /// Begins a change, if no other change overlaps it.
+    /// Starts a change, if no other change overlaps it.
     fn change(&mut self, io: Io) {
         let (offset, len) = (io.offset, u64::from(io.len));
         if !self.may_change(offset, len) {
@@ -168,7 +168,7 @@ impl<R: Rules> MirrorLane<R> {
         self.begin(io);
     }
 
-    /// Begins a change that holds its claims, if its regions may be written.
+    /// Starts a change that holds its claims, if its regions may be written.
     fn begin(&mut self, io: Io) {
         let (offset, len) = (io.offset, u64::from(io.len));
         match self.legs.opens(offset, len) {
@@ -251,7 +251,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Begins to write back data that a leg could not read, read from another one.
+    /// Starts to write back data that a leg could not read, read from another one.
     fn repair(&mut self, leg: usize, offset: u64, len: u32) {
         if !self.may_change(offset, len.into()) {
             return self.blocked.push_back(Blocked::Repair { leg, offset, len });
@@ -271,7 +271,7 @@ impl<R: Rules> MirrorLane<R> {
         self.yields |= self.claims.release(self.number.get(), offset, len);
     }
 
-    /// Retries what waits for granules, for the map, or for a leg to be recorded as out.
+    /// Retries I/Os that wait for granules, for the map, or for a leg to be recorded as out.
     fn unblock(&mut self) {
         for _ in 0..self.marking.len() {
             if let Some(io) = self.marking.pop_front() {
@@ -359,7 +359,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
         if !self.ready.is_empty() || !self.blocked.is_empty() || self.ways.iter().any(waits) {
             return Some(Nanos(0));
         }
-        // The keeper's thread does what these wait for.
+        // These wait for work of the keeper's thread.
         let waits = !self.marking.is_empty() || !self.held.is_empty() || !self.unsettled.is_empty();
         let look = waits.then_some(self.now + LOOK);
         let hung = (!self.tasks.is_empty()).then_some(self.look_at);

@@ -1,6 +1,7 @@
 //! Queries of a mirror's lane about its legs.
 //!
-//! [`Legs`] answers from memory; an array's [`Shared`](crate::array) keeps membership on the legs.
+//! [`Legs`] answers from memory; an array's [`Shared`](crate::array) records membership on the
+//! legs.
 
 use block::Nanos;
 
@@ -12,9 +13,9 @@ use crate::losses::Losses;
 pub(crate) enum Verdict {
     /// The I/O succeeded.
     Done,
-    /// Not yet: a leg that missed it is not durably out.
+    /// Not yet: a leg that missed the change is not durably out.
     Wait,
-    /// No leg that is in has it.
+    /// No leg that is in has the change.
     Lost,
 }
 
@@ -43,11 +44,11 @@ pub(crate) trait Rules {
     /// A bit for each leg that gets writes.
     fn writers(&self) -> u32;
 
-    /// A bit for each leg that may be read here: all of them have the same data.
+    /// A bit for each leg that may serve reads of the range: all of them have the same data.
     fn readers(&self, offset: u64, len: u64) -> u32;
 
-    /// Whether a range may be read now. If not, the legs that are in may differ there, and are made
-    /// equal first: a later read from another leg must not return older data.
+    /// Whether a range may be read now. If not, the legs that are in may differ there, and are
+    /// resynced first: a later read from another leg must not return older data.
     fn settles(&self, _offset: u64, _len: u64) -> bool {
         true
     }
@@ -70,13 +71,13 @@ pub(crate) trait Rules {
         Opened::Yes
     }
 
-    /// Takes a leg out, unless it is the last.
+    /// Fails a leg, unless it is the last.
     fn leave(&self, leg: usize, why: &dyn Fn() -> String);
 
     /// Whether `answers` may be acknowledged.
     fn settled(&self, answers: Answers) -> Verdict;
 
-    /// A change reached only some legs, or an unknown set of them.
+    /// Records that a change reached only some legs, or an unknown set of them.
     fn differs(&self, _offset: u64, _len: u64) {}
 
     /// Counts a read error.
@@ -88,11 +89,11 @@ pub(crate) trait Rules {
     /// Maximum time for which a leg may leave an I/O unanswered before the leg fails.
     fn patience(&self) -> Nanos;
 
-    /// A leg has left an I/O unanswered for a while: a line for the user, once in a while.
+    /// Reports that a leg has left an I/O unanswered for a while, at a limited rate.
     fn waits_for(&self, leg: usize, words: &dyn Fn() -> String);
 
-    /// `count` more I/Os of this leg were given up, or fewer where negative, and may still be
-    /// executed. The leg must not return before there are none.
+    /// Adds `count` to the I/Os of this leg that were abandoned and may still be executed; negative
+    /// for ended ones. The leg must not return before there are none.
     fn haunts(&self, _leg: usize, _count: i64) {}
 
     /// Handles the loss of the lane to the last leg. The lane is reopened when the leg has
@@ -127,7 +128,8 @@ impl Rules for Legs {
         Legs::leave(self, leg, why);
     }
 
-    /// The only leg that has it may have left for another reason.
+    /// Checks that a leg with the change is still in: the only one may have failed for another
+    /// reason.
     fn settled(&self, answers: Answers) -> Verdict {
         match answers.good & Legs::in_it(self) {
             0 => Verdict::Lost,

@@ -1,4 +1,4 @@
-//! Reconnecting: keeps a lane's I/Os when its connection breaks, and connects again.
+//! Reconnection: keeps a lane's I/Os when its connection fails, and connects again.
 
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ pub(crate) enum Step<S> {
     Failed(String),
 }
 
-/// Keeps I/Os for the next connection, and opens it.
+/// Queue of I/Os for the next connection, which it also opens.
 pub(crate) struct Again<R: Wire> {
     /// Time after which the lane stops reconnecting.
     patience: Nanos,
@@ -119,7 +119,7 @@ impl<R: Wire> Again<R> {
         now.since(self.since) < self.patience
     }
 
-    /// Does the work that is due.
+    /// Does all work that is due.
     pub(crate) fn step<D: Dial>(&mut self, now: Nanos, core: &R, dial: &D) -> Step<R::Stream> {
         match &mut self.state {
             LinkState::Pausing(until) if now >= *until => {
@@ -150,14 +150,14 @@ impl<R: Wire> Again<R> {
         }
     }
 
-    /// Fails every queued I/O: there will be no connection.
+    /// Fails every queued I/O, as there will be no connection.
     pub(crate) fn give_up(&mut self) -> Vec<Done> {
         let lost = self.waiting.drain(..).map(|io| io.failed(Fault::Disconnected));
         lost.map(|done| self.ledger.leave(done)).collect()
     }
 }
 
-/// I/Os in flight, kept so that they can be sent again.
+/// I/Os in flight, retained so that they can be sent again.
 #[derive(Default)]
 struct Ledger {
     entries: Vec<Entry>,

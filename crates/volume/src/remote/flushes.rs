@@ -1,4 +1,4 @@
-//! Flushes of a lane: what they cover, and which of them fails because writes may be lost.
+//! Flushes of a lane: their coverage, and failures because writes may be lost.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ pub(crate) const LOST: Cause = Cause(0xfa20_0001);
 /// The flushes of one lane.
 pub(crate) struct Flushes {
     past: Arc<Past>,
-    /// Covered changes of all lanes that are connected to the same server, or of this one alone
-    /// where its flushes cover no more.
+    /// Covered changes of all lanes connected to the same server, or of this lane alone if its
+    /// flushes cover no more.
     cover: Arc<Cover>,
     /// Without a volatile cache nothing can be lost.
     volatile: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Flushes {
     /// Losses that a flush of this lane has reported, by failing at the target or here.
     told: u64,
     telling: Telling,
-    /// The connection is open: the instance of its target, and what was suspected before.
+    /// State of an open connection: the instance of its target, and the earlier suspicions.
     open: Option<Opened>,
 }
 
@@ -84,7 +84,7 @@ impl Flushes {
         !self.in_flight.is_empty()
     }
 
-    /// Looks at a completion: a flush fails if changes before it may be lost.
+    /// Handles a completion: a flush fails if changes before it may be lost.
     #[cold]
     pub(crate) fn settle(&mut self, done: &mut Done) {
         let Some(at) = self.in_flight.iter().position(|one| one.tag == done.tag) else { return };
@@ -123,7 +123,7 @@ impl Flushes {
         self.open.is_some()
     }
 
-    /// The connection is lost; `power_lost` if the target said that it lost its cache.
+    /// Handles a lost connection; `power_lost` if the target reported the loss of its cache.
     #[cold]
     pub(crate) fn lost(&mut self, power_lost: bool) {
         let Some(Opened { instance, told, .. }) = self.open.take() else { return };
@@ -139,8 +139,8 @@ impl Flushes {
         }
     }
 
-    /// A connection is open. `covers` are those of the volume, if its flushes cover changes of all
-    /// lanes.
+    /// Handles an opened connection. `covers` are those of the volume, if its flushes cover changes
+    /// of all lanes.
     #[cold]
     pub(crate) fn opened(
         &mut self,

@@ -26,8 +26,8 @@ struct Line<D: Dial, R: Wire> {
 }
 
 impl<D: Dial, R: Wire> Line<D, R> {
-    /// `wanted`: the name of an earlier connection with changes in doubt, which this one is to
-    /// replace.
+    /// Creates a line; `wanted` is the name of an earlier connection with changes in doubt, which
+    /// this one is to replace.
     fn new(
         core: &R,
         dial: &D,
@@ -46,7 +46,7 @@ enum Opening<A> {
     Joining,
 }
 
-/// A lane to a remote volume: a connection, and others after it if it reconnects.
+/// A lane to a remote volume: a connection, and later ones if the lane reconnects.
 pub struct RemoteLane<D: Dial, R: Wire> {
     facts: Arc<Facts<D>>,
     past: Arc<Past>,
@@ -156,7 +156,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         }
     }
 
-    /// Whether the volume is what it was, or larger.
+    /// Whether the volume is unchanged, or larger.
     fn suits(&self, found: Geometry) -> bool {
         let own = self.facts.geometry;
         found.bytes() >= own.bytes() && Geometry { blocks: own.blocks, ..found } == own
@@ -169,7 +169,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         both.is_some_and(|(own, found)| *own != found)
     }
 
-    /// Whether the server is another one than its owner has looked at.
+    /// Whether the server is a different one from the one that its owner has checked.
     fn is_exchanged(&self) -> bool {
         if self.looks.get() {
             return false;

@@ -22,15 +22,15 @@ const ORDER: Ordering = Ordering::SeqCst;
 /// logins.
 const ASKING: Nanos = Nanos(2 * LONGEST_PAUSE.0 + Nanos::from_secs(1).0);
 
-/// The name of a connection, by which its target knows it.
+/// Name of a connection, by which its target knows it.
 pub(crate) type Name = u64;
 
-/// A change in doubt, for the I/O that it is sent again as.
+/// Identity of a change in doubt, for the I/O that resends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DoubtId(u64);
 
-// Lanes of all cores read it in every turn: nothing else that is written may share its cache lines,
-// of which processors fetch two at a time.
+// Lanes of all cores read this in every turn: no other written data may share its cache lines, of
+// which CPUs fetch two at a time.
 #[repr(align(128))]
 pub(crate) struct Past {
     /// Time for which changes stay in doubt if the target does not confirm that it has ended them.
@@ -54,16 +54,16 @@ struct State {
     /// For each connection that was lost with changes that no flush had covered: the instance of
     /// its target, if known, and its number.
     suspicions: Vec<(Option<u64>, u64)>,
-    /// The number of the last one.
+    /// Number of the last suspicion.
     suspected: u64,
     /// Losses that the owner has made good.
     forgotten: u64,
-    /// The instance of the target that was met last, if one was.
+    /// Instance of the target that was met last, if one was.
     met: Option<Option<u64>>,
     /// Another server was met since the owner has repaired all losses: connections whose loss is
     /// not noticed yet may have acknowledged changes that this server does not have.
     restarted: bool,
-    /// The instance of the server whose data the owner has looked at, if it is known.
+    /// Instance of the server whose data the owner has checked, if it is known.
     looked_at: Option<u64>,
     /// The user was notified that changes are held back.
     holds: bool,
@@ -74,10 +74,10 @@ struct Doubt {
     offset: u64,
     len: u64,
     name: Name,
-    /// When it was lost, and until when it counts.
+    /// Time of the loss, and end of the doubt.
     lost_at: Nanos,
     until: Nanos,
-    /// A login under the same name is under way, which will tell.
+    /// A login under the same name is under way, whose result will resolve the doubt.
     is_asked: bool,
 }
 
@@ -103,7 +103,7 @@ impl Past {
         self.events.news()
     }
 
-    /// The first events and the last ones.
+    /// The first and the last events.
     pub(crate) fn all_events(&self) -> Vec<String> {
         self.events.all()
     }
@@ -122,8 +122,8 @@ impl Past {
         self.doubtful.load(Ordering::Relaxed)
     }
 
-    /// The connection `name` was lost with this change unanswered. `before`: the same change is in
-    /// doubt already, as it was sent again; it stays so for longer.
+    /// Records that the connection `name` was lost with this change unanswered. `before`: the same
+    /// change is in doubt already, as it was sent again; its doubt is extended.
     #[cold]
     pub(crate) fn doubt(
         &self,
@@ -160,7 +160,7 @@ impl Past {
         self.doubts.load(ORDER)
     }
 
-    /// The name of the connection whose changes have been in doubt for the longest time.
+    /// Name of the connection whose changes have been in doubt for the longest time.
     pub(crate) fn oldest(&self) -> Option<Name> {
         if !self.has_doubts() {
             return None;
@@ -168,7 +168,7 @@ impl Past {
         self.state().doubts.iter().find(|doubt| !doubt.is_asked).map(|doubt| doubt.name)
     }
 
-    /// A login under this name begins or ends: until it has ended, its doubts stay.
+    /// Notes the start or end of a login under this name: until its end, the doubts stay.
     pub(crate) fn asks(&self, now: Nanos, name: Name, begins: bool) {
         if !self.has_doubts() {
             return;
@@ -181,14 +181,14 @@ impl Past {
         }
     }
 
-    /// The target executes nothing any more of what was sent on these connections.
+    /// Notes that the target executes no more I/Os of these connections.
     pub(crate) fn ended(&self, now: Nanos, names: impl Fn(Name) -> bool) {
         if self.has_doubts() {
             self.clear(now, |doubt| names(doubt.name));
         }
     }
 
-    /// The target of these connections needs at least this time after a loss.
+    /// Notes that the target of these connections needs at least this time after a loss.
     pub(crate) fn takes(&self, names: impl Fn(Name) -> bool, time: Nanos) {
         if !self.has_doubts() {
             return;
@@ -252,7 +252,7 @@ impl Past {
         self.state().doubts.iter().map(|doubt| doubt.until).max()
     }
 
-    /// Drops what is in doubt no longer.
+    /// Drops doubts that have ended.
     pub(crate) fn look(&self, now: Nanos) {
         if self.has_doubts() {
             self.clear(now, |_| false);
@@ -282,7 +282,7 @@ impl Past {
         state.restarted |= known.is_some_and(|known| known.is_none() || known != instance);
     }
 
-    /// The owner has looked at what the server of this instance holds.
+    /// Records that the owner has checked the data of the server with this instance.
     #[cold]
     pub(crate) fn look_at(&self, instance: Option<u64>) {
         self.state().looked_at = instance;
@@ -300,11 +300,11 @@ impl Past {
         self.state().suspected
     }
 
-    /// A connection to the target was opened, or has completed a flush: whether the target is the
-    /// one that was lost, by its instance, or because the connection is older than the loss.
-    /// `since` is the number of [`suspicions`](Self::suspicions) when it was opened, and
-    /// `power_lost` what the target said itself. Returns whether changes were suspected to be lost
-    /// and are not.
+    /// Resolves suspicions when a connection was opened, or has completed a flush: whether the
+    /// target is the one that was lost, by its instance, or because the connection is older than
+    /// the loss. `since` is the number of [`suspicions`](Self::suspicions) when the connection was
+    /// opened, and `power_lost` the target's own report. Returns whether suspected losses turned
+    /// out to be none.
     pub(crate) fn resolve(
         &self,
         instance: Option<u64>,
@@ -320,7 +320,7 @@ impl Past {
             std::mem::take(&mut state.suspicions)
         };
         let is_same = |(known, number): &(Option<u64>, u64)| match (known, instance) {
-            // A session that is new to a target hears of its start, however long ago that was.
+            // A target reports its start to each new session, however long ago it was.
             (Some(known), Some(instance)) => *known == instance,
             _ => *number > since && power_lost != Some(true),
         };
@@ -351,8 +351,8 @@ impl Past {
         &self.losses
     }
 
-    /// The owner has made good all losses until now, or tells them. Whether there were any, or the
-    /// target may be another than the one that acknowledged the last changes.
+    /// Forgets losses: the owner has repaired all of them, or reports them. Returns whether there
+    /// were any, or the target may be another than the one that acknowledged the last changes.
     pub(crate) fn forget(&self) -> bool {
         let mut state = self.state();
         let restarted = std::mem::take(&mut state.restarted);

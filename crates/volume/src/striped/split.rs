@@ -36,7 +36,7 @@ pub(super) struct Whole {
     pub(super) told: Told,
 }
 
-/// The part of an I/O that lies in one stripe: offset in the I/O and in its piece.
+/// Portion of an I/O in one stripe: offset in the I/O and in its piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     in_whole: usize,
@@ -54,7 +54,7 @@ impl Layout {
         })
     }
 
-    /// Bytes of a part below an offset on the whole.
+    /// Bytes of a part below an offset of the whole volume.
     fn before(self, part: usize, at: u64) -> u64 {
         let row = self.stripe_bytes * self.parts;
         let own = part as u64 * self.stripe_bytes;
@@ -93,7 +93,7 @@ impl Layout {
 }
 
 impl Whole {
-    /// Takes the result of a piece, and the data it read.
+    /// Records the result of a piece, and the data read.
     pub(super) fn answered(
         &mut self,
         layout: Layout,

@@ -347,7 +347,7 @@ fn with_port(host: &str, default: u16) -> Result<String, String> {
     }
 }
 
-/// Longest time that an option takes.
+/// Maximum seconds of an option.
 const SECONDS_MAX: u32 = 86_400;
 
 /// Parses seconds, with or without an `s`.

@@ -13,7 +13,7 @@ const ARRAY: u128 = 7;
 /// Bytes that the map covers with the smallest regions.
 const MOST: u64 = ((PAGES_MAX * PAGE_REGIONS) as u64) << 16;
 
-/// A leg: random junk, except where it was written.
+/// A leg: random junk, except for written blocks.
 #[derive(Clone)]
 struct Leg {
     bytes: u64,
@@ -31,7 +31,7 @@ impl Leg {
         Found { name: format!("leg {name}"), bytes: self.bytes, block_bytes: 512, copies }
     }
 
-    /// Applies a write, or only some sectors or bytes of it.
+    /// Applies a write, or only some of its sectors or bytes.
     fn take(&mut self, step: &Step, whole: bool, rng: &mut Rng) {
         match &step.put {
             Put::Bytes(bytes) => {
@@ -101,7 +101,7 @@ impl Case {
             };
             let copy = case.old.encode(member.uuid);
             let before = DATA_OFFSET + bytes + TAIL_BYTES;
-            // A replaced leg has its second superblock at its end; a leg that became longer has it
+            // A replaced leg has its second superblock at its end; a leg that was enlarged has it
             // at its old end.
             let second = if rng.below(2) == 0 { leg.bytes } else { before };
             for at in copies_of(second) {

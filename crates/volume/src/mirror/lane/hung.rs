@@ -15,7 +15,7 @@ impl<R: Rules> MirrorLane<R> {
     /// Names legs that I/Os wait for, and fails those that hang.
     #[cold]
     pub(super) fn look_for_hung(&mut self) {
-        // A process that was stopped finds all answers late that came meanwhile.
+        // After a stop of the process, all answers that arrived meanwhile look late.
         let away = self.now.since(self.look_at);
         if away >= LOOK_HUNG {
             self.tasks.postpone(away, self.now);
@@ -80,7 +80,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Collects I/Os of lanes that were given up.
+    /// Collects I/Os of abandoned lanes.
     pub(super) fn lay_ghosts(&mut self) {
         let (legs, pool) = (&self.legs, &self.pool);
         self.ghosts.poll(self.now, pool, |leg, count| legs.haunts(leg, -i64::from(count)));
