@@ -1,4 +1,4 @@
-//! The clock of the data path: the TSC where it can be trusted.
+//! Clock of the data path: the TSC if it is reliable.
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -24,19 +24,19 @@ pub trait Companion {
     fn core(&self) -> &Core;
 }
 
-/// The result of a turn.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turned {
     /// There was something to do.
     pub busy: bool,
-    /// When the next turn is needed, without an event before.
+    /// Time at which the next turn is needed, without an event before.
     pub wake: Option<Nanos>,
 }
 
-/// A companion as the core that gives it turns shares it with the thread that it belongs to.
+/// A companion, shared by the core that runs it and the thread that owns it.
 pub type SharedCompanion = Rc<RefCell<dyn Companion>>;
 
-/// A loop to be run on a thread that has one already, which becomes its companion.
+/// A job that runs on a thread with its own loop, which becomes its companion.
 pub type Job = Box<dyn FnOnce(SharedCompanion) + Send>;
 
 /// A thread whose own loop also runs others.
@@ -48,13 +48,12 @@ pub struct SharedThread {
 }
 
 impl SharedThread {
-    /// The thread on processor `cpu` that takes its jobs from the other end of `jobs` when `waker`
-    /// wakes it.
+    /// The thread on CPU `cpu` that receives its jobs from `jobs` when `waker` wakes it.
     pub fn new(cpu: usize, jobs: Sender<Job>, waker: Waker) -> SharedThread {
         SharedThread { cpu, jobs, waker }
     }
 
-    /// The processor that it is on.
+    /// CPU of the thread.
     pub fn cpu(&self) -> usize {
         self.cpu
     }
@@ -77,7 +76,7 @@ pub struct SharedTime {
 }
 
 impl SharedTime {
-    /// Busy turns of the companion.
+    /// Time of the companion's busy turns.
     pub fn companion(&self) -> Nanos {
         Nanos(self.companion_ns.load(Ordering::Relaxed))
     }
@@ -87,7 +86,7 @@ impl SharedTime {
         Nanos(self.awake_ns.load(Ordering::Relaxed))
     }
 
-    /// Counts a turn. One thread counts.
+    /// Adds the times of a turn. Only one thread calls this.
     fn add(&self, companion: Nanos, awake: Nanos) {
         for (sum, part) in [(&self.companion_ns, companion), (&self.awake_ns, awake)] {
             sum.store(sum.load(Ordering::Relaxed) + part.0, Ordering::Relaxed);
@@ -99,7 +98,7 @@ impl SharedTime {
 pub(crate) struct Company {
     companion: SharedCompanion,
     time: Arc<SharedTime>,
-    /// Until when that is counted.
+    /// Time up to which turns are counted.
     counted: Nanos,
     /// Time since then in which the thread slept or yielded.
     away: Nanos,
@@ -109,7 +108,7 @@ pub(crate) struct Company {
 }
 
 impl Core {
-    /// Gives `companion` a turn in each turn of this core from now on, and counts in `time` what
+    /// Runs `companion` in each turn of this core from now on, and counts in `time` the time that
     /// both take.
     pub fn share(&self, companion: SharedCompanion, time: Arc<SharedTime>) -> io::Result<()> {
         let (bell, _) = self.waker()?;
@@ -119,13 +118,13 @@ impl Core {
         Ok(())
     }
 
-    /// Submits what is queued, without reaping completions.
+    /// Submits queued operations, without reaping completions.
     pub fn submit(&self) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         if state.ring().has_submission() { state.ring().submit() } else { Ok(()) }
     }
 
-    /// The companion's turn; whether there was something to do.
+    /// Runs the companion's turn; returns whether it had work.
     #[inline]
     pub(crate) fn turn_companion(&self, state: &mut CoreState) -> io::Result<bool> {
         let Some(company) = &mut state.company else { return Ok(false) };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 /// Bytes that this process read from and wrote to storage since it started. Reads from the page
-/// cache or holes do not count. `None` where the kernel does not count.
+/// cache or holes do not count. `None` if the kernel does not count them.
 pub fn process_io() -> Option<[u64; 2]> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     Some([keyed(&text, "read_bytes:")?, keyed(&text, "write_bytes:")?])

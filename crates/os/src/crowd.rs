@@ -6,10 +6,10 @@
 
 use block::Nanos;
 
-/// A yield this long was a CPU-bound thread's slice: two loops that share a CPU hand it over within
-/// microseconds.
+/// Minimum yield that shows a CPU-bound thread's time slice: two loops that share a CPU alternate
+/// within microseconds.
 const SLICE: Nanos = Nanos(500_000);
-/// Two such yields within this time are no accident: a hypervisor that takes the CPU away for a
+/// Time within which two such yields are no coincidence: a hypervisor that preempts the CPU for a
 /// moment causes one.
 const TOGETHER: Nanos = Nanos::from_millis(20);
 /// Interval at which a core checks whether others still compete.
@@ -29,7 +29,7 @@ impl Crowd {
         now < self.until
     }
 
-    /// A yield lasted from one time to the other.
+    /// Records a yield from one time to another.
     pub(crate) fn yielded(&mut self, from: Nanos, to: Nanos) {
         if to.since(from) < SLICE {
             return;

@@ -68,17 +68,17 @@ pub struct DeviceSettings {
     pub wbt_us: Option<u64>,
     /// Read-ahead of sequential buffered reads in bytes.
     pub read_ahead_bytes: Option<u64>,
-    /// Longest I/O before it is split, in bytes.
+    /// Maximum I/O size before a split, in bytes.
     pub most_bytes: Option<u64>,
     /// Rotational.
     pub rotational: Option<bool>,
-    /// Whether it has poll queues.
+    /// Whether the device has poll queues.
     pub polls: Option<bool>,
-    /// Whether it has a volatile write cache.
+    /// Whether the device has a volatile write cache.
     pub volatile_cache: Option<bool>,
     /// Smallest I/O in bytes.
     pub logical_bytes: Option<u64>,
-    /// Blocks that the disk keeps, in bytes: it reads, changes and writes one for a part of it.
+    /// Physical block size in bytes: a write of a part of a block is a read-modify-write.
     pub physical_bytes: Option<u64>,
 }
 
@@ -125,8 +125,9 @@ impl Device {
             || self.of_whole("device/model").is_some_and(|model| model == "scsi_debug")
     }
 
-    /// Whether a program of this host or another host answers its I/Os, so that nothing below it
-    /// shows: NBD, ublk, RBD, DRBD, a volume of ZFS, NVMe over fabrics, iSCSI of the kernel.
+    /// Whether a program of this host or another host serves the device's I/Os, so that its backing
+    /// store is not visible: NBD, ublk, RBD, DRBD, a volume of ZFS, NVMe over fabrics, iSCSI of the
+    /// kernel.
     pub fn is_served(&self) -> bool {
         if self.has_thread() || self.is_memory() || !self.made_of().is_empty() {
             return false;
@@ -139,7 +140,7 @@ impl Device {
         }
     }
 
-    /// Transports of the NVMe controllers of its disk; none of other disks.
+    /// Transports of the NVMe controllers of the disk; empty for other disks.
     fn transports(&self) -> Vec<String> {
         let device = self.whole().join("device");
         let paths = entries(&device).into_iter().filter(|name| name.starts_with("nvme"));
@@ -152,7 +153,7 @@ impl Device {
     pub fn product(&self) -> Option<String> {
         let model = self.of_whole("device/model")?;
         Some(match self.of_whole("device/vendor") {
-            // PCI devices have a number there.
+            // PCI devices have a vendor ID there.
             Some(vendor) if !vendor.starts_with("0x") => format!("{vendor} {model}"),
             _ => model,
         })
@@ -164,23 +165,23 @@ impl Device {
         entries(&folder).iter().filter_map(|name| Device::of_link(&folder.join(name))).collect()
     }
 
-    /// Whether it is a device mapper or MD device, made of others.
+    /// Whether the device is a device mapper or MD device, stacked on others.
     pub fn is_made(&self) -> bool {
         !self.made_of().is_empty()
     }
 
-    /// Whether it is paravirtual: what is below it is unknown.
+    /// Whether the device is paravirtual: its backing store is unknown.
     pub fn is_virtual(&self) -> bool {
         let driver = fs::canonicalize(self.whole().join("device/driver")).ok();
         driver.is_some_and(|path| path.ends_with("virtio_blk"))
     }
 
-    /// Device number of its whole disk, such as `254:0`.
+    /// Device number of the whole disk, such as `254:0`.
     pub fn disk_number(&self) -> Option<String> {
         self.of_whole("dev")
     }
 
-    /// Capacity of its whole disk in bytes.
+    /// Capacity of the whole disk in bytes.
     pub fn disk_bytes(&self) -> Option<u64> {
         self.of_whole("size")?.parse::<u64>().ok()?.checked_mul(512)
     }
@@ -198,8 +199,8 @@ impl Device {
         Some(fs::read_to_string(self.whole().join(file)).ok()?.trim().to_owned())
     }
 
-    /// Whether its disk is a loop device that uses the page cache, the default; `None` where one
-    /// does not tell.
+    /// Whether the disk is a loop device that uses the page cache, the default; `None` if it does
+    /// not report this.
     pub fn is_cached(&self) -> Option<bool> {
         let dio = fs::read_to_string(self.whole().join("loop/dio"));
         match dio {
@@ -213,7 +214,7 @@ impl Device {
         if self.name == self.disk { &self.folder } else { parent }
     }
 
-    /// The file of its I/O statistics, if something else than the kernel answers it.
+    /// File of the I/O statistics, if it is not the kernel's.
     pub fn foreign_counters(&self) -> Option<PathBuf> {
         let file = self.folder.join("stat");
         (crate::kernel_files::is_kernels(&file) == Some(false)).then_some(file)
@@ -224,7 +225,7 @@ impl Device {
         DeviceCounters::parse(&fs::read_to_string(self.folder.join("stat")).ok()?)
     }
 
-    /// I/O statistics of its whole disk.
+    /// I/O statistics of the whole disk.
     pub fn disk_counters(&self) -> Option<DeviceCounters> {
         DeviceCounters::parse(&fs::read_to_string(self.whole().join("stat")).ok()?)
     }
@@ -238,7 +239,7 @@ impl Device {
     /// unknown.
     pub fn offset_bytes(&self) -> Option<u64> {
         match fs::read_to_string(self.folder.join("alignment_offset")) {
-            // -1 for devices whose parts do not fit together.
+            // -1 for devices whose components have different alignments.
             Ok(text) => text.trim().parse().ok(),
             Err(_) => Some(0),
         }
@@ -251,7 +252,8 @@ impl Device {
         let paths = entries(&device).into_iter().filter(|name| name.starts_with("nvme"));
         let folders = paths.map(|name| device.join(name)).chain([device.clone()]);
         let folders = folders.map(|folder| folder.join("power")).filter(|folder| folder.is_dir());
-        // Linux shows the file of drives that can nap, if it lets them. "any" is no limit at all.
+        // Linux shows the file for drives with power states, if APST is enabled. "any" is no limit
+        // at all.
         let one = |folder: PathBuf| match fs::read_to_string(folder.join(NAP_FILE)) {
             Ok(text) => text.trim().parse().unwrap_or(u64::MAX),
             Err(_) => 0,
@@ -271,8 +273,8 @@ impl Device {
         Some(text.trim().to_owned()).filter(|serial| !serial.is_empty())
     }
 
-    /// A persistent name of it, with the partition number: the same after a reboot that reorders
-    /// disks; `None` without an identity on the disk.
+    /// Persistent name of the disk, with the partition number: the same after a reboot that
+    /// reorders disks; `None` without an identity on the disk.
     pub fn lasting_name(&self) -> Option<String> {
         let read = |file: &str| fs::read_to_string(self.whole().join(file)).ok();
         let whole = ["wwid", "device/wwid", "dm/uuid", "md/uuid", "loop/backing_file"];
@@ -314,7 +316,7 @@ impl Device {
         (result == 0).then_some(status[0])
     }
 
-    /// Other users: mounts of it or its partitions, and devices stacked on it.
+    /// Other users: mounts of the device or its partitions, and devices stacked on it.
     pub fn users(&self) -> Vec<String> {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut found = Vec::new();
@@ -349,7 +351,7 @@ fn is_behind_software(path: &str) -> bool {
     path.starts_with("/sys/devices/virtual/") || path.split('/').any(is_session)
 }
 
-/// Names in a directory, sorted; none if it does not exist.
+/// Names in a directory, sorted; empty if the directory does not exist.
 fn entries(folder: &Path) -> Vec<String> {
     let read = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =

@@ -18,7 +18,7 @@ use io_uring::types::Fd;
 use crate::core::{CoreState, Kind};
 use crate::socket::End;
 
-/// One socket is direct while a core has at most this many.
+/// Maximum sockets of a core with direct I/O on one.
 const FEW: usize = 2;
 
 /// Receive mode of a socket.
@@ -135,7 +135,7 @@ impl CoreState {
         self.free_socket(index);
     }
 
-    /// Sends as much as the socket takes now. True when that was all.
+    /// Sends as much as the socket accepts now. True if that was all.
     pub(crate) fn send_direct(&mut self, index: u32) -> bool {
         let socket = self.socket(index);
         socket.gather();

@@ -14,7 +14,7 @@ use crate::Clock;
 const TRIPS: usize = 64;
 /// Bytes of a request.
 const ASKED_BYTES: usize = 64;
-/// Time limit of one of them.
+/// Time limit of one round trip.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Median round trip to another thread of this process that answers a short request with
@@ -29,7 +29,7 @@ pub fn program_round_trip(answer_bytes: usize) -> io::Result<Nanos> {
     let (peer, _) = listener.accept()?;
     let answering = thread::Builder::new().name("echo".to_owned());
     let answering = answering.spawn(move || answer(peer, answer_bytes))?;
-    // When it is over, the other end sees the connection closed, and its thread ends.
+    // At the end the peer sees the connection closed, and its thread ends.
     let asked = ask(stream, answer_bytes);
     drop(answering.join());
     let mut trips = asked?;

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 /// The composition of a file's range, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extents {
-    /// Written, as far as the file system reports it.
+    /// Written bytes, as reported by the file system.
     pub written: u64,
     /// Preallocated and never written.
     pub unwritten: u64,
@@ -41,7 +41,7 @@ const FIEMAP: libc::c_ulong = 0xc020_660b;
 const SYNC: u32 = 1;
 /// The last extent of the file.
 const LAST: u32 = 1;
-/// Not stored as is: compressed, or encrypted, as the next flag tells.
+/// Not stored as is: compressed, or encrypted, as the next flag shows.
 const ENCODED: u32 = 0x8;
 /// Encrypted.
 const ENCRYPTED: u32 = 0x80;
@@ -74,8 +74,8 @@ struct Map {
 }
 
 impl Extents {
-    /// The extents of `length` bytes of a file from `start` on. Flushes the file first. Without
-    /// FIEMAP it uses SEEK_DATA and SEEK_HOLE.
+    /// Extents of `length` bytes of a file from `start` on. Flushes the file first. Without FIEMAP,
+    /// SEEK_DATA and SEEK_HOLE are used.
     pub fn of(file: &File, start: u64, length: u64) -> io::Result<Extents> {
         match Extents::by_map(file, start, length) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => {
@@ -162,8 +162,8 @@ impl Extents {
     }
 }
 
-/// The first part of `range` that is no hole of the file, empty at its end if there is none. A
-/// file system that shows no holes has none.
+/// First part of `range` that is no hole of the file, empty at its end if there is none. A file
+/// system that does not report holes has none.
 pub fn next_data(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
     let end = range.end;
     let start = match seek(file, range.start, libc::SEEK_DATA) {
@@ -177,7 +177,7 @@ pub fn next_data(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
     Ok(start..hole)
 }
 
-/// Bytes of extents that also belong to earlier ones.
+/// Bytes of extents that overlap earlier ones.
 fn repeated(mut pieces: Vec<(u64, u64)>) -> u64 {
     pieces.sort_unstable();
     let (mut sum, mut end) = (0, 0_u64);
@@ -253,7 +253,7 @@ mod test {
         file.write_all_at(&[7; 4096], 4 << 20).unwrap();
         let next = |start: u64| next_data(&file, start..8 << 20).unwrap();
         let first = next(0);
-        // A file system that shows no holes has none.
+        // A file system that does not report holes has none.
         let shown = first != (0..8 << 20);
         if shown {
             assert_eq!(first, 1 << 20..(1 << 20) + 4096);

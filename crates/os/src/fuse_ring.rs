@@ -50,7 +50,7 @@ const _: () = assert!(size_of::<Entry128>() == 128 && HEADER_BYTES <= PAYLOAD);
 /// A ring that serves some queues of a file system. The kernel has a queue for each CPU, and puts
 /// a request into the queue of the CPU that the program runs on.
 pub struct FuseRing {
-    /// Dropped before the entries, whose buffers its commands write to.
+    /// Ring, dropped before the entries, because its commands write to their buffers.
     uring: Option<IoUring<Entry128>>,
     channel: OwnedFd,
     entries: Vec<RingEntry>,
@@ -80,8 +80,8 @@ pub struct FuseMessage<'a> {
 }
 
 impl FuseRing {
-    /// Whether the kernel offers requests over io_uring; `None` where it cannot (before Linux
-    /// 6.14, without `CONFIG_FUSE_IO_URING`, or where FUSE is a module that is not loaded).
+    /// Whether the kernel offers requests over io_uring; `None` if the kernel does not support this
+    /// (before Linux 6.14, without `CONFIG_FUSE_IO_URING`, or if the FUSE module is not loaded).
     pub fn is_offered() -> Option<bool> {
         let switch = std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring").ok()?;
         Some(switch.trim() == "Y")
@@ -126,7 +126,7 @@ impl FuseRing {
         self.uring.as_mut().expect("the ring lives until the drop")
     }
 
-    /// Gives the kernel an entry, which it puts a request into.
+    /// Registers an entry, into which the kernel puts a request.
     fn register(&mut self, at: usize) -> io::Result<()> {
         let address = self.iovecs[at].as_ptr() as u64;
         let command = command(&self.channel, REGISTER, self.entries[at].queue, 0, address);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Frequency state of a CPU at an instant. `None` where unknown, as in most virtual machines.
+/// Frequency state of a CPU at an instant. `None` if unknown, as in most virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// Frequency in kHz.

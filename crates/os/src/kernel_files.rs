@@ -28,7 +28,7 @@ pub fn replaced() -> Vec<&'static str> {
     READ.into_iter().filter(|path| is_kernels(Path::new(path)) == Some(false)).collect()
 }
 
-/// Whether the kernel answers a file below `/proc` or `/sys`; `None` if it cannot be opened.
+/// Whether the kernel serves a file below `/proc` or `/sys`; `None` if it cannot be opened.
 pub(crate) fn is_kernels(path: &Path) -> Option<bool> {
     let file = File::open(path).ok()?;
     let about = rustix::fs::fstatfs(&file).ok()?;

@@ -61,7 +61,7 @@ fn table() -> String {
     fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
-/// A word of the table with its octal escapes decoded.
+/// A field of the table with its octal escapes decoded.
 fn plain(word: &str) -> String {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.as_bytes();

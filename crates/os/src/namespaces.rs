@@ -1,13 +1,14 @@
-//! Namespaces of this process: in one that is not the host's the kernel shows a part of the host.
+//! Namespaces of this process: in a namespace other than the host's, the kernel shows only a part
+//! of the host.
 
 /// A kind of namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Users: root there is a user of the host.
+    /// User namespace: its root is an unprivileged user of the host.
     User,
-    /// Processes: those outside do not show, nor do threads of the kernel.
+    /// PID namespace: processes outside are invisible, and so are kernel threads.
     Pid,
-    /// Control groups: those above its root do not show, and hold all the same.
+    /// Cgroup namespace: cgroups above its root are invisible, but their limits apply.
     Cgroup,
 }
 
@@ -26,8 +27,8 @@ impl Kind {
     }
 }
 
-/// Namespaces of this process that are not the host's. A kind that this kernel does not have is
-/// none.
+/// Namespaces of this process that are not the host's, without kinds that this kernel does not
+/// support.
 pub fn own() -> Vec<Kind> {
     let told = |word: &str| std::fs::read_link(format!("/proc/self/ns/{word}")).ok();
     let is_own = |(kind, word, first): (Kind, &'static str, u32)| {

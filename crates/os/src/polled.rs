@@ -25,7 +25,7 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// Whether it is polled at all.
+    /// Whether any kind of polling is used.
     pub fn any(self) -> bool {
         self.completions || self.submissions
     }
@@ -57,7 +57,7 @@ impl PolledRing {
     /// Enters the kernel if necessary, and moves completions to `batch`.
     fn turn(&mut self, batch: &mut Vec<(u64, i32, u32)>) {
         // An error leaves the submissions queued for the next turn. IOPOLL polls the device within
-        // the call; an SQPOLL thread polls it itself.
+        // the call; an SQPOLL thread polls by itself.
         let _ = if self.polling.submissions { self.ring.submit() } else { self.ring.enter() };
         self.ring.take_completions(batch);
         self.in_flight.lower(batch.len());
@@ -72,7 +72,8 @@ impl CoreState {
         }
         let before = poll_threads().len();
         let ring = Ring::open_polled(polling)?;
-        // The new thread sets its name when it first runs; until then its CPU time cannot be found.
+        // The new thread sets its name when it first runs; until then its CPU time cannot be
+        // attributed.
         let clock = Clock::get();
         let end = clock.now() + NAMING;
         while polling.submissions && poll_threads().len() == before && clock.now() < end {

@@ -15,13 +15,13 @@ use crate::listener::Listener;
 use crate::sample;
 use crate::socket::{Chunk, End, Socket};
 
-/// The reactor of one core. A handle: clones are the same reactor.
+/// Reactor of one core. A handle: clones are the same reactor.
 pub trait Reactor: Clone {
     /// A connected socket on this core.
     type Socket: ReactorSocket;
     /// A listening socket on this core.
     type Listener: ReactorListener<Stream = Self::Stream>;
-    /// An accepted connection that is on no core yet.
+    /// An accepted connection that is not on a core yet.
     type Stream: ReactorStream;
 
     /// The time now.
@@ -66,13 +66,13 @@ pub trait ReactorSocket {
     /// Whether the stream has ended, once all received data was taken.
     fn ended(&self) -> Option<End>;
 
-    /// Whether [`send`](Self::send) may be called. If not, an event tells when it may.
+    /// Whether [`send`](Self::send) may be called. If not, an event signals when it may.
     fn can_send(&self) -> bool;
 
     /// Sends a chain with the next turn, and replaces it with the one sent before.
     fn send(&self, chain: &mut Chain);
 
-    /// Receives at most this many bytes at a time, where that pays.
+    /// Receives at most this many bytes at a time, if that is faster.
     fn receive_at_most(&self, _bytes: usize) {}
 
     /// Whether the peer has neither closed nor broken the connection, as far as the system knows:
@@ -82,7 +82,7 @@ pub trait ReactorSocket {
     /// Makes the drop reset the connection (RST) rather than close it.
     fn reset_at_end(&self) {}
 
-    /// Length of the ring for zero-copy sends of chains like this one, if they pay.
+    /// Length of the ring for zero-copy sends of chains like this one, if they are faster.
     fn lap_bytes(&self, chain: &Chain) -> Option<usize>;
 }
 
@@ -94,7 +94,7 @@ pub trait ReactorListener {
     /// Token of the socket in the list of [`Reactor::turn`].
     fn token(&self) -> Token;
 
-    /// The next accepted connection, or the error of a failed accept; after that, none until
+    /// Next accepted connection, or the error of a failed accept; after that, none until
     /// [`resume`](Self::resume).
     fn accept(&self) -> Option<io::Result<Self::Stream>>;
 

@@ -52,7 +52,7 @@ impl CoreState {
         }
     }
 
-    /// Does `work`, and records it, if recording.
+    /// Runs `work`, and records it if recording is on.
     #[inline]
     pub(crate) fn timed<R>(&mut self, doing: Doing, work: impl FnOnce(&mut CoreState) -> R) -> R {
         let Some(record) = &self.record else { return work(self) };

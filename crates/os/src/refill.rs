@@ -1,4 +1,4 @@
-//! The queue of sockets that wait for a receive buffer.
+//! Queue of sockets that wait for a receive buffer.
 //!
 //! Plain data without the kernel: real and simulated cores use it.
 
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// Next receive mode of a waiting socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arming {
-    /// Until no buffer is left: there are enough for all.
+    /// Receives until no buffer is left: there are enough for all.
     Multishot,
     /// One receive, into one buffer; then the socket queues again after the others.
     Once,

@@ -1,5 +1,5 @@
-//! TCP segments and round trips of this process's own connections, by `TCP_INFO`: what the whole
-//! host sent is no evidence of one program's network.
+//! TCP segments and round trips of this process's own connections, from `TCP_INFO`: counters of the
+//! whole host are no evidence of one program's network.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,14 +14,14 @@ const SEGS_OUT: usize = 136;
 const MIN_RTT: usize = 148;
 const INFO_BYTES: usize = 152;
 
-/// Segments of a connection since it was made, and its shortest round trip.
+/// Segments of a connection since it was established, and its minimum round trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segments {
     /// Sent for the first time.
     pub sent: u64,
     /// Sent again.
     pub again: u64,
-    /// Shortest round trip between the kernels of both ends, in the last five minutes; `None` where
+    /// Minimum round trip between the kernels of both ends, in the last five minutes; `None` if
     /// none was measured.
     pub shortest: Option<Nanos>,
 }

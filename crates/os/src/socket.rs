@@ -106,8 +106,8 @@ impl Socket {
     }
 
     /// Limits one system call to this many bytes, at least one: while the owner handles one part of
-    /// a response, the peer works on what the last part triggered. Receives of the ring come in
-    /// parts anyway.
+    /// a response, the peer handles the requests that the last part triggered. Receives of the ring
+    /// come in parts anyway.
     pub fn receive_at_most(&self, bytes: usize) {
         self.core.state.borrow_mut().socket(self.index).receive_max = bytes.max(1);
     }
@@ -119,7 +119,7 @@ impl Socket {
         socket.ended.filter(|_| socket.chunks.is_empty() && socket.arrived.is_none())
     }
 
-    /// Whether [`send`](Self::send) may be called. If not, an event tells when it may.
+    /// Whether [`send`](Self::send) may be called. If not, an event signals when it may.
     pub fn can_send(&self) -> bool {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
@@ -174,8 +174,8 @@ pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> 
 }
 
 /// Avoids congestion control with pacing on connections within this host. Pacing timers cost 20 %
-/// of the rate there, without any congestion. Only before the connection: once started, pacing
-/// stays on whatever the algorithm.
+/// of the rate there, without any congestion. To be called before the connection: once started,
+/// pacing stays on with any algorithm.
 pub(crate) fn avoid_pacing(socket: &socket2::Socket, address: SocketAddr) {
     if address.ip().is_loopback() {
         // Without cubic, the system's default stays.
@@ -201,7 +201,7 @@ impl Deref for Chunk {
     fn deref(&self) -> &[u8] {
         match &self.bytes {
             // SAFETY: the kernel filled `len` bytes of this buffer and does not touch it again
-            // until it is given back in the drop; it lives as long as the core that we hold.
+            // until the drop returns it; the buffer lives as long as the core that we hold.
             Bytes::Shared { address, len, .. } => unsafe {
                 std::slice::from_raw_parts(*address, *len as usize)
             },
@@ -244,7 +244,7 @@ pub(crate) struct SocketState {
     wants_send: bool,
     /// Limit of one direct receive in bytes.
     pub(crate) receive_max: usize,
-    /// Long chains sent while it is unknown whether the peer is local.
+    /// Long chains sent while the location of the peer is unknown.
     pub(crate) long_chains: u32,
     /// The peer was on another CPU at the last check.
     pub(crate) was_apart: bool,
@@ -252,7 +252,7 @@ pub(crate) struct SocketState {
     message: Box<libc::msghdr>,
     pub(crate) parts: Vec<libc::iovec>,
     pub(crate) ended: Option<End>,
-    /// The owner has dropped it: the slot is freed once no operation is in flight.
+    /// The owner has dropped the socket: the slot is freed once no operation is in flight.
     pub(crate) dropped: bool,
     /// The connection ends with a reset.
     resets: bool,
@@ -320,7 +320,7 @@ impl CoreState {
         }
     }
 
-    /// Arms a receive on this socket, for which there is a buffer.
+    /// Arms a receive on this socket with a free buffer.
     pub(crate) fn arm_receive(&mut self, index: u32, arming: Arming) {
         let multishot = self.ring().features.multishot_receive;
         let socket = self.socket(index);
@@ -340,7 +340,8 @@ impl CoreState {
             (entry.build(), u32::from(id))
         };
         self.socket(index).receiving = true;
-        // SAFETY: the buffers belong to the core and are given to nobody else until the completion.
+        // SAFETY: the buffers belong to the core and are not used by anything else until the
+        // completion.
         let pushed = unsafe { self.push(entry, Kind::Receive, index, part) };
         if let Err(error) = pushed {
             self.socket(index).receiving = false;
@@ -420,7 +421,7 @@ impl CoreState {
         self.free_socket(index);
     }
 
-    /// The kernel has taken all of a chain.
+    /// Recycles a chain that the kernel has accepted completely.
     fn recycle_sent(&mut self, index: u32) {
         if let Slot::Socket(socket) = &mut self.slots[index as usize] {
             socket.chain.recycle_sent(&self.pool);

@@ -59,18 +59,17 @@ pub struct Difference {
 /// Findings of a check so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Offset of the check, and the capacity of the array.
+    /// Offset up to which the check has come, in bytes.
     pub at: u64,
-    /// See `at`.
+    /// Capacity of the array in bytes.
     pub bytes: u64,
     /// Bytes compared on all legs. Unwritten regions need no comparison.
     pub compared_bytes: u64,
     /// Bytes that the map marks, which the resync makes equal.
     pub marked_bytes: u64,
-    /// Bytes in which legs differ or cannot be read; the repaired bytes among them are counted
-    /// below.
+    /// Bytes in which legs differ or cannot be read.
     pub different_bytes: u64,
-    /// See `different_bytes`.
+    /// Repaired bytes of `different_bytes`.
     pub repaired_bytes: u64,
     /// The first differences, in order.
     pub differences: Vec<Difference>,
