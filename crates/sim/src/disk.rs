@@ -28,10 +28,10 @@ pub(crate) struct Disk {
     pub(crate) latency: (Nanos, Nanos),
     /// Nothing completes before then.
     pub(crate) stalled: Nanos,
-    /// About one I/O in this many fails, until then.
+    /// Failure rate: about one I/O in this many fails, until this time.
     pub(crate) faulty: (u64, Nanos),
-    /// About one I/O in this many that begins until then takes so much longer, of which it is
-    /// executed at the end.
+    /// Delay rate: about one I/O in this many that begins before this time takes this much longer,
+    /// and is executed at the end.
     pub(crate) late: (u64, Nanos, Nanos),
     /// Flushes that failed.
     pub(crate) losses: Rc<Cell<u64>>,
@@ -40,11 +40,12 @@ pub(crate) struct Disk {
     pub(crate) refuses: Nanos,
     /// Lanes opened before then are broken.
     pub(crate) broken: Nanos,
-    /// Lanes begun: core, time, and whether refused.
+    /// Lanes opened: core, time, and whether refused.
     pub(crate) begun: Vec<(usize, Nanos, bool)>,
     /// I/Os in flight.
     pub(crate) in_flight: usize,
-    /// Open lanes, and when each last sent what a poll had queued: answers to pings, for instance.
+    /// Open lanes, and the time at which each last sent data that a poll had queued: answers to
+    /// pings, for instance.
     pub(crate) answered: BTreeMap<u64, Nanos>,
     lanes: u64,
     pub(crate) rng: Rng,
@@ -94,12 +95,13 @@ struct SimLane {
     disk: SharedDisk,
     geometry: Geometry,
     opened: Nanos,
-    /// When it will be open; never if the disk refuses.
+    /// Time at which the lane will be open; never if the disk refuses.
     opens: Nanos,
     refused: bool,
     is_open: bool,
     broken: Option<String>,
-    /// I/Os with their completion times; of long writes the time at which the target asks for data.
+    /// I/Os with their completion times; for long writes the time at which the target requests the
+    /// data.
     flying: VecDeque<(Nanos, Io)>,
     asked: VecDeque<(Nanos, Io)>,
     /// Data that is sent with the next submit.
@@ -212,7 +214,7 @@ impl Lane for SimLane {
         let disk = self.disk.borrow();
         let mut coming = self.flying.iter().chain(&self.asked).map(|(due, _)| *due).peekable();
         if coming.peek().is_none() && self.queued.is_empty() {
-            // A connection looks from time to time whether it is still usable.
+            // A connection checks from time to time whether it is still usable.
             return self.broken.is_none().then_some(self.polled + LOOK);
         }
         if disk.broken > self.opened {
@@ -281,7 +283,7 @@ impl LaneSource<SimCore> for Disks {
 /// The server's view of a disk.
 pub(crate) struct SimVolume {
     pub(crate) geometry: Geometry,
-    /// Memory of the server, if it is that.
+    /// Memory of the server, if the unit is memory.
     pub(crate) memory: Option<Memory>,
 }
 

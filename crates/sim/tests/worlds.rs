@@ -11,7 +11,7 @@ fn holds(world: &str) {
     }
 }
 
-/// Fails with the mistake, and holds without it.
+/// Checks that the world fails with the mistake, and holds without it.
 fn finds(plant: Plant, world: &str) {
     holds(world);
     let plan: Plan = world.parse().unwrap();

@@ -11,11 +11,11 @@ use super::rig::{ARRAY, BYTES, REGIONS};
 
 mod leg;
 
-/// Bytes of a page, which is written whole or not at all; only superblocks may be torn.
+/// Bytes of a page, which is written completely or not at all; only superblocks may be torn.
 pub(super) const PAGE: u64 = 4096;
 /// Unit of tearing.
 const SECTOR: usize = 512;
-/// Turns, of which one executes late I/Os, too.
+/// Number of turns of which one executes late I/Os, too.
 const LATE: u64 = 200;
 /// Queue depth of a lane.
 const DEPTH: usize = 8;
@@ -30,7 +30,7 @@ pub(super) enum Content {
 /// A cached version of a page, not durable yet.
 struct Version {
     content: Content,
-    /// The I/O that wrote it.
+    /// I/O that wrote the content.
     io: u64,
     /// When that I/O completed.
     answered: u64,
@@ -61,7 +61,7 @@ pub(super) struct Leg {
     pub(super) plain: bool,
     /// The leg went back to a snapshot, and was not recorded as in since.
     pub(super) rolled: bool,
-    /// A snapshot of it.
+    /// Snapshot of the leg's data.
     image: Option<BTreeMap<u64, Content>>,
     /// Number of changes of the map's marks at the time of the image, and now.
     image_marks: u64,
@@ -92,10 +92,10 @@ struct Taken {
     epoch: u32,
     leg: usize,
     io: Io,
-    /// When it was submitted, as a count of events and by the clock.
+    /// Time of the submission, as a count of events and by the clock.
     at: u64,
     came: Nanos,
-    /// Executed long after that: not before this time, or in one of many turns.
+    /// Earliest time of a late execution; without one, in one of many turns.
     late: Option<Nanos>,
     result: Option<Result<(), Fault>>,
 }
@@ -163,7 +163,7 @@ impl World {
         self.taken.iter().any(|taken| taken.leg == leg && taken.late.is_some())
     }
 
-    /// When a late I/O is executed next, or a leg that hangs gives one up.
+    /// Time at which a late I/O is executed next, or a hung leg fails one.
     pub(super) fn next_late(&self) -> Option<Nanos> {
         let latest = self.latest?;
         let due = self.taken.iter().filter_map(|taken| match self.legs[taken.leg].hung {
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// A leg dies; with `power` it loses its cache.
+    /// Kills a leg; with `power` it loses its cache.
     pub(super) fn fail(&mut self, leg: usize, power: bool) {
         let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
         (leg.dead, leg.blamed) = (true, true);
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// The server of a leg has died: what its disk had under way is executed, or never will be.
+    /// Ends the I/Os of a leg whose server has died: each is executed, or never will be.
     pub(super) fn end_all_of(&mut self, leg: usize) {
         for Taken { io, result, id, .. } in self.taken.extract_if(.., |taken| taken.leg == leg) {
             let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
@@ -277,13 +277,13 @@ impl World {
                 leg.write(&io, id, || true);
             }
         }
-        // The next flush covers them: nothing is under way any more.
+        // The next flush covers them: nothing is in flight any more.
         let time = self.time;
         let versions = self.legs[leg].cache.values_mut().flatten();
         versions.for_each(|version| version.answered = version.answered.min(time));
     }
 
-    /// A leg's host is gone; with `power` it loses its cache.
+    /// Removes a leg's host; with `power` the leg loses its cache.
     pub(super) fn leave(&mut self, leg: usize, power: bool) {
         let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
         (leg.away, leg.blamed) = (true, true);
@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    /// A leg dies and goes back to its snapshot. False if it has none.
+    /// Kills a leg and reverts it to its snapshot. False if it has none.
     pub(super) fn roll_back(&mut self, leg: usize) -> bool {
         if !self.legs[leg].roll_back() {
             return false;
@@ -319,7 +319,7 @@ impl World {
         self.waiting = 0;
         for Taken { leg, io, result, id, epoch, .. } in std::mem::take(&mut self.taken) {
             let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
-            // I/Os that a host had in flight when it went back to a snapshot are gone with it.
+            // I/Os in flight of a host that reverted to a snapshot are gone with it.
             if leg.rolled && epoch != leg.epoch {
                 continue;
             }
@@ -424,7 +424,7 @@ impl Lane for Way {
         }
         let mut world = self.world.borrow_mut();
         let mine = world.taken.iter().filter(|taken| taken.way == self.number).count();
-        // A full queue leaves the rest.
+        // A full queue refuses the rest.
         let room = DEPTH.saturating_sub(mine).min(ios.len());
         for io in ios.drain(..room) {
             world.next += 1;

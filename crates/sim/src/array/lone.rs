@@ -1,8 +1,8 @@
 //! Runs a story of a lone volume that reconnects by itself: real initiators, the network, a real
-//! server, and a simulated disk. No array sees to anything.
+//! server, and a simulated disk, without an array.
 //!
-//! A flush that is done covers what was acknowledged before, unless one has failed since; and what
-//! was written before a newer write was acknowledged never comes back.
+//! A completed flush covers earlier acknowledged writes, unless one has failed since; and data from
+//! before an acknowledged newer write never return.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -28,7 +28,7 @@ const LIMIT: Nanos = Nanos::from_secs(240);
 const SHORTEST: Nanos = Nanos::from_millis(1);
 const LONGEST: Nanos = Nanos::from_secs(1);
 
-/// A lane, and what it has not taken yet.
+/// A lane, and the I/Os that it has not accepted yet.
 struct Way {
     lane: Box<dyn Lane>,
     waiting: VecDeque<Io>,
@@ -56,8 +56,8 @@ struct Run {
     next: u64,
     now: Nanos,
     rng: Rng,
-    /// Flushes that may fail because connections were lost, or because flushes of others failed,
-    /// and when one failed last: others that had begun by then fail, too.
+    /// Number of flushes that may fail because connections were lost, or because flushes of others
+    /// failed, and the time of the last failure: others that had begun by then fail, too.
     untold: usize,
     retold: usize,
     told_at: u64,
@@ -156,7 +156,7 @@ impl Run {
         Err("its target lets no process in".to_owned())
     }
 
-    /// The process dies, and another one opens the volume.
+    /// Kills the process; another one opens the volume.
     fn crash(&mut self, power: bool) -> Result<(), String> {
         self.kept.add(Happened::Crash);
         self.asked.clear();
@@ -232,7 +232,7 @@ impl Run {
         self.submit_at(op, blocks, fua, (offset, len));
     }
 
-    /// Submits an I/O of these bytes, which are blocks of the model or none.
+    /// Submits an I/O on these bytes, which are blocks of the model or none.
     fn submit_at(&mut self, op: Op, blocks: Range<usize>, fua: bool, (offset, len): (u64, u32)) {
         let number = self.next;
         self.next += 1;
@@ -330,7 +330,7 @@ impl Run {
         Ok(())
     }
 
-    /// Everything goes on for so long.
+    /// Runs the world for this time.
     fn wait(&mut self, time: Nanos) -> Result<(), String> {
         let end = self.now + time;
         while self.now < end {
@@ -341,7 +341,7 @@ impl Run {
         Ok(())
     }
 
-    /// Runs until nothing is left of any trouble, unless the disk is in trouble: false then.
+    /// Runs until no fault has any effect left, unless the disk has one: false then.
     fn calm(&mut self) -> Result<bool, String> {
         let end = self.now + LIMIT;
         let mut calm_since = None;
@@ -401,8 +401,8 @@ impl Run {
     fn may_fail(&mut self, asked: &Asked, fault: Fault) -> Result<(), String> {
         let flush = asked.op == Op::Flush;
         if self.world.borrow().legs[0].blamed {
-            // The server tells other connections of a flush that failed, and the volume once more
-            // of each of these.
+            // The server reports a failed flush to other connections, and the volume repeats the
+            // report for each of these.
             let fails = flush && !self.world.borrow().legs[0].is_well();
             self.retold += if fails { 2 * self.lanes } else { 0 };
             return Ok(());
@@ -426,7 +426,7 @@ impl Run {
             return Err("it does not become calm".to_owned());
         }
         self.flush()?;
-        // A write of what no step writes; it fails in trouble only.
+        // Writes a block that no step uses; the write fails only under faults.
         self.submit_at(Op::Write, 0..0, false, (DATA_OFFSET + SCRATCH, PAGE as u32));
         self.rest()?;
         self.read_all()?;
@@ -434,7 +434,7 @@ impl Run {
         self.read_all()
     }
 
-    /// Flushes until that is done: there may be losses to tell.
+    /// Flushes until a flush succeeds: there may be losses to report.
     fn flush(&mut self) -> Result<(), String> {
         let fails = self.untold + self.retold;
         for _ in 0..=fails {

@@ -74,7 +74,7 @@ struct Asked {
     fua: bool,
     blocks: std::ops::Range<usize>,
     begun: u64,
-    /// Legs that were in when it began.
+    /// Legs that were in at its start.
     legs: u32,
 }
 
@@ -98,15 +98,15 @@ struct Run {
     /// Size of the array, and its possible size at the next opening.
     bytes: u64,
     grows_to: u64,
-    /// Flushes that may fail because connections to the last leg were lost, and when one failed
-    /// last: others that had begun by then fail, too.
+    /// Number of flushes that may fail because connections to the last leg were lost, and the time
+    /// of the last failure: others that had begun by then fail, too.
     untold: usize,
     told_at: u64,
-    /// Connections to the last leg that may have been lost unseen, since they had nothing to do.
+    /// Idle connections to the last leg whose loss may be unnoticed.
     unseen: Unseen,
-    /// The generation of the array when it was opened, until data are shown.
+    /// Generation of the array when it was opened, until data are shown.
     opened: Option<u64>,
-    /// Client I/Os completed, and those that failed.
+    /// Number of client I/Os completed, and of those that failed.
     answered: u64,
     failed: u64,
     kept: Kept,
@@ -304,7 +304,7 @@ impl Run {
         self.submit_at(op, fua, blocks, (offset, len));
     }
 
-    /// Submits an I/O of these bytes, which are blocks of the model or none.
+    /// Submits an I/O on these bytes, which are blocks of the model or none.
     fn submit_at(
         &mut self,
         op: Op,
@@ -411,7 +411,7 @@ impl Run {
 
     /// Runs until all client I/Os are complete.
     fn rest(&mut self) -> Result<(), String> {
-        // Over a network it takes time to learn that nobody answers.
+        // Over a network it takes time to notice an unresponsive leg.
         let end = self.now + if self.away.is_some() { MINUTE + MINUTE } else { Nanos(0) };
         for round in 0.. {
             if self.asked.is_empty() {
@@ -422,7 +422,7 @@ impl Run {
             }
             let process = self.process.as_ref().expect("it is open");
             if round >= ROUNDS / 2 && process.array.in_it().count_ones() == 1 {
-                // The last leg is waited for however long it hangs.
+                // The array waits for the last leg however long it hangs.
                 self.world.borrow_mut().legs.iter_mut().for_each(|leg| leg.hung = false);
             }
             if !self.round()? && round % 8 == 7 {
@@ -472,7 +472,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Everything goes on for so long.
+    /// Runs the world for this time.
     fn wait(&mut self, time: Nanos) -> Result<(), String> {
         let end = self.now + time;
         while self.now < end {

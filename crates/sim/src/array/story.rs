@@ -39,9 +39,9 @@ pub enum Step {
     Read(usize),
     /// Flush.
     Flush,
-    /// The legs are compared while everything goes on.
+    /// Compare the legs during client I/O.
     Check {
-        /// And made equal.
+        /// Repair differences.
         repairs: bool,
     },
     /// A leg dies.
@@ -56,14 +56,14 @@ pub enum Step {
     Fill(usize),
     /// A leg refuses some I/Os: read-only, out of range, unsupported or aborted.
     Refuse(usize),
-    /// A leg completes nothing.
+    /// A leg hangs: it completes nothing.
     Hang(usize),
     /// Some writes of a leg are executed long after they were submitted.
     Slow(usize),
-    /// A snapshot of a leg is taken.
+    /// Take a snapshot of a leg.
     Snap(usize),
-    /// A leg dies and goes back to its snapshot, if another leg has all data. The only leg's own
-    /// data return before the process ends.
+    /// A leg dies and reverts to its snapshot, if another leg has all data. The only leg's own data
+    /// return before the process ends.
     Roll(usize),
     /// A leg is good again.
     Return(usize),
@@ -83,8 +83,8 @@ pub enum Step {
     Whole,
     /// Time passes: the given number of tenths of a second.
     Wait(u32),
-    /// The process dies, and the array is grown with at most this many writes, after which the
-    /// growth dies, too, unless complete; then the process is restarted.
+    /// Kill the process, and grow the array with at most this many writes, after which the growth
+    /// is killed, too, unless complete; then restart the process.
     Grow(u32),
 }
 
@@ -98,11 +98,11 @@ pub enum Over {
     Iscsi,
     /// Over NBD.
     Nbd,
-    /// Over one and the other.
+    /// iSCSI and NVMe/TCP alternately.
     Both,
     /// Over NVMe/TCP.
     Nvme,
-    /// Over all three in turn.
+    /// All three protocols in turn.
     Mixed,
 }
 
@@ -134,7 +134,7 @@ pub struct Story {
     pub lanes: usize,
     /// The network between the array and its legs.
     pub over: Over,
-    /// There is an array; without it the first leg is used alone, and reconnects by itself.
+    /// There is an array; without one the first leg is used alone, and reconnects.
     pub array: bool,
     /// The steps.
     pub steps: Vec<Step>,
@@ -419,7 +419,7 @@ impl Case for Story {
     }
 }
 
-/// A story of an array whose legs are on other hosts, or of a lone volume on one.
+/// A story of an array whose legs are on other hosts, or of a lone remote volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteStory(pub Story);
 

@@ -25,14 +25,14 @@ pub(super) fn bytes(situation: &Situation) -> u64 {
 pub(super) struct Seen {
     pub(super) op: Op,
     pub(super) len: u32,
-    /// When the worker submitted it, accepted or not.
+    /// Time at which the worker submitted the I/O, accepted or not.
     pub(super) given: u64,
-    /// When the worker got the completion, if it did, and the result.
+    /// Time at which the worker got the completion, if it did, and the result.
     pub(super) answer: Option<(u64, Result<(), Fault>)>,
     /// The completion had wrong data.
     pub(super) lied: bool,
     offset: u64,
-    /// The turn of its submission.
+    /// Turn of the I/O's submission.
     turn: u64,
 }
 

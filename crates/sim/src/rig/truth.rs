@@ -24,9 +24,9 @@ pub(super) struct Fact {
     pub(super) len: u32,
     /// Start of its latency: in an open loop the planned start.
     pub(super) start: u64,
-    /// When the worker submitted it; `None` if only planned.
+    /// Time at which the worker submitted the I/O; `None` if only planned.
     pub(super) given: Option<u64>,
-    /// When it was over, and how.
+    /// Time of the I/O's end; `fate` describes the end.
     pub(super) end: u64,
     pub(super) fate: Fate,
     /// The I/O was due while the queue was full.
@@ -70,7 +70,7 @@ pub(super) struct Truth {
     pub(super) given_up: u64,
     /// Some planned I/Os were not submitted, and only the worker knows their kind.
     pub(super) unsure: bool,
-    /// Workers know the due times of this many waiting I/Os, and estimate those of more, or of all
+    /// Number of waiting I/Os whose due times workers know; they estimate those of more, or of all
     /// if they depend on sizes not drawn yet.
     known: u64,
 }
@@ -126,8 +126,8 @@ impl Truth {
         if self.facts[worker].iter().any(lost) { u64::MAX } else { opens }
     }
 
-    /// When a worker ended: all I/Os are complete, and its limit or its time is reached. A worker
-    /// with a lost lane or wrong data does not end by itself.
+    /// Time at which a worker ended: all I/Os are complete, and its limit or its time is reached. A
+    /// worker with a lost lane or wrong data does not end by itself.
     fn ended(&self, situation: &Situation, worker: usize, plan: Option<&Planned>) -> Option<u64> {
         let facts = &self.facts[worker];
         let is_trouble = |fact: &Fact| fact.lied || matches!(fact.fate, Fate::Lost | Fate::Silent);
@@ -138,7 +138,7 @@ impl Truth {
         if self.is_spent(situation, worker) {
             return Some(last);
         }
-        // A worker that starts nothing before its time is over ends then; a last completion may
+        // A worker that starts nothing before the end of its time ends then; a last completion may
         // come later, and planned I/Os may never start.
         let over = over(situation, worker)?;
         let waits = plan.is_some_and(|plan| plan.due() <= over);
@@ -178,8 +178,8 @@ impl Truth {
         }
     }
 
-    /// The window is over: planned I/Os that never started are known now, and those without a
-    /// completion are given up.
+    /// Closes the window: planned I/Os that never started are known now, and those without a
+    /// completion fail.
     fn close(&mut self, situation: &Situation, plans: Vec<Option<Planned>>) {
         let (mut without_way, mut plans_on) = (Vec::new(), false);
         for (worker, plan) in plans.into_iter().enumerate() {
@@ -223,8 +223,8 @@ impl Truth {
         }
     }
 
-    /// When the run stops waiting: a whole number of seconds after the end, once all that can
-    /// complete has, or at the time limit.
+    /// Time at which the run stops waiting: a whole number of seconds after the end, once all I/Os
+    /// that can complete have, or at the time limit.
     fn given_up(&self, without_way: &[usize], plans_on: bool) -> u64 {
         let all = self.facts.iter().enumerate();
         let all = all.flat_map(|(worker, facts)| facts.iter().map(move |fact| (worker, fact)));
@@ -250,7 +250,7 @@ impl Truth {
         }
     }
 
-    /// Stretches with a row: seconds in which nobody was measured belong to the one before.
+    /// Spans with a row: seconds without a measured worker belong to the previous row.
     pub(super) fn rows(&self) -> Vec<(u64, u64)> {
         let mut rows: Vec<(u64, u64)> = Vec::new();
         for (from, to) in &self.seconds {
@@ -284,8 +284,8 @@ impl Truth {
             let (from, to) = **stretch;
             let there = self.worked(worker, from, to).map_or(0, |(from, to)| to - from);
             let others = 0..self.facts.len();
-            // A window's remainder is no second; a worker active for less than half of it had no
-            // chance.
+            // A window's remainder is no second; a worker active for less than half of a second had
+            // no chance.
             to - from >= 900_000_000
                 && there * 2 >= to - from
                 && done(worker, **stretch) == 0
@@ -294,7 +294,7 @@ impl Truth {
         self.seconds.iter().filter(is_idle).count() as u32
     }
 
-    /// Whether nothing that a worker did before `to` counts.
+    /// Whether no I/O of a worker before `to` counts.
     fn is_unmeasured(&self, worker: usize, to: u64) -> bool {
         self.opens[worker] > 0 && self.opens[worker] >= to
     }
@@ -391,7 +391,7 @@ fn sort(times: &mut [u64]) {
     times.sort_unstable_by_key(|time| *time);
 }
 
-/// Marks I/Os due before a completion that came while `depth` I/Os were in flight.
+/// Marks I/Os due before a completion that occurred while `depth` I/Os were in flight.
 fn hold_back(facts: &mut [Fact], depth: u64) {
     let mut ends: Vec<u64> = facts.iter().map(|fact| fact.end).collect();
     sort(&mut ends);
@@ -461,7 +461,7 @@ pub(super) struct Figures {
     pub(super) bytes: u64,
     /// Latencies of completed I/Os, and waiting times of those without a completion; sorted.
     pub(super) latencies: Times,
-    /// Each of them, and the moment of its end.
+    /// Each latency, and the moment of its end.
     ended: Vec<(u64, u64)>,
     /// Worker whose facts are added.
     worker: u64,
@@ -472,9 +472,10 @@ pub(super) struct Figures {
     pub(super) lag: Times,
     /// I/Os that were due while the queue was full.
     pub(super) held_back: u64,
-    /// The least latency that is only a lower bound.
+    /// Minimum of the latencies that are only lower bounds.
     pub(super) bounded: Option<u64>,
-    /// I/Os given up, and I/Os never started, each with the age of the oldest.
+    /// Number of failed I/Os without a completion, and of I/Os never started, each with the age of
+    /// the oldest.
     pub(super) waiting: (u64, u64),
     pub(super) backlog: (u64, u64),
     /// Age of the oldest I/O in flight at the end of the span.
@@ -543,8 +544,8 @@ impl Figures {
 }
 
 impl Figures {
-    /// Moments in which an I/O took as long as the percentile of a share, or longer: within the
-    /// same of 128 buckets for each power of two.
+    /// Number of moments in which an I/O took as long as the percentile of a share, or longer:
+    /// within the same of 128 buckets for each power of two.
     pub(super) fn moments(&self, share: u64) -> u64 {
         let sorted = &self.latencies.0;
         let rank = (sorted.len() as u64 * share).div_ceil(10_000).max(1);
@@ -569,7 +570,7 @@ impl Times {
         (!self.0.is_empty()).then(|| sum as f64 / self.0.len() as f64)
     }
 
-    /// The percentile of a share in units of 1/10,000, if 100 samples lie above it.
+    /// Percentile of a share in units of 1/10,000, if at least 100 samples are above it.
     pub(super) fn percentile(&self, share: u64) -> Option<u64> {
         let count = self.count();
         let rank = (count * share).div_ceil(10_000).max(1);

@@ -23,7 +23,7 @@ pub(super) struct Agenda {
 const NEVER: Nanos = Nanos(u64::MAX);
 
 impl Agenda {
-    /// Notes events of clients, and asks everyone if necessary.
+    /// Notes events of clients, and polls all if necessary.
     pub(super) fn learn(&mut self, clients: &[Client], portals: &[Portal<SimCore>], net: &mut Net) {
         if std::mem::take(&mut self.is_stale) || self.clients.len() < clients.len() {
             self.clients.resize(clients.len(), NEVER);
@@ -53,7 +53,7 @@ impl Agenda {
         self.clients[index] = if later { client.stopped } else { wake };
     }
 
-    /// A core has taken its turn.
+    /// Notes that a core has completed its turn.
     pub(super) fn note_core(&mut self, index: usize, portal: &Portal<SimCore>) {
         self.cores[index] = portal.wake().unwrap_or(NEVER);
     }

@@ -27,7 +27,8 @@ impl World {
         Ok(())
     }
 
-    /// All clients run at full speed: each has its share, and none waits long.
+    /// Checks the service while all clients run at full speed: each has its share, and none waits
+    /// long.
     pub(super) fn measure(&mut self) -> Result<(), String> {
         let is_roomy = self.plan.memory >= ROOMY;
         let longest = Nanos::from_millis(120 / self.plan.depth.clamp(1, 6));
@@ -54,7 +55,7 @@ impl World {
         }
     }
 
-    /// No client waits long, so there is no need to measure for longer.
+    /// Whether no client waits long, so that no longer measurement is needed.
     fn is_quick(&self) -> bool {
         let now = self.now();
         self.good().all(|client| client.longest.max(client.oldest(now)) < QUICK)
@@ -76,7 +77,7 @@ impl World {
         Ok(())
     }
 
-    /// Clients of a core have equal shares of it, with at least `enough` I/Os each.
+    /// Checks that the clients of a core have equal shares of it, with at least `enough` I/Os each.
     fn judge(&self, enough: u64) -> Result<(), String> {
         let mut groups: BTreeMap<Kind, Vec<(u64, &str)>> = BTreeMap::new();
         let memories = self.plan.disks as usize;
@@ -118,7 +119,7 @@ impl World {
         Ok(())
     }
 
-    /// Held memory is within the budget, and mapped memory is held.
+    /// Checks that held memory is within the budget, and mapped memory is held.
     pub(super) fn check_memory(&self) -> Result<(), String> {
         let budget = self.shared.budget();
         let (held, limit) = (budget.held_bytes(), budget.limit_bytes());

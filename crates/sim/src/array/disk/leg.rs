@@ -1,4 +1,4 @@
-//! One leg: its pages, its volatile cache, and what has befallen it.
+//! One leg: its pages, its volatile cache, and its faults.
 
 use super::*;
 
@@ -46,12 +46,12 @@ impl Leg {
         !self.is_gone() && !self.sick && !self.full && !refuses
     }
 
-    /// Whether nobody can use it.
+    /// Whether the leg is unreachable.
     pub(in super::super) fn is_gone(&self) -> bool {
         self.dead || self.away
     }
 
-    /// Whether a flush fails that tells of a cache that was lost.
+    /// Whether a flush fails to report a lost cache.
     pub(super) fn tells(&mut self) -> bool {
         let tells = !self.dead && self.losses > self.losses_told.max(self.forgiven);
         if tells {
@@ -68,9 +68,9 @@ impl Leg {
         self.image_marks = self.marks;
     }
 
-    /// Whether its snapshot is older than what it and another leg hold, as far as maps can tell:
-    /// one since which no page was written is the same. Other marks are newer, whatever versions
-    /// say.
+    /// Whether the leg's snapshot is older than its own and another leg's data, as far as maps
+    /// show: a snapshot since which no page was written is not older. Different marks are newer,
+    /// whatever the versions.
     pub(in super::super) fn image_is_before(&self, other: &Leg) -> bool {
         let own = self.image.as_ref().and_then(map_of).map(|page| page.version());
         let newest = map_of(&other.durable).map(|page| page.version());
@@ -79,7 +79,7 @@ impl Leg {
         before || versions.is_some() && self.image_marks != self.marks
     }
 
-    /// Goes back to the snapshot. False if there is none.
+    /// Reverts to the snapshot. False if there is none.
     pub(in super::super) fn roll_back(&mut self) -> bool {
         let Some(image) = self.image.clone() else { return false };
         (self.durable, self.bad, self.rolled) = (image, None, true);
@@ -156,7 +156,7 @@ impl Leg {
         }
     }
 
-    /// Executes a write of a growth, durably, or a part of it.
+    /// Executes a growth's write, durably, or a part of it.
     pub(in super::super) fn grow(
         &mut self,
         step: &volume::array::Step,

@@ -42,12 +42,12 @@ impl Desk {
     }
 }
 
-/// Whether an association is being opened: the caller asks again.
+/// Whether an association is being opened: the caller must retry.
 pub(crate) fn is_under_way(why: &OpenError) -> bool {
     matches!(why, OpenError::Connect { error, .. } if error.kind() == ErrorKind::WouldBlock)
 }
 
-/// An admin queue that is kept; when it is dropped the controller is shut down.
+/// A held admin queue; dropping it shuts the controller down.
 pub(crate) struct Admin(Arc<Mutex<Fate>>);
 
 #[derive(Default)]
@@ -104,7 +104,7 @@ struct Call {
     desk: Desk,
     link: Link<NvmeAdmin>,
     fate: Arc<Mutex<Fate>>,
-    /// The desk waits for it.
+    /// The desk waits for the association.
     is_asked: bool,
     /// Time limit of the shutdown.
     until: Option<Nanos>,
@@ -132,7 +132,7 @@ impl Associations {
         desk
     }
 
-    /// Does what is due.
+    /// Does all work that is due.
     pub(super) fn step(&mut self, now: Nanos) {
         for (leg, desk) in &self.desks {
             let mut state = desk.lock();
@@ -168,7 +168,7 @@ impl Associations {
 }
 
 impl Call {
-    /// Does what is due; false when it has ended.
+    /// Does all work that is due; false when the association has ended.
     fn step(&mut self, machine: &Shared, now: Nanos) -> bool {
         let net = &mut machine.borrow_mut().net;
         let taken = self.link.take(net);

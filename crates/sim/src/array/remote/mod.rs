@@ -24,14 +24,15 @@ use crate::net::Side;
 
 /// Maximum time for which the opening of a volume waits for its target.
 const OPENING: Nanos = Nanos::from_secs(20);
-/// Graces, of which a story has one. After that long a leg that hangs leaves its array, or not.
+/// Grace periods, one per story. After this time a hung leg fails in its array, or not.
 const GRACES_SECONDS: [u32; 3] = [2, 8, 24];
-/// Disks are late by less than the grace: time helps against nothing else.
+/// Difference between the grace period and the maximum delay of disks: a grace period resolves only
+/// shorter delays.
 const MARGIN: Nanos = Nanos::from_millis(500);
-/// A leg that would reconnect by itself, deep inside.
+/// A nested leg that would reconnect by itself.
 const NESTED: &str = "stripe:64k(nbd://a/x,mirror(nbd://b/x,nbd://c/x?reconnect=30s))";
 
-/// A volume of a process: what its lanes share.
+/// A volume of a process: state shared by its lanes.
 enum Leg {
     Iscsi(Arc<Facts<IscsiDial>>),
     Nbd(Arc<Facts<NbdUri>>),
@@ -49,7 +50,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A process that has opened nothing yet. The options of its sessions are all the same.
+    /// A process without open volumes. All its sessions have the same options.
     pub(crate) fn new(hosts: &Hosts, session: &Session) -> Client {
         let core = ClientCore::new(&hosts.machine, &hosts.doors, Pool::new(256, 64));
         let legs = (0..hosts.count()).map(|_| None).collect();
@@ -80,7 +81,8 @@ impl Client {
         Ok(learned)
     }
 
-    /// A leg that cannot be reached is what its target once said. An association cannot be assumed.
+    /// Assumes the properties that an unreachable leg's target reported earlier. An NVMe
+    /// association cannot be assumed.
     pub(crate) fn assume(&self, hosts: &Hosts, leg: usize, learned: &Learned) {
         self.legs.borrow_mut()[leg] = match hosts.protocol(leg) {
             Protocol::NvmeTcp => None,
@@ -124,7 +126,7 @@ impl Client {
         self.legs.borrow().iter().any(Option::is_none)
     }
 
-    /// The process has looked at what the target of a leg holds that said this.
+    /// Records that the process has checked the data of the target with these properties.
     pub(crate) fn looked(&self, leg: usize, learned: &Learned) {
         match &self.legs.borrow()[leg] {
             Some(Leg::Iscsi(facts)) => facts.look_at(learned.instance),
@@ -196,7 +198,7 @@ pub(crate) fn protocols(over: Over, legs: usize) -> Vec<Protocol> {
 }
 
 impl Hosts {
-    /// Asks the target of a leg for its properties, as a process does that opens it. `None` if the
+    /// Queries the properties of a leg's target, like a process that opens the leg. `None` if the
     /// target does not answer in time. `go_on` lets the disks work.
     fn learn<D: Dial>(
         &mut self,

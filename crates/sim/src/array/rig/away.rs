@@ -1,4 +1,4 @@
-//! Legs on hosts of their own: what the rig does with the network.
+//! Legs on separate hosts: the rig's use of the network.
 
 use super::super::remote::{Client, Hosts, latest, leg_session, protocols};
 use super::super::story::Over;
@@ -6,7 +6,7 @@ use super::*;
 use volume::Session;
 use volume::remote::Learned;
 
-/// The hosts of the legs, and what a process knows of them.
+/// Hosts of the legs, and the properties of their targets known to a process.
 pub(super) struct Away {
     hosts: Hosts,
     session: Session,
@@ -31,7 +31,7 @@ impl Away {
         latest(&self.session)
     }
 
-    /// Lanes of the process that is open.
+    /// Lanes of the open process.
     pub(super) fn lanes(&self) -> Rc<dyn Fn(usize) -> Option<Box<dyn Lane>>> {
         let client = self.client.clone().expect("a process is there");
         Rc::new(move |leg| client.lane(leg))
@@ -54,7 +54,7 @@ impl Away {
 }
 
 impl Run {
-    /// The legs that a new process reaches; over a network those whose targets answer.
+    /// Legs that a new process reaches; over a network those whose targets answer.
     pub(super) fn reach(&mut self) -> Result<u32, String> {
         let here = |world: &Shared, leg: usize| !world.borrow().legs[leg].is_gone();
         let mut reached =
@@ -81,7 +81,7 @@ impl Run {
         Ok(reached)
     }
 
-    /// The network and the servers go on.
+    /// Advances the network and the servers.
     pub(super) fn network(&mut self) -> Result<(), String> {
         self.before_the_network();
         if let Some(away) = &mut self.away {
@@ -104,8 +104,8 @@ impl Run {
     }
 
     /// Time after a resync until the map is clean. A region stays dirty while a leg that is out may
-    /// still execute a write of it, which it does until its connection counts as lost; and a
-    /// connection that is lost unseen is noticed by what is to clean the map.
+    /// still execute a write of the region, until its connection counts as lost; and an unnoticed
+    /// loss of a connection is detected by the I/O that cleans the map.
     pub(super) fn quiet(&self) -> Nanos {
         let lost = proto::IO_TIMEOUT;
         if self.away.is_some() { QUIET + QUIET + lost + lost } else { QUIET }

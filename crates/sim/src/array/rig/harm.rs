@@ -1,4 +1,4 @@
-//! Harm to legs, and what may be lost by it.
+//! Faults of legs, and the losses they may cause.
 
 use super::*;
 
@@ -51,12 +51,12 @@ impl Run {
             Step::Refuse(_) => {
                 let fault = REFUSALS[world.rng.below(REFUSALS.len() as u64) as usize];
                 (world.legs[leg].refuses, world.legs[leg].blamed) = (Some(fault), true);
-                // Protocols have fewer words: a read that is refused may count as a bad page.
+                // Protocols have fewer error codes: a refused read may count as a bad page.
                 world.legs[leg].spoiled |= self.away.is_some();
             }
             Step::Hang(_) => {
                 (world.legs[leg].hung, world.legs[leg].blamed) = (true, true);
-                // The server fails a read in the end like one of a bad page, which is repaired.
+                // The server finally fails such a read like one of a bad page, which is repaired.
                 world.legs[leg].spoiled |= self.away.is_some();
             }
             Step::Slow(_) => {
@@ -73,7 +73,7 @@ impl Run {
         self.lose(power);
     }
 
-    /// The model takes note of what no leg has any more.
+    /// Updates the model for data that no leg has any more.
     fn lose(&mut self, power: bool) {
         let world = self.world.borrow();
         // Without a leg that has everything, a leg that lost data may become the authority:
@@ -137,8 +137,8 @@ impl Run {
         }
     }
 
-    /// A leg goes back to its snapshot, if another one has all data: that none is left that has
-    /// them is nothing that an array could know, unless it has the leg open.
+    /// Reverts a leg to its snapshot, if another one has all data: an array could not detect the
+    /// loss of the only copy, unless the leg is open.
     pub(super) fn roll_back(&mut self, leg: usize) {
         let process = self.process.as_ref().expect("it is open");
         if process.array.in_it() == 1 << leg && process.keeper.recorded() == 1 << leg {
@@ -160,7 +160,7 @@ impl Run {
         if self.world.borrow_mut().roll_back(leg) {
             self.truth &= !(1 << leg);
             if self.bytes > BYTES {
-                // The leg may have to get the grown part, though nothing was written there.
+                // The leg may need the grown part, though nothing was written there.
                 self.ever = [true; REGIONS];
             }
             self.touched = self.ever;
