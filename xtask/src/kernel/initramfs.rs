@@ -26,7 +26,7 @@ const PROGRAMS: &[&str] = &[
 /// Settings that packages bring.
 const SETTINGS: &[&str] = &["etc/iscsi/iscsid.conf", "etc/mke2fs.conf"];
 
-/// Modules in the order in which they are wanted; those that they depend on come before.
+/// Modules in the order in which they are loaded; their dependencies come before.
 const MODULES: &[&str] = &[
     // The network of the guest.
     "virtio_pci",
@@ -50,12 +50,12 @@ pub const UBLK: &str = "ublk_drv";
 /// Modules that newer kernels have made a part of something else.
 const PERHAPS: &[&str] = &["crc32c_generic", "crc32c_intel", "crct10dif_generic"];
 
-/// Dynamic loader of the programs, whose folder is searched, too.
+/// Dynamic loader, which every program needs.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 /// Folder of the libraries, in packages as in the guest.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
-/// Everything that this file chooses, to tell whether what was made from it is stale.
+/// All choices in this file, to detect an outdated file system.
 pub fn recipe() -> String {
     format!("{PROGRAMS:?} {SETTINGS:?} {MODULES:?} {UBLK}")
 }
@@ -91,7 +91,7 @@ pub fn pack(root: &Path, kernel: &Path, more: &[&str]) -> Result<Vec<u8>> {
         archive.file(setting, &read(root, setting)?);
     }
     let modules = modules(kernel, &[MODULES, more].concat())?;
-    // Numbered in the order in which they are wanted.
+    // Numbered in the order of loading.
     for (index, (name, content)) in modules.into_iter().enumerate() {
         archive.file(&format!("modules/{index:02}-{name}.ko"), &content);
     }
@@ -106,7 +106,7 @@ pub fn kernel(root: &Path) -> Result<PathBuf> {
     paths.find(is_kernel).context("no package brought a kernel")
 }
 
-/// Reads a file that packages have below `/` or, since all was merged there, below `/usr`.
+/// Reads a file that packages have below `/` or, since the merge, below `/usr`.
 fn read(root: &Path, path: &str) -> Result<Vec<u8>> {
     let places = [root.join(path), root.join("usr").join(path)];
     let found = places.iter().find(|path| path.is_file());
@@ -212,7 +212,7 @@ fn name_of(path: &Path) -> String {
 mod test {
     use super::*;
 
-    /// A folder with files, taken away at the end.
+    /// A folder with files, removed at the end.
     struct Tree(PathBuf);
 
     impl Tree {

@@ -33,7 +33,7 @@ use crate::test::tally::Tally;
 
 /// Script of the guest.
 const SCRIPT: &str = include_str!("guest.sh");
-/// A target is ready in milliseconds; a busy machine may take longer.
+/// Time limit until a target is ready, which takes milliseconds; a busy machine may take longer.
 const READY_LIMIT: Duration = Duration::from_secs(300);
 /// So much of the console is shown when something failed.
 const TAIL_LINES: usize = 80;
@@ -103,7 +103,7 @@ const TWICE: [&str; 17] = [
     "nvme-disconnects-again",
 ];
 
-/// `cargo xtask kernel`. True when nothing failed.
+/// `cargo xtask kernel`. True if nothing failed.
 pub fn main(args: &[String]) -> Result<bool> {
     let (mut install, mut drumfire) = (true, None);
     let mut args = args.iter();
@@ -118,7 +118,7 @@ pub fn main(args: &[String]) -> Result<bool> {
         Some(drumfire) => (Tally::default(), drumfire),
         None => (crate::test::build()?, Build::Release.drumfire()),
     };
-    // The guest runs it by this name.
+    // The guest runs the program by this name.
     ensure!(drumfire.ends_with("drumfire"), "--drumfire {}: name it drumfire", drumfire.display());
     let ready = built.failed.is_empty();
     let tally = if ready { test(provide(install), &drumfire)? } else { built };
@@ -171,7 +171,7 @@ pub struct Guest {
     qemu: PathBuf,
     kernel: PathBuf,
     initramfs: PathBuf,
-    /// Why its kernel lacks ublk, if it does.
+    /// Reason why the guest's kernel has no ublk, if so.
     without_ublk: Option<String>,
 }
 
@@ -179,7 +179,7 @@ pub struct Guest {
 #[derive(Debug)]
 pub struct Missing(String);
 
-/// Brings together what the guest is started from, from what an earlier run kept where it can.
+/// Provides the guest's files, from an earlier run if possible.
 pub fn provide(install: bool) -> Result<Guest, Missing> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Missing("the guest is made of packages for x86-64 only".to_owned()));
@@ -207,9 +207,9 @@ pub fn provide(install: bool) -> Result<Guest, Missing> {
     Ok(guest)
 }
 
-/// Makes kernel and file system out of packages. Returns why there is no ublk, if there is none.
+/// Builds kernel and file system from packages. Returns the reason why there is no ublk, if so.
 fn make(install: bool, folder: &Path, guest: &Guest) -> Result<Option<String>> {
-    // The archive may have moved on from what this machine knows of it.
+    // The archive may be newer than this machine's package lists.
     let twice = |unpack: fn(&Path) -> Result<PathBuf>, folder: &Path| match unpack(folder) {
         Err(_) if update(install)? => unpack(folder),
         outcome => outcome,
@@ -227,7 +227,7 @@ fn make(install: bool, folder: &Path, guest: &Guest) -> Result<Option<String>> {
     let more = if without_ublk.is_none() { &[initramfs::UBLK][..] } else { &[] };
     fs::copy(initramfs::kernel(&image)?, &guest.kernel)?;
     fs::write(&guest.initramfs, initramfs::pack(&root, &image, more)?)?;
-    // Half a gigabyte that nobody reads again.
+    // Half a gigabyte that is not needed again.
     fs::remove_dir_all(&unpacked)?;
     Ok(without_ublk)
 }
@@ -236,7 +236,7 @@ fn make(install: bool, folder: &Path, guest: &Guest) -> Result<Option<String>> {
 /// then on a busy host. `/dev/kvm` is no faster in a virtual machine, where tests mostly run, and
 /// often does not work there.
 const PROCESSOR: [&str; 4] = ["-accel", "tcg,thread=single", "-cpu", "max"];
-/// The guest takes a minute on an idle host, and five on one that others keep busy.
+/// Time limit of the guest, which takes a minute on an idle host, and five on a busy one.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Starts the target, then the guest, and waits for the guest's end.
@@ -293,7 +293,7 @@ impl Target {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("starting drumfire")?;
         let stdout = child.stdout.take().expect("it was piped");
-        // Owned from here on, so that an error ends it.
+        // Owned from here on, so that an error ends the target.
         let mut target = Target { child, iscsi_port: 0, nvme_port: 0 };
         let line = first_line(stdout).context("drumfire did not get ready")?;
         let ports = port(&line, "iscsi=").zip(port(&line, "nvme-tcp="));
@@ -310,7 +310,7 @@ impl Drop for Target {
     }
 }
 
-/// The first line of a program's output, unless that takes too long.
+/// First line of a program's output, unless it takes too long.
 fn first_line(output: impl Read + Send + 'static) -> Result<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -430,7 +430,7 @@ mod test {
         let tally = judged("drumfire: passed sets-up\n", 1);
         assert_eq!(tally.counts(), [1, names().count(), 0], "the rest, and the end");
         assert!(tally.failed.last().unwrap().contains("it broke"), "{tally:?}");
-        // Nor does a check count twice, or one that nobody knows.
+        // A check does not count twice, nor does an unknown one count.
         let twice =
             all_passed().replace("drumfire: ended", "drumfire: passed sets-up\ndrumfire: ended");
         assert_eq!(judged(&twice, 0).counts()[1], 1);

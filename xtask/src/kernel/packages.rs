@@ -105,8 +105,8 @@ fn kernel(mut apt_cache: Command) -> Result<String> {
     Ok(name.with_context(|| format!("{KERNEL} depends on no kernel"))?.to_owned())
 }
 
-/// The packages of libraries that the programs need, directly or not. More is named than is used:
-/// installation scripts have needs of their own.
+/// Packages of libraries that the programs need, directly or indirectly. The list has unused ones,
+/// too, which installation scripts need.
 fn libraries() -> Result<Vec<String>> {
     let mut command = Command::new("apt-cache");
     command.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);
@@ -116,8 +116,8 @@ fn libraries() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The libraries in what `apt-cache depends --recurse` says: a package is a line that begins with
-/// its name, what it depends on is indented below.
+/// Libraries in the output of `apt-cache depends --recurse`: a package is a line that begins with
+/// its name, its dependencies are indented below.
 fn libraries_in(depends: &str) -> Vec<String> {
     let is_library = |name: &&str| {
         let of_c = name.starts_with("lib") || *name == "zlib1g";

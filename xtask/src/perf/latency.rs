@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use block::Memory;
 
-/// More than the last-level cache of most machines.
+/// Bytes of the memory: more than the last-level cache of most machines.
 const LEN_BYTES: u64 = 128 << 20;
 const LINE_BYTES: u64 = 64;
 /// Tens of milliseconds.
@@ -46,8 +46,8 @@ fn chain() -> Option<Memory> {
     Some(memory)
 }
 
-/// The linear congruential generator of Knuth's MMIX: its low n bits take all 2ⁿ values in turn,
-/// and its high ones look random.
+/// The linear congruential generator of Knuth's MMIX: its low n bits run through all 2ⁿ values, and
+/// its high ones look random.
 pub fn step(state: u64) -> u64 {
     state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }

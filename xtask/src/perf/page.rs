@@ -1,4 +1,4 @@
-//! The page of a measurement: host, table, and what was not measured.
+//! The page of a measurement: host, table, and contenders that were not measured.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use super::probe::Placement;
 use super::sample::{Sample, figure};
 use crate::process::{self, Show};
 
-/// File names have at most 255 bytes, and a row's about thirty.
+/// Number of rows from which a page is named after the first: file names have at most 255 bytes,
+/// and a row's about thirty.
 const MANY: usize = 5;
 
 /// Facts about the machine.
@@ -27,7 +28,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// All but the date, in one line.
+    /// All properties but the date, in one line.
     pub fn line(&self) -> String {
         let Host { model, cores, memory_gib, kernel, congestion, huge_pages, commit, .. } = self;
         format!(
@@ -162,7 +163,7 @@ fn line(entry: &Entry) -> String {
     format!("| {} |\n", columns.join(" | "))
 }
 
-/// The median, the lower one of two; empty for none.
+/// Median, the lower one of two; empty for no values.
 fn median(values: &[f64]) -> String {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

@@ -22,7 +22,7 @@ pub enum Programs {
     Real {
         /// The binary under test.
         drumfire: PathBuf,
-        /// Output of `perf record`, if it profiles the run.
+        /// Output of `perf record`, if the run is profiled.
         record: Option<PathBuf>,
     },
     /// Dry runs with canned outputs.
@@ -35,7 +35,7 @@ pub struct Call<'a> {
     pub program: &'a str,
     /// Arguments, separated by single spaces; tabs are part of an argument.
     pub args: String,
-    /// CPU to pin it to.
+    /// CPU to which the program is pinned.
     pub core: Option<usize>,
 }
 
@@ -56,11 +56,11 @@ impl Programs {
     /// Starts a program that runs until stopped.
     pub fn start(&self, call: &Call<'_>) -> Result<Service> {
         let Programs::Real { drumfire, .. } = self else {
-            // Any process will do: this one.
+            // Any process suffices: this one.
             return Ok(Service { child: None, id: std::process::id(), log: None });
         };
         let mut command = command(drumfire, None, call)?;
-        // A file, not a pipe: nobody has to read while it runs.
+        // A file, not a pipe: no reader is needed while it runs.
         let name = format!("drumfire-perf-{}-{}", std::process::id(), call.program);
         let log = std::env::temp_dir().join(name);
         command.stdin(Stdio::null()).stdout(std::fs::File::create(&log)?).stderr(Stdio::null());
@@ -122,7 +122,8 @@ fn command(drumfire: &Path, record: Option<&Path>, call: &Call<'_>) -> Result<Co
     } else {
         process::find(call.program).with_context(|| format!("{} is not installed", call.program))?
     };
-    // The kernel kills it when we die; each program execs the next, with one process id.
+    // The kernel kills the program when this process dies; each program execs the next, with one
+    // process ID.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]);
     if let Some(core) = call.core {

@@ -14,7 +14,7 @@ use super::{BUILD_LIMIT, SYSTEM_LIMIT, UNIT_LIMIT, cargo, packages};
 use crate::process::{self, Show};
 use crate::{root, target_folder};
 
-/// The package of the system tests: it drives the binary, and depends on no other.
+/// Package of the system tests, which drives the binary and depends on no other.
 const SYSTEM: &str = "drumfire-tests";
 /// Time limit for queries to git and cargo.
 const ASK_LIMIT: Duration = Duration::from_secs(120);
@@ -24,7 +24,7 @@ struct Package {
     name: String,
     /// Folder of the package, from the root, with a slash at its end.
     folder: String,
-    /// Packages that it needs, for its tests too.
+    /// Packages that this one needs, also for its tests.
     needs: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Changed {
     }
 }
 
-/// Files that differ from where this branch left `main`, in commits or in the working tree.
+/// Files that differ from the merge base with `main`, in commits or in the working tree.
 fn changed_files() -> Result<Vec<String>> {
     let base = ask("git", &["merge-base", "HEAD", "main"])?;
     let mut files = ask("git", &["diff", "--name-only", base.trim()])?;
@@ -94,8 +94,8 @@ fn workspace() -> Result<Vec<Package>> {
     packages.iter().map(package).collect::<Option<_>>().context("a package without a name")
 }
 
-/// Packages in whose folders files are, and all that depend on them; every one where the manifest
-/// of all, or the lock, is among the files.
+/// Packages that contain the files, and all their dependents; all packages if the workspace's
+/// manifest or lock file is among the files.
 fn touched<'a>(packages: &'a [Package], files: &[String]) -> BTreeSet<&'a str> {
     let of_all = |file: &String| file == "Cargo.toml" || file == "Cargo.lock";
     let inside = |package: &&Package| {

@@ -62,7 +62,7 @@ pub fn smoke(built: Built, seconds: u64) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs the targets, as many at a time as there are cores.
+/// Runs the targets, one per core at a time.
 fn run_all<'a>(
     package: &Path,
     host: &str,
@@ -120,7 +120,7 @@ fn run(package: &Path, host: &str, name: &str, seconds: u64) -> Result<Outcome> 
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
     command.args(["-print_final_stats=1", "-rss_limit_mb=2048"]);
     command.arg(format!("-timeout={INPUT_LIMIT_S}"));
-    // New inputs go into the first folder only; the kept ones are chosen by hand.
+    // New inputs go into the first folder only; the saved ones are chosen by hand.
     command.arg(fresh).arg(kept);
     process::run(&mut command, Duration::from_secs(seconds) + SLACK, Show::Nothing)
 }
@@ -137,7 +137,7 @@ fn executions(stderr: &str) -> u64 {
     stderr.lines().find_map(count).unwrap_or(0)
 }
 
-/// The name of this kind of machine, as the compiler has it.
+/// Target triple of this machine, as reported by the compiler.
 fn host() -> Result<String> {
     let mut command = Command::new("rustc");
     let version = process::run(command.arg("-vV"), SLACK, Show::Nothing)?.stdout;

@@ -28,8 +28,8 @@ use binaries::Binary;
 use lint::{Variable, Warnings};
 use tally::Tally;
 
-/// A fresh machine compiles all dependencies in a few minutes, one that others keep busy in several
-/// times as many; a hang must not eat CI's 90.
+/// Time limit of the build: a fresh machine compiles all dependencies in a few minutes, a busy one
+/// in several times as many; a hang must not use up CI's 90.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// Building the tests included.
 const UNIT_LIMIT: Duration = Duration::from_secs(50 * 60);
@@ -81,7 +81,7 @@ struct Step {
     tally: Tally,
 }
 
-/// Runs all tests. True when none failed.
+/// Runs all tests. True if none failed.
 pub fn main(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
     let began = Instant::now();
@@ -190,7 +190,7 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<Tally>) -> Step {
     say::within(name, || {
         say!("== {name}");
         let began = Instant::now();
-        // A step that could not be run at all must not hide what the others find.
+        // A step that could not be run at all must not hide the findings of the others.
         let tally = work().unwrap_or_else(|error| Tally::failure(format!("{name}: {error:#}")));
         let took = began.elapsed();
         say!("== {name} took {:.1} s", took.as_secs_f64());
@@ -259,7 +259,7 @@ fn cargo(args: &[&str], variables: &[(&str, PathBuf)], limit: Duration) -> Resul
     process::run(&mut command, limit, Show::Lines)
 }
 
-/// Prints what happened, the closing line last. True when nothing failed.
+/// Prints the results, the closing line last. True if nothing failed.
 fn summary(steps: &[Step], took: Duration) -> bool {
     println!("\n== summary");
     for Step { name, took, tally } in steps {

@@ -1,4 +1,4 @@
-//! The programs that system tests are run against: installed where that is ours to do.
+//! Programs against which system tests run, installed if this machine allows it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::target_folder;
 /// Longest time for a download or an installation.
 const LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// A Debian package and a program that shows whether it is there.
+/// A Debian package and a program that shows whether it is installed.
 const PACKAGES: &[(&str, &str)] = &[
     ("fio", "fio"),
     ("tgt", "tgtd"),
@@ -30,11 +30,11 @@ const PACKAGES: &[(&str, &str)] = &[
     ("g++", "c++"),
 ];
 
-/// The package with qemu's iSCSI driver, and where the driver lies in it.
+/// Package with qemu's iSCSI driver, and the driver's path in it.
 const QEMU_DRIVER: &str = "qemu-block-extra";
 
-/// Installs what is missing, as root on Debian; elsewhere says what is missing. Never fails: what
-/// stays missing becomes a skip where it is wanted.
+/// Installs missing packages, as root on Debian; elsewhere lists them. Never fails: a missing
+/// program becomes a skip in the tests that need it.
 pub fn provide(install: bool) -> Result<Tally> {
     let missing = || PACKAGES.iter().filter(|(_, program)| process::find(program).is_none());
     let mut names: Vec<&str> = missing().map(|(package, _)| *package).collect();
@@ -58,8 +58,8 @@ pub fn provide(install: bool) -> Result<Tally> {
     Ok(Tally::default())
 }
 
-/// The program of a package; installed first if it is missing and that is ours to do. The error
-/// says what is missing, and the remedy.
+/// Program of a package; installed first if it is missing and installation is allowed. The error
+/// names the missing package, and the remedy.
 pub fn program(package: &str, program: &str, install: bool) -> Result<PathBuf, String> {
     if process::find(program).is_none() && may_install(install) {
         apt_install(&[package]).map_err(|error| format!("{error:#}"))?;
@@ -68,7 +68,7 @@ pub fn program(package: &str, program: &str, install: bool) -> Result<PathBuf, S
     process::find(program).ok_or_else(missing)
 }
 
-/// Asks the archive what it has. Lists may be absent, as in container images, or older than it.
+/// Updates the package lists. They may be absent, as in container images, or outdated.
 pub fn update(install: bool) -> Result<bool> {
     Ok(may_install(install) && apt(&["update", "-q"])?.success())
 }
@@ -112,8 +112,8 @@ fn apt(args: &[&str]) -> Result<Outcome> {
 
 /// Fetches qemu-img and its iSCSI driver as a pair into the target folder.
 ///
-/// The driver loads only into the qemu that it was built with, and the installed one may come from
-/// elsewhere: replacing it is not ours to do.
+/// The driver loads only into the qemu with which it was built, and the installed qemu may be from
+/// another source, which must not be replaced.
 fn unpack_qemu() -> Result<()> {
     let folder = own_qemu();
     if driver_below(&folder.join("usr")).is_some() {

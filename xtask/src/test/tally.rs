@@ -1,4 +1,4 @@
-//! Counts of tests, taken from what cargo prints and from what the system tests record.
+//! Counts of tests, from cargo's output and from the records of the system tests.
 
 use crate::process::Outcome;
 
@@ -7,9 +7,9 @@ use crate::process::Outcome;
 pub struct Tally {
     /// Number of tests that really passed.
     pub passed: usize,
-    /// Names of those that failed.
+    /// Names of failed tests.
     pub failed: Vec<String>,
-    /// Names of those that did not run, each with its reason.
+    /// Names of skipped tests, each with its reason.
     pub skipped: Vec<(String, String)>,
 }
 
@@ -29,7 +29,7 @@ impl Tally {
         [self.passed, self.failed.len(), self.skipped.len()]
     }
 
-    /// Adds what another step, or a part of this one, found.
+    /// Adds the findings of another step, or of a part of this one.
     pub fn add(&mut self, other: Tally) {
         self.passed += other.passed;
         self.failed.extend(other.failed);
@@ -41,7 +41,7 @@ impl Tally {
         Tally::of_output(name, String::new(), outcome)
     }
 
-    /// Reads the output of one program of tests.
+    /// Reads the output of one test program.
     pub fn of_binary(name: &str, outcome: &Outcome) -> Tally {
         Tally::of_output(name, name.to_owned(), outcome)
     }
@@ -79,9 +79,9 @@ impl Tally {
         }
     }
 
-    /// Adds what the system tests recorded, a line per event, parts separated by tabs:
-    /// `skip TEST REASON`, or `case SUITE NAME passed|failed|skipped REASON` for the cases of a
-    /// foreign suite, which ran inside of one of our tests.
+    /// Adds what the system tests recorded, a line per event, parts separated by tabs: `skip TEST
+    /// REASON`, or `case SUITE NAME passed|failed|skipped REASON` for the cases of a third-party
+    /// suite, which ran inside one of our tests.
     pub fn add_record(&mut self, record: &str) {
         for line in record.lines() {
             match line.split('\t').collect::<Vec<_>>()[..] {

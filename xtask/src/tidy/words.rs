@@ -35,11 +35,11 @@ const CODE: &[Ban] = &[
     },
 ];
 
-/// Folders of one machine's files. Assembled, so that this file passes.
+/// Folders of one machine's files. Concatenated, so that this file passes.
 const MACHINE: &[&str] =
     &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
-/// No forbidden word is anywhere.
+/// Checks that there are no forbidden words.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tree.rust().flat_map(rust).collect();
     findings.extend(tree.files.iter().flat_map(machine_paths));

@@ -30,7 +30,7 @@ pub struct Row {
     pub title: &'static str,
     /// Unit of its figures.
     pub unit: &'static str,
-    /// The contenders, measured in turn.
+    /// Contenders, measured in turn.
     pub contenders: &'static [Contender],
 }
 
