@@ -77,12 +77,12 @@ pub enum BackupError {
         name: String,
         /// Bytes of the sources.
         wanted: u64,
-        /// Bytes of them written.
+        /// Bytes of the sources that were written.
         kept: u64,
         /// Bytes of the target.
         capacity: u64,
     },
-    /// More than an index holds.
+    /// The backup has more entries than an index holds.
     #[error(
         "more files and folders than a backup holds ({max}), or more bad extents: back up a part",
         max = format::ENTRIES_MAX
@@ -115,7 +115,7 @@ pub enum BackupError {
         /// The folder.
         left: PathBuf,
     },
-    /// The user has stopped it.
+    /// The user has stopped the operation.
     #[error("stopped: what was written is not whole")]
     Stopped,
     /// The system refused memory or threads.
@@ -124,7 +124,7 @@ pub enum BackupError {
 }
 
 impl BackupError {
-    /// Whether the user has stopped it.
+    /// Whether the user has stopped the operation.
     pub fn is_stopped(&self) -> bool {
         match self {
             BackupError::Stopped => true,

@@ -13,7 +13,7 @@ const SILENCE: Nanos = Nanos::from_secs(5);
 pub struct Progress {
     /// Whole percent.
     pub percent: u32,
-    /// A tenth is complete; otherwise nothing was said for some seconds.
+    /// A tenth is complete; otherwise nothing was reported for some seconds.
     pub is_tenth: bool,
     /// Bytes processed: read, or found to be a hole, truncated or unreadable.
     pub done_bytes: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Meter<'a> {
     total_bytes: u64,
     done_bytes: AtomicU64,
     tenths: AtomicU32,
-    /// Time of the last word, in nanoseconds.
+    /// Time of the last report, in nanoseconds.
     told_at: AtomicU64,
 }
 

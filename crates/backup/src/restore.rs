@@ -1,5 +1,5 @@
 //! Reads a whole backup: verifies the checksum of each frame, and that the frames of each file
-//! cover exactly what the index says that they do; and restores the files if wanted.
+//! cover exactly the ranges in the index; and restores the files if requested.
 //!
 //! Nothing in a backup is trusted: it may be damaged or forged.
 
@@ -25,12 +25,12 @@ use crate::way::{Stop, Way};
 const WINDOW_BYTES: usize = 4 << 20;
 
 /// Verifies a backup. With `into` also restores its files into a new folder. Damages are reported;
-/// everything else is restored, and the folder keeps a name that says that it is incomplete.
+/// everything else is restored, and the folder keeps a name that marks it as incomplete.
 ///
 /// # Errors
 ///
-/// Errors of the target and the folder, that there is no complete backup, and
-/// [`BackupError::Stopped`]. [`BackupError::Unfinished`] says what a restore has left.
+/// Errors of the target and the folder, an error if there is no complete backup, and
+/// [`BackupError::Stopped`]. [`BackupError::Unfinished`] has the path of an interrupted restore.
 pub fn restore(
     target: &Target,
     into: Option<Destination>,

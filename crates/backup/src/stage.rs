@@ -147,7 +147,7 @@ impl Watch {
 pub enum Limit {
     /// This stage: its threads waited least for the others.
     Stage(Stage),
-    /// CPUs: no stage worked all the time, as one lacked CPU time.
+    /// CPUs: no stage worked all the time, because one lacked CPU time.
     Processors,
     /// The hand-over: no stage worked all the time, as they waited for each other.
     HandOver,

@@ -35,15 +35,16 @@ pub(crate) enum Way<'a> {
 /// A read that failed.
 pub(crate) struct ReadError {
     pub(crate) why: String,
-    /// The buffer, unless an I/O may still have it.
+    /// The buffer, unless an I/O may still use it.
     pub(crate) buf: Option<Buf>,
-    /// Nothing more can be read this way: begin another one.
+    /// No more can be read this way: open another one.
     pub(crate) lost: bool,
 }
 
-/// Why there is no way to a volume.
+/// Reason why there is no way to a volume.
 pub(crate) enum NoWay {
-    /// This host lacks what every volume needs, such as memory: nothing is known of the volume.
+    /// This host lacks a resource that every volume needs, such as memory: nothing is known about
+    /// the volume.
     Host(io::Error),
     /// The volume cannot be reached.
     Volume(String),
@@ -60,7 +61,7 @@ impl<'a> Way<'a> {
         Ok(Way::Lane(Box::new(Waited { core, lane, ios, in_flight, last, stop })))
     }
 
-    /// Writes the first `len` bytes of `buf`, and gives it back.
+    /// Writes the first `len` bytes of `buf`, and returns it.
     pub(crate) fn write(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, String> {
         match self {
             Way::Null => Ok(buf),

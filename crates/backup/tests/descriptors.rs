@@ -14,7 +14,7 @@ use volume::{OpenError, Volume};
 
 const BYTES: u64 = 1 << 20;
 
-/// A volume whose reads take all descriptors.
+/// A volume whose reads use all descriptors.
 struct Greedy;
 
 /// Lanes that were made.
@@ -61,7 +61,7 @@ impl Lane for GreedyLane {
     }
 }
 
-/// From now on this process can open nothing more.
+/// Prevents this process from opening further files.
 fn limit_descriptors() {
     let Ok(next) = std::fs::File::open("/dev/null") else { return };
     let current = Some(next.as_raw_fd() as u64);

@@ -52,7 +52,7 @@ pub(super) struct Shared<'a> {
     pub(super) stop: &'a (dyn Fn() -> bool + Sync),
     pub(super) stopped: AtomicBool,
     pub(super) failed: Mutex<Option<BackupError>>,
-    /// The target no longer holds what it held before.
+    /// Whether the target's earlier content has been invalidated.
     begun: Mutex<bool>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The target has no room for what is to be written.
+/// Error of a target that is too small for the backup.
 pub(super) fn full(target: &Target, wanted: u64, kept: u64) -> BackupError {
     let (name, capacity) = (target.name().to_owned(), target.capacity_bytes());
     BackupError::Full { name, wanted, kept, capacity }

@@ -1,6 +1,6 @@
-//! The folder of a restore: new, private while it works, under a name that says that it is not
-//! complete. Everything beneath it is reached by its handle, created and never found; links come
-//! last, and permissions after them.
+//! The folder of a restore: new, private during the restore, under a name that marks it as
+//! incomplete. Everything beneath the folder is reached by the folder's handle, and newly created;
+//! links come last, and permissions after them.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,7 @@ use crate::way::Stop;
 const OPEN_MAX: usize = 64;
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
-/// Restores of one name that were left incomplete.
+/// Maximum incomplete restores of one name.
 const LEFT_MAX: u32 = 1000;
 
 /// Destination and options of a restore.
@@ -38,12 +38,12 @@ pub struct Destination<'a> {
 pub(super) struct Restored {
     parent: Folder,
     parent_path: PathBuf,
-    /// The final name, and the one meanwhile.
+    /// Final name of the folder; the working name is next.
     name: OsString,
     working: OsString,
     working_path: PathBuf,
     root: Folder,
-    /// Permissions of the folder when it is complete.
+    /// Permissions of the complete folder.
     root_mode: u32,
     owners: bool,
     /// By entry: the file or folder that was created.
@@ -138,7 +138,7 @@ impl Restored {
         self.open[&frame.entry].write_all_at(bytes, frame.offset)
     }
 
-    /// Whether an open file is the one that was created.
+    /// Checks that an open file is the one that was created.
     fn same(&self, number: usize, file: &File, kind: FileKind) -> io::Result<()> {
         let about = FileAbout::of(file)?;
         match about.kind == kind && Some(about.id) == self.made[number] {
@@ -148,7 +148,7 @@ impl Restored {
     }
 
     /// Creates links, then sets owners and permissions from the bottom to the top, and makes all of
-    /// it durable. Returns how many set-id bits were left out.
+    /// it durable. Returns the number of omitted set-ID bits.
     pub(super) fn end(&mut self, entries: &[Kept], stop: Stop) -> Result<u64, BackupError> {
         self.open.clear();
         for entry in entries {
@@ -177,7 +177,7 @@ impl Restored {
         Ok(left_out)
     }
 
-    /// Sets owner and permissions of one.
+    /// Sets owner and permissions of one entry.
     fn settle(&self, number: usize, entry: &Kept) -> io::Result<()> {
         let (path, uid, gid) = (&entry.path, entry.uid, entry.gid);
         let kind = match entry.kind {
@@ -189,7 +189,7 @@ impl Restored {
         };
         let file = self.root.file(path, 0)?;
         self.same(number, &file, kind)?;
-        // A change of the owner takes set-id bits away, so that it comes first.
+        // A change of the owner clears set-ID bits, so that it comes first.
         if self.owners {
             std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
         }

@@ -1,5 +1,5 @@
-//! Backups that somebody has forged, with right checksums: a restore writes nothing outside its
-//! folder, opens nothing that was there, and says what does not fit.
+//! Forged backups, with right checksums: a restore writes nothing outside its folder, opens no
+//! existing file, and reports what is wrong.
 
 use super::*;
 use crate::fate::{Fate, Gap, GapKind};

@@ -1,4 +1,4 @@
-//! A backup that lacks something knows it, and says so whenever it is read.
+//! An incomplete backup records this, and reports it whenever it is read.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ fn a_bad_extent_is_told_by_its_range_and_all_around_it_is_kept() {
         let into = scratch.at(&format!("back-{readers}"));
         let checked = restored(&target, &into).unwrap();
         assert_eq!((checked.damaged, checked.partial), (0, 1));
-        // The folder's name goes on to say that it is not whole.
+        // The folder's name still marks it as incomplete.
         let left = scratch.at(&format!("back-{readers}.incomplete"));
         assert_eq!(checked.in_folder.as_ref(), Some(&left));
         assert!(!into.exists());
@@ -98,7 +98,7 @@ fn ranges_of_chance_that_cannot_be_read_are_those_that_are_told() {
                 right[at as usize..at as usize + 4096].fill(0);
             }
         }
-        // Good blocks that are given up lie in a piece with bad ones on both sides.
+        // Good blocks that are lost are in a piece with bad ones on both sides.
         assert!(lost <= 32 * bad.len() as u64, "seed {seed}: {lost} good blocks are lost");
         let checked = restored(&target, &scratch.at("back")).unwrap();
         let back = fs::read(checked.in_folder.unwrap().join("volume-1"));
