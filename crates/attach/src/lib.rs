@@ -38,11 +38,12 @@ const BLOCK_MAX_BYTES: u32 = 4096;
 /// Options of an attached volume.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Other users may access the file as its mode allows. Otherwise only the user who attached it.
+    /// Other users may access the file as its mode allows. Otherwise only the user who attached it
+    /// may.
     pub allow_other: bool,
     /// Read-only, even if the volume can be written.
     pub read_only: bool,
-    /// CPUs that serve, one thread on each.
+    /// CPUs to serve on, one thread on each.
     pub cores: Vec<usize>,
 }
 
@@ -184,7 +185,7 @@ fn start(
     Ok(threads)
 }
 
-/// The queues of each thread: that of the CPU on which it runs, and its share of the others.
+/// Queues of each thread: that of the CPU on which it runs, and its share of the others.
 fn share_out(queues: usize, cores: &[usize]) -> Vec<Vec<u16>> {
     let mut shares = vec![Vec::new(); cores.len().max(1)];
     for queue in 0..queues {
@@ -204,12 +205,12 @@ impl Attached {
         }
     }
 
-    /// A handle that detaches it.
+    /// A handle that detaches the volume.
     pub fn stopper(&self) -> Stopper {
         Stopper { shared: Arc::clone(&self.shared) }
     }
 
-    /// Waits until it is detached or stopped, and all data is durable.
+    /// Waits until the volume is detached or stopped, and all data is durable.
     ///
     /// # Errors
     ///
@@ -262,11 +263,12 @@ impl Stopper {
     }
 }
 
-/// Makes what was written to an attached file or block device durable, and takes it away.
+/// Makes written data of an attached file or block device durable, and detaches it.
 ///
 /// # Errors
 ///
-/// Nothing is attached there, it is in use, or what was written could not be made durable.
+/// Nothing is attached at the path, the volume is in use, or written data could not be made
+/// durable.
 pub fn detach(path: &Path) -> Result<(), AttachError> {
     match device::number_of(path) {
         Some(number) => device::detach(path, number),

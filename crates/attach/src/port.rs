@@ -112,7 +112,7 @@ impl Port {
         Ok(())
     }
 
-    /// The next request, if there is one.
+    /// Next request, if there is one.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Port {
         Ok(None)
     }
 
-    /// The data of the last write that was taken, in a buffer of the pool.
+    /// Data of the last write taken, in a buffer of the pool.
     pub(crate) fn take_data(&mut self, id: RequestId, size: usize, pool: &Pool) -> Option<Buf> {
         let data = match (&self.ring, id.entry) {
             (Some(ring), Some(at)) => ring.ring.message(at).data,
