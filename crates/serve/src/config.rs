@@ -61,13 +61,14 @@ pub struct Export {
 /// one, and logs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of connections. One host may have half of those that others leave.
+    /// Maximum number of connections. One host may have at most half of the connections that other
+    /// hosts do not use.
     pub connections: usize,
     /// Maximum number of connections not logged in; one more ends the oldest of them.
     pub half_open: usize,
-    /// Commands in flight on one connection.
+    /// Maximum commands in flight on one connection.
     pub commands: u16,
-    /// Bytes that a peer may leave unread beyond the responses to its commands.
+    /// Maximum bytes that a peer may leave unread beyond the responses to its commands.
     pub unread_bytes: usize,
     /// Bytes received on a connection before the others are served. By default two receive buffers
     /// of a core: 64 writes of 4 KiB.
@@ -75,8 +76,8 @@ pub struct Limits {
     /// Time limit of a login.
     pub login_timeout: Nanos,
     /// Memory in bytes for connections, their buffers and unsent responses. `None`: a quarter of
-    /// what the host or cgroup has available at the start, at most 4 GiB. Volumes in memory are not
-    /// included.
+    /// the memory that the host or cgroup has available at the start, at most 4 GiB. Volumes in
+    /// memory are not included.
     pub memory_bytes: Option<u64>,
 }
 

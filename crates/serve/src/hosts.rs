@@ -56,8 +56,8 @@ impl Hosts {
     }
 
     /// Admits a connection from this address, where there is memory for `affordable` more. A host
-    /// gets at most half of the connections that others leave, in count and in memory, so a new
-    /// host always gets one.
+    /// gets at most half of the connections that others do not use, in count and in memory, so a
+    /// new host always gets one.
     pub(crate) fn admit(
         self: &Arc<Self>,
         address: IpAddr,
@@ -94,7 +94,7 @@ impl Drop for Seat {
     }
 }
 
-/// A number for what counts as one host.
+/// Number of a host, for its key.
 pub(crate) fn number_of(address: IpAddr) -> u128 {
     match host_of(address) {
         IpAddr::V4(address) => address.to_ipv6_mapped().into(),

@@ -32,7 +32,7 @@ pub struct Shared {
     failure: Mutex<Failure>,
 }
 
-/// Receives the reason why a server cannot go on.
+/// Receives the reason why a server cannot continue.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The first failure of a core, and the callback for it.
@@ -67,7 +67,7 @@ impl Shared {
         })
     }
 
-    /// The memory of connections, from which each core's pool takes steps.
+    /// Memory budget of connections, from which each core's pool reserves steps.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }

@@ -16,8 +16,8 @@ use crate::protocol::Protocol;
 use crate::server::ServeError;
 use crate::shared::Shared;
 
-/// Bytes of a turn, about one millisecond of work: then the next turn looks for new events before
-/// it goes on with the rest.
+/// Bytes of a turn, about one millisecond of work: the next turn checks for new events before it
+/// continues with the rest.
 const TURN_BYTES: usize = 4 << 20;
 /// Bytes of a turn that alternates with another loop: small enough that the data is still in the L2
 /// cache when the other loop uses it.
