@@ -98,7 +98,7 @@ pub enum Over {
     Iscsi,
     /// Over NBD.
     Nbd,
-    /// iSCSI and NVMe/TCP alternately.
+    /// iSCSI and NBD alternately.
     Both,
     /// Over NVMe/TCP.
     Nvme,
