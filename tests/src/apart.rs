@@ -1,5 +1,4 @@
-//! A network namespace with a pair of virtual Ethernet ports to it: another host, as far as
-//! addresses and wires tell.
+//! A network namespace with a veth pair to it: another host, by its addresses and wires.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -48,7 +47,7 @@ impl Apart {
         Some(apart)
     }
 
-    /// A call of the program in it, arguments separated by blanks, started in `folder`.
+    /// A call of the program in the namespace, arguments separated by blanks, started in `folder`.
     pub fn command(&self, drumfire: &Drumfire, folder: &Path, args: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name]).arg(drumfire.path());

@@ -1,4 +1,4 @@
-//! An NBD server with a slow medium and a cache of known size before it.
+//! An NBD server with a slow medium and a cache of known size in front.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{Result, Write};
@@ -24,7 +24,7 @@ pub struct Shape {
     pub bytes: u64,
     /// Length of every read.
     pub block_bytes: u64,
-    /// Blocks that the cache holds: those that were read last.
+    /// Blocks in the cache: those read last.
     pub cached_blocks: usize,
     /// Latency of a block that is not in the cache.
     pub takes: Duration,
@@ -37,7 +37,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Whether it holds a block; if not, it does from now on.
+    /// Whether a block is cached; if not, it is from now on.
     fn hits(&mut self, block: u64, most: usize) -> bool {
         if most == 0 || self.held.contains(&block) {
             return most > 0;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Finished, IQN, NQN, Running, run, skip};
 
-/// A target is ready in milliseconds; a busy machine may take longer.
+/// Time limit until a target is ready, which takes milliseconds; a busy machine may take longer.
 const READY_LIMIT: Duration = Duration::from_secs(300);
 
 /// The program `drumfire`.
@@ -39,19 +39,19 @@ impl Drumfire {
         &self.0
     }
 
-    /// A call of it, arguments separated by blanks, started in `folder`.
+    /// A call of the program, arguments separated by blanks, started in `folder`.
     pub fn command(&self, folder: &Path, args: &str) -> Command {
         let mut command = Command::new(&self.0);
         settle(&mut command, folder, args);
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub fn run(&self, folder: &Path, args: &str, limit: Duration) -> Finished {
         run(&mut self.command(folder, args), limit)
     }
 
-    /// Runs it on these CPUs only, in taskset's syntax.
+    /// Runs the program on these CPUs only, in taskset's syntax.
     pub fn run_on(&self, cores: &str, folder: &Path, args: &str, limit: Duration) -> Finished {
         let mut by = Command::new("taskset");
         by.args(["-c", cores]).arg(&self.0);
@@ -65,7 +65,7 @@ impl Drumfire {
         self.serve_with(&volumes.join(" "))
     }
 
-    /// Serves what these arguments say on free ports.
+    /// Serves with these arguments on free ports.
     pub fn serve_with(&self, args: &str) -> Served {
         self.serve_at([0, 0], args)
     }
@@ -99,7 +99,7 @@ fn newest(paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
     paths.into_iter().filter(|path| path.is_file()).max_by_key(written)
 }
 
-/// The port in the line `ready iscsi=127.0.0.1:PORT nvme-tcp=…`, once it is printed.
+/// Port in the line `ready iscsi=127.0.0.1:PORT nvme-tcp=…`, once it is printed.
 fn port(stdout: &str, protocol: &str) -> Option<u16> {
     let (line, _) = stdout.split_once('\n')?;
     let address =
@@ -124,7 +124,7 @@ impl Served {
         format!("iscsi://127.0.0.1:{}", self.port)
     }
 
-    /// The volume of a target with one.
+    /// URI of the volume over iSCSI.
     pub fn uri(&self, name: &str) -> String {
         format!("{}/{IQN}:{name}/1", self.portal())
     }

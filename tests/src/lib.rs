@@ -66,13 +66,13 @@ pub const IQN: &str = "iqn.2026-11.io.drumfire";
 /// Prefix of the names of NVMe subsystems.
 pub const NQN: &str = "nqn.2026-11.io.drumfire";
 
-/// A port that nobody listens on just now, and that the kernel gives to nobody who does not ask for
-/// it: one of those could be anybody's before the caller has it, or while a target is away. No
-/// other test gets it while this program runs.
+/// A port on which nobody listens now, outside of the kernel's ephemeral range: an ephemeral port
+/// could be assigned to another program before the caller uses it, or while a target is away. No
+/// other test gets the port while this program runs.
 pub fn free_port() -> u16 {
     static COUNT: AtomicU16 = AtomicU16::new(0);
     static OURS: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
-    // Below those that are given to whoever connects, and begun elsewhere than another test.
+    // Below the ephemeral range, starting at a different port in each test.
     let begin = (std::process::id() as u16).wrapping_mul(16);
     loop {
         let next = begin.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));

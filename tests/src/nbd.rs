@@ -4,7 +4,7 @@ use std::io::{Read, Result, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Time limit: what takes longer is a fault of the server.
+/// Time limit: a longer response time is a fault of the server.
 const PATIENCE: Duration = Duration::from_secs(300);
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 const REQUEST_MAGIC: u32 = 0x2560_9513;

@@ -8,8 +8,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Maximum time counted per poll, however long the poll took.
 const COUNTED_MAX: Duration = Duration::from_millis(100);
 
-/// A time-out that counts only time in which the test itself ran: a host that is suspended or
-/// overloaded does not use it up.
+/// A timeout that counts only time in which the test itself ran: a suspended or overloaded host
+/// does not use it up.
 #[derive(Debug)]
 pub struct Patience {
     left: Duration,

@@ -17,7 +17,7 @@ const PIPE_PATIENCE: Duration = Duration::from_secs(60);
 /// Time to wait for unread output of an ended program.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// A program that ended by itself.
+/// A program that has ended.
 #[derive(Debug)]
 pub struct Finished {
     /// Exit code; `None` when a signal ended the program.
@@ -35,7 +35,7 @@ impl Finished {
         self
     }
 
-    /// The one JSON document on stdout.
+    /// The single JSON document on stdout.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -79,7 +79,7 @@ struct Collected {
 }
 
 impl Running {
-    /// Starts a program and collects what it writes.
+    /// Starts a program and collects its output.
     pub fn start(command: &mut Command) -> Running {
         let name = format!("{command:?}");
         let mut command = leashed(command);
@@ -105,18 +105,18 @@ impl Running {
         self.stderr.text()
     }
 
-    /// Whether it still runs.
+    /// Whether the program still runs.
     pub fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends it a signal.
+    /// Sends the program a signal.
     pub fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(id.expect("a child has an id"), signal).expect("it is not waited for yet");
     }
 
-    /// Waits for its end. Fails the test when that takes longer than `limit`.
+    /// Waits for the program's end. Fails the test if that takes longer than `limit`.
     pub fn finish(mut self, limit: Duration) -> Finished {
         let mut patience = Patience::new(limit);
         let status = loop {
@@ -126,7 +126,7 @@ impl Running {
             let name = &self.name;
             assert!(patience.wait(), "{name} did not end in {limit:?}: {self:?}");
         };
-        // The pipes close with the program, unless a child of it lives on.
+        // The pipes close with the program, unless a child of the program survives.
         let mut patience = Patience::new(PIPE_PATIENCE);
         let reading = || ![&self.stdout, &self.stderr].iter().all(|pipe| pipe.reader.is_finished());
         while reading() && patience.wait() {}
@@ -153,7 +153,7 @@ impl Running {
         let mut patience = Patience::new(limit);
         let mut last_words = Patience::new(LAST_WORDS);
         loop {
-            // Asked first: what was read by its end is there afterwards.
+            // Checked first: all output before the end is read afterwards.
             let alive = self.alive();
             let read = [&self.stdout, &self.stderr].iter().all(|pipe| pipe.reader.is_finished());
             if let Some(found) = ready(self) {

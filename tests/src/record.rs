@@ -1,5 +1,5 @@
-//! Reports to the task runner what cargo cannot: skipped tests with their reasons, and the cases of
-//! foreign suites.
+//! Reports to the task runner, in addition to cargo's: skipped tests with their reasons, and the
+//! cases of third-party suites.
 //!
 //! Lines of tab-separated fields are appended to the file `DRUMFIRE_TEST_RECORD`. Without it they
 //! only appear on stderr.

@@ -1,4 +1,5 @@
-//! Rounds of a test that are drawn by seeds, several at a time, as most of their time is waiting.
+//! Rounds of a test that are drawn from seeds, several at a time, because most of their time is
+//! waiting.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

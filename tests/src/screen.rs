@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A letter and how it looks.
+/// A character and its attributes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
     letter: char,
@@ -32,7 +32,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// An empty one.
+    /// An empty screen.
     pub fn new(rows: usize, columns: usize) -> Screen {
         let cells = vec![EMPTY; rows * columns];
         Screen { columns, cells, row: 0, column: 0, look: Look::default() }
@@ -88,7 +88,7 @@ impl Screen {
                 let begin = (self.row * self.columns + self.column).min(end);
                 self.cells.iter_mut().take(end).skip(begin).for_each(|cell| *cell = EMPTY);
             }
-            // Modes of the terminal, and what is not drawn.
+            // Modes of the terminal, and undrawn characters.
             _ => {}
         }
     }
@@ -121,7 +121,7 @@ impl Screen {
         self.cells.chunks(self.columns).map(|row| line(row).trim_end().to_owned()).collect()
     }
 
-    /// A picture of it that follows its reader's choice of light and dark.
+    /// Picture of the screen as SVG that follows its reader's choice of light and dark.
     pub fn svg(&self, title: &str, description: &str) -> String {
         let rows = self.cells.len() / self.columns;
         let (wide, high) = (self.columns * CELL.0 + 2 * RIM, rows * CELL.1 + 2 * RIM);

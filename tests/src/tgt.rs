@@ -1,4 +1,4 @@
-//! A foreign target: tgtd with a file in memory, one process per test.
+//! A third-party target: tgtd with a file in memory, one process per test.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::{Folder, Running, free_port, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// tgtd keeps its control sockets here, and nowhere else.
+/// Fixed folder of tgtd's control sockets.
 const SOCKETS: &str = "/var/run/tgtd";
 
 /// tgtd numbers its control sockets below this.
@@ -29,7 +29,7 @@ impl Tgt {
     /// The name of its target.
     pub const NAME: &str = "iqn.2026-11.org.example:tgt";
 
-    /// Whether this machine can run it; if not, the calling test is recorded as skipped.
+    /// Whether this machine can run tgtd; if not, the calling test is recorded as skipped.
     pub fn is_installed() -> bool {
         if require("tgtd").is_none() || require("tgtadm").is_none() {
             return false;

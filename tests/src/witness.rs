@@ -1,8 +1,8 @@
 //! A model of a volume's valid contents after its server died: tracks each write and its
 //! completion.
 //!
-//! A unit of 4 KiB has at most one write in flight, so its writes are ordered. Valid are the last
-//! durable content and any later one.
+//! A unit of 4 KiB has at most one write in flight, so its writes are ordered. The last durable
+//! content and any later one are valid.
 
 use std::collections::HashMap;
 use std::io::Result;
@@ -40,12 +40,12 @@ struct Unit {
     /// Number of contents before these.
     before: u64,
     under_way: bool,
-    /// Contents until a flush failed: later flushes say nothing of them.
+    /// Number of contents until a flush failed: later flushes do not cover them.
     lost: u64,
 }
 
 impl Unit {
-    /// The unit's first `count` contents completed, and the last of them is durable.
+    /// Records that the unit's first `count` contents completed, and the last of them is durable.
     fn is_durable(&mut self, count: u64) {
         if count <= self.lost {
             return;
@@ -128,9 +128,9 @@ impl Witness {
     }
 
     /// Writes and flushes on these connections until `answers` responses came, calls `act` in the
-    /// middle of them, and receives the remaining responses. Requests may fail: a write that failed
-    /// may be executed or not, and what a flush that failed should have covered may be lost.
-    /// Returns how many failed.
+    /// middle of them, and receives the remaining responses. Requests may fail: a failed write may
+    /// be executed or not, and changes that a failed flush should have covered may be lost. Returns
+    /// the number of failures.
     ///
     /// # Errors
     ///
@@ -176,10 +176,10 @@ impl Witness {
         Ok(failed)
     }
 
-    /// A flush failed: what has completed may be lost, whatever later flushes say.
+    /// Records a failed flush: completed writes may be lost, even if later flushes succeed.
     pub fn may_have_lost(&mut self) {
         for unit in &mut self.units {
-            // Also a write whose answer is on its way.
+            // Also a write whose response is in flight.
             unit.lost = unit.count();
         }
     }

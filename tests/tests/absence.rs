@@ -1,5 +1,5 @@
-//! Absence is never a pass: every result has every check, and no key of a job takes one away or
-//! makes a class better.
+//! Missing evidence is never a pass: every result has every check, and no key of a job removes one
+//! or improves a class.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A volume as a file: what programs that know nothing of us do with it.
+//! A volume as a file, used by programs without a client for our protocols.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -37,7 +37,7 @@ fn either_way(test: impl Fn(&Drumfire, &Folder, By)) {
     }
 }
 
-/// The kernel offers FUSE over io_uring for as long as one of these lives.
+/// FUSE over io_uring is enabled in the kernel while a value of this type exists.
 struct RingsOn;
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
@@ -193,7 +193,7 @@ fn a_server_that_dies_is_an_error_and_one_that_comes_back_is_none() {
             file.read_exact_at(&mut block, 0).unwrap();
             served.running.signal(Signal::KILL);
             drop(served);
-            // Beyond what the kernel has read ahead.
+            // Past the kernel's read-ahead.
             let reader = std::thread::spawn(move || {
                 let read = file.read_exact_at(&mut block, 900 << 10);
                 (read, block)
@@ -253,7 +253,8 @@ fn stamped_data_under_load_are_those_written() {
     either_way(|drumfire, folder, by| {
         let Some(attached) = attach(drumfire, folder, by, "ram:32m") else { return };
         let file = attached.file.display();
-        // Longer I/Os than the kernel's requests, and more in flight than a queue of a ring takes.
+        // Larger I/Os than the kernel's requests, and more in flight than the depth of a ring's
+        // queue.
         for load in ["--size 4k --outstanding 100", "--size 256k --outstanding 4"] {
             let args =
                 format!("run {file} --verify --destroy {load} --read 50 --workers 2 --seconds 1");
@@ -313,8 +314,8 @@ fn a_block_device_without_the_driver_is_refused_with_the_remedy() {
     }
 }
 
-/// Root may not open what another user attached for himself, and takes it away all the same, with
-/// all that was written.
+/// Root may not open a file that another user attached privately, but can detach it with all
+/// written data.
 #[test]
 fn root_detaches_however_another_user_attached() {
     let Some(drumfire) = Drumfire::find() else { return };

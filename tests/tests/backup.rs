@@ -43,7 +43,7 @@ fn a_folder_comes_back_from_a_file() {
     assert!(kept.stdout.contains("all data intact"), "{}", kept.stdout);
     run("backup --from data/kept --into again").ok();
     is_back(&folder, "again");
-    // The target lies in its source, and is not in itself.
+    // The target is in its source's folder, and does not contain itself.
     assert!(!folder.path().join("again/data/kept").exists());
     let refused = run("backup data --to data/kept");
     assert_eq!((refused.code, refused.stderr.contains("--replace")), (Some(1), true));

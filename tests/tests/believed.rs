@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A folder with a file that was written, one that is a hole, and a short run of each.
+/// A folder with a written file, a hole, and a short run of each.
 fn runs(drumfire: &Drumfire) -> Folder {
     let folder = Folder::new();
     folder.file("full", &[7; 1 << 20]);

@@ -41,7 +41,7 @@ fn a_race_beside_others_tells_what_each_end_used() {
     assert!((busy_share / quiet_share - 1.0).abs() < 0.4, "{quiet:?}, {busy:?}");
 }
 
-/// A run that has next to no processor when the user asks for its end keeps what it measured.
+/// A run that has hardly any CPU time when the user requests a stop saves its results.
 #[test]
 fn a_run_that_is_starved_at_its_end_is_waited_for() {
     let (Some(drumfire), Some(taskset), Some(shell)) =

@@ -1,5 +1,5 @@
-//! Caches by what reads take: planted ones of known size before a slow volume, none, and a volume
-//! of another host that is what it says.
+//! Caches detected by read latency: planted ones of known size in front of a slow volume, none, and
+//! an honest remote volume.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 const BLOCK: u64 = 16 << 10;
 const BLOCKS: usize = 4096;
-/// Checks that other programs of this host decide, and those that ask for repeats and longer runs.
+/// Checks that other programs of this host decide, and those that require repeats and longer runs.
 const OF_THE_HOST: [&str; 10] =
     ["H06", "H10", "H12", "H13", "H14", "H15", "H17", "H20", "H22", "H26"];
 
@@ -52,7 +52,7 @@ fn a_cache_before_a_slow_volume_is_found_with_its_size() {
     came_to(&run(&drumfire, BLOCKS / 20, slow, ""), "pass");
 }
 
-/// Nobody looked, and nobody passes.
+/// Without cold reads no check passes.
 #[test]
 fn what_is_not_read_beside_the_job_is_not_known() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -61,7 +61,7 @@ fn what_is_not_read_beside_the_job_is_not_known() {
     assert!(words.contains("no places of it were read beside the job"), "{words}");
 }
 
-/// The address of one of a target's doors.
+/// Address of one of a target's portals.
 fn door(target: &mut Running, name: &str) -> String {
     target.await_stdout(LIMIT, |stdout| {
         let (line, _) = stdout.split_once('\n')?;
@@ -108,7 +108,8 @@ fn an_honest_volume_of_another_host_passes_all_that_is_not_its_hosts() {
             "run {uri} --size 64k --outstanding 4 --seconds 3 --ramp 0 --verify --destroy \
              --ceiling --json"
         );
-        // The noise of a host accuses one run of a hundred, and never the same volume each time.
+        // Noise of a host causes an objection in one run of a hundred, never for the same volume
+        // each time.
         let accused: Vec<String> = (0..3)
             .map_while(|_| {
                 let before = local(&drumfire, &folder);

@@ -1,14 +1,14 @@
 //! libiscsi's conformance suite, family by family, with every case counted.
 //!
 //! The suite counts a case that it skipped as passed. Here a case that printed `[SKIPPED]` is
-//! recorded as what it is, and appears in the summary with its reason.
+//! recorded as skipped, and appears in the summary with its reason.
 
 use std::process::Command;
 use std::time::Duration;
 
 use drumfire_tests::{Case, Drumfire, case, require, run, skip};
 
-/// A family takes some seconds: it waits for answers that must not come.
+/// Time limit of a family, which takes some seconds: it waits for responses that must not come.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Result of each case in the suite's output.

@@ -1,8 +1,8 @@
-//! Writes that were sent and are late or lost: a disk executes one late, or a server dies with what
-//! was not flushed. A reader then gets what was acknowledged, or the flush has failed.
+//! Late or lost writes: a disk executes one late, or a server dies with unflushed data. A reader
+//! then gets the acknowledged data, or the flush has failed.
 //!
-//! Servers, the number of legs and the moments are drawn by a seed: `DRUMFIRE_ROUNDS=20` asks for
-//! more rounds of each kind than the few of each run, `DRUMFIRE_SEED` for those of another seed.
+//! Servers, the number of legs and the times are drawn from a seed: `DRUMFIRE_ROUNDS=20` runs more
+//! rounds of each kind than by default, `DRUMFIRE_SEED` those of another seed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use drumfire_tests::{
 use rustix::process::Signal;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
-/// Limit of the making of an array: 20 s for 8 MiB over tgtd on a host whose cores are busy.
+/// Time limit for creating an array: 20 s for 8 MiB over tgtd on a host whose cores are busy.
 const MAKING: Duration = Duration::from_secs(120);
 /// Number of concurrent rounds.
 const AT_ONCE: usize = 3;
@@ -67,7 +67,7 @@ pub(crate) fn block(content: u8) -> Vec<u8> {
     vec![content; BLOCK]
 }
 
-/// The content of a block, which is one byte all over.
+/// Content of a block, all of whose bytes are equal.
 pub(crate) fn held(volume: &mut Nbd, offset: u64) -> u8 {
     let data = volume.read(offset, BLOCK as u32).unwrap();
     assert!(data.iter().all(|byte| *byte == data[0]), "a block is torn");
@@ -98,7 +98,7 @@ pub(crate) fn milliseconds(chance: &mut Chance, below: u64) -> Duration {
     Duration::from_millis(chance.below(below))
 }
 
-/// The server between the client and the disk that is late, if there is one.
+/// Server between the client and the late disk, if there is one.
 fn between(chance: &mut Chance) -> Option<Server> {
     (chance.below(6) > 0).then(|| Server::any(chance))
 }
@@ -125,8 +125,8 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
     if legs == 1 {
         uri += "&reconnect=60s";
     } else {
-        // On a busy host the zeroes of a new array may take tgtd longer than a second: it writes
-        // them block by block.
+        // On a busy host tgtd may take longer than a second to zero a new array: it writes zeroes
+        // block by block.
         let long = "io_timeout=20s";
         let leg = |number: u64| match number == suspect {
             true => uri.replace(brief, long),
@@ -171,11 +171,11 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
 #[test]
 fn no_late_write_comes_after_a_newer_one() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // The first was wrong as long as a leg that left kept its connection.
+    // The first seed failed while a failed leg kept its connection.
     rounds(1..4, AT_ONCE, |seed| a_late_write(&drumfire, seed));
 }
 
-/// All servers but one lose their power, and come back after a while.
+/// Cuts the power of all servers but one; they return after a while.
 fn strike(fars: &mut [Far], spared: Option<usize>, chance: &mut Chance) {
     let mut struck: Vec<&mut Far> = Vec::new();
     let hit = fars.iter_mut().enumerate().filter(|(number, _)| spared != Some(*number));
@@ -186,7 +186,7 @@ fn strike(fars: &mut [Far], spared: Option<usize>, chance: &mut Chance) {
     sleep(milliseconds(chance, 3000));
 }
 
-/// All servers die with what was not flushed, or all but one.
+/// All servers lose power with unflushed data, or all but one.
 fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
     let folder = Folder::new();
@@ -205,7 +205,7 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
         1 => format!("{}&reconnect=60s", uris[0]),
         _ => array(drumfire, &folder, &uris),
     };
-    // A leg that stays has it all.
+    // A leg that stays has all data.
     let spared = (legs > 1 && chance.below(3) == 0).then(|| chance.below(legs) as usize);
     let told = format!("{servers:?}, spared {spared:?}");
     println!("seed {seed}: {told}");

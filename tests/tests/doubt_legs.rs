@@ -1,5 +1,5 @@
-//! Legs that are not what they were: older images, and legs that refuse, in rounds drawn by a seed
-//! as those of [`doubt`](crate::doubt).
+//! Changed legs: older images, and legs that refuse I/Os, in rounds drawn from a seed as in
+//! [`doubt`](crate::doubt).
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -44,8 +44,8 @@ fn look(front: &Front, expected: &[u8], when: &str) {
     }
 }
 
-/// A leg whose file is what it was some writes ago, while the array was closed, was killed, or
-/// lived on without it.
+/// A leg whose file is reverted to an earlier state, while the array was closed, was killed, or
+/// continued without the leg.
 fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
     let folder = Folder::new();
@@ -77,7 +77,7 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     if chance.below(2) == 0 {
         write_some(&front, &mut chance, &mut expected, b'3');
     }
-    // After a crash nobody can know of an image that is younger than the last pages of the map.
+    // After a crash an image that is newer than the last pages of the map cannot be detected.
     if rests[1] {
         sleep(REST);
     }
@@ -143,7 +143,8 @@ fn no_older_image_is_read() {
     rounds(1..4, AT_ONCE, |seed| an_older_leg(&drumfire, seed));
 }
 
-/// One leg refuses, or fails, in a range: the other has it all, and the client sees nothing.
+/// One leg refuses or fails I/Os in a range: the other one has all data, and the client sees no
+/// error.
 fn a_refusing_leg(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
     let folder = Folder::new();
@@ -269,7 +270,7 @@ fn a_leg_without_zeroes(drumfire: &Drumfire, seed: u64) -> String {
     let folder = Folder::new();
     let disk = LateDisk::over(&leg_file(&folder, 0));
     let server = Server::any(&mut chance);
-    // tgtd writes block by block to what is not a file.
+    // tgtd writes block by block to volumes that are not files.
     let below = match server {
         Server::Tgt => Below::File(leg_file(&folder, 1)),
         _ => Below::Nbd(disk.port),

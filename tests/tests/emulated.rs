@@ -12,7 +12,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A drive so slow that what a host adds hardly shows: 20 ms for each, 2 ms one after another.
+/// Profile of a drive so slow that the host's overhead hardly shows: 20 ms for each, 2 ms one after
+/// another.
 const SLOW: &str = "name = 'slow'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
     shape = 'fixed'\nread = { each_s = 20e-3 }\nwrite = { each_s = 20e-3 }\n\
     [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 2e-3 }\n";
@@ -65,7 +66,7 @@ fn a_sweep_over_an_emulated_drive_finds_its_law() {
     assert!(source.contains("emulated"), "{source}");
     let held = fitted["points"].as_array().unwrap().iter().filter(|row| row["tag"] == "PRED");
     assert_eq!(held.count(), 2);
-    // Five deviations of what chance leaves open in two seconds.
+    // Five standard deviations of the random variation in two seconds.
     for (name, truth_s, chance, late_s) in
         [("medium.read.each_s", 20e-3, 0.05, late_s), ("controller.read.each_s", 2e-3, 0.12, 0.0)]
     {

@@ -1,5 +1,5 @@
-//! One core of a server has many volumes and many peers: each gets its share, and what one of them
-//! does, or does not do, is not felt by the others.
+//! One core of a server has many volumes and many peers: each gets its share, and none is affected
+//! by the others.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use drumfire_tests::{Client, Drumfire, Finished, Folder, Running};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// A drive that does one I/O at a time, 2 ms each.
+/// Profile of a drive that executes one I/O at a time, 2 ms each.
 const SLOW: &str = "name = \"slow\"\nabout = \"one I/O at a time\"\nqueue_depth = 32\n\
                     [[stage]]\nname = \"drive\"\nservers = 1\nread = { each_s = 2e-3 }\n\
                     write = { each_s = 2e-3 }\n";
@@ -118,7 +118,7 @@ fn a_server_accepts_again_when_it_has_files_again() {
         }
         sessions.push(client);
     }
-    // The soft limit of 40 became the hard one, and then there were no more.
+    // The soft limit of 40 was raised to the hard one, and then no more descriptors were left.
     assert!((30..64).contains(&sessions.len()), "{} sessions", sessions.len());
     drop(sessions);
     let portal = format!("discover 127.0.0.1:{}", served.port);

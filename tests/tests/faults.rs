@@ -20,7 +20,7 @@ fn endless(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Running {
     under_way(&mut drumfire.command(folder.path(), &args))
 }
 
-/// The kept result holds what was measured until then.
+/// Asserts that the saved result has the measurements so far.
 fn result_is_kept(folder: &Folder) {
     let result = folder.result().expect("a result is kept");
     assert!(result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 0), "{result}");
@@ -59,7 +59,7 @@ fn a_silent_target_leaves_a_partial_result(way: Way) {
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
     let uri = way(&served, "disk");
-    // The window ends before the connection is given up for silence.
+    // The window ends before the connection is closed for silence.
     let args = format!("run {uri}?io_timeout=7 --outstanding 3 --seconds 4 --ramp 0 --json");
     let running = under_way(&mut drumfire.command(folder.path(), &args));
     served.running.signal(Signal::STOP);
@@ -100,7 +100,7 @@ fn a_run_comes_back(way: Way) {
     let args = format!("run {uri} --size 4k --read 50 --verify --seconds 7 --ramp 0 --json");
     let args = format!("{args} --destroy");
     let running = under_way(&mut drumfire.command(folder.path(), &args));
-    // A process that is killed closes its sockets as it ends, on a busy host some time later.
+    // A killed process closes its sockets at its end, on a busy host some time later.
     served.running.signal(Signal::KILL);
     drop(served);
     std::thread::sleep(AWAY);
@@ -136,7 +136,7 @@ fn a_run_comes_back_over_nvme_tcp() {
     a_run_comes_back(Served::nvme_uri);
 }
 
-/// Nobody comes back: the run ends when its patience does, with what it has.
+/// The target does not return: the run ends when its reconnect time is over, with its results.
 #[test]
 fn a_run_gives_up_when_nobody_comes_back() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -199,7 +199,7 @@ fn a_run_that_is_killed_leaves_what_it_measured() {
     }
 }
 
-/// A run that another program begins, such as `nohup`.
+/// A run started by another program, such as `nohup`.
 fn begun_by(program: &std::path::Path, word: Option<&str>, inner: &Command) -> Running {
     let mut command = Command::new(program);
     command.args(word).arg(inner.get_program()).args(inner.get_args());
@@ -245,7 +245,7 @@ fn an_interrupt_stops_drains_and_keeps_over_nvme_tcp() {
     an_interrupt_stops_drains_and_keeps(Served::nvme_uri);
 }
 
-/// An initiator that is gone without a word leaves a target that serves the next.
+/// An initiator that vanishes silently leaves a target that serves the next.
 #[test]
 fn a_dead_initiator_leaves_the_target_to_others() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -273,8 +273,8 @@ fn a_second_interrupt_means_now() {
     let mut running = endless(&drumfire, &folder, &served.uri("disk"));
     // The run cannot drain while its target sleeps.
     served.running.signal(Signal::STOP);
-    // The second one counts when the first was heard, as two at once are one. Less than the ten
-    // seconds that it would drain for.
+    // The second signal counts only after the first was handled, because two pending ones merge.
+    // Less than the ten seconds of draining.
     let mut patience = Patience::new(Duration::from_secs(8));
     while running.alive() {
         running.signal(Signal::INT);

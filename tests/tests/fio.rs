@@ -17,7 +17,7 @@ fn with(name: &str, text: &str) -> Folder {
     folder
 }
 
-/// Runs a fio job with us, and returns the result as fio would print it.
+/// Runs a fio job with our program, and returns the result in fio's format.
 fn ours(drumfire: &Drumfire, folder: &Path, args: &str) -> Value {
     drumfire.run(folder, &format!("run {args} --out out"), LIMIT).ok();
     drumfire.run(folder, "report out --as fio+", LIMIT).ok().json()
@@ -29,7 +29,7 @@ fn theirs(fio: &Path, folder: &Path, file: &str) -> Value {
     run(&mut command, LIMIT).ok().json()
 }
 
-/// The first jobs of both documents for the same file.
+/// First jobs of both documents for the same file.
 fn both(text: &str) -> Option<(Value, Value)> {
     let (drumfire, fio) = (Drumfire::find()?, require("fio")?);
     let folder = with("job.fio", text);
@@ -121,7 +121,7 @@ fn our_document_has_the_shape_of_fios() {
     }
 }
 
-/// The jobs of a document by name and group: as many, and in the same order.
+/// Jobs of a document by name and group, in order.
 fn jobs(document: &Value) -> Vec<(String, u64)> {
     let jobs = document["jobs"].as_array().unwrap().iter();
     jobs.map(|job| (job["jobname"].as_str().unwrap().to_owned(), job["groupid"].as_u64().unwrap()))
@@ -176,7 +176,7 @@ fn several_files_share_what_the_job_has() {
     assert!(explained.contains("outstanding = 4"), "{explained}");
 }
 
-/// Sizes in percent, and none at all, are of the file that a job before makes.
+/// Sizes in percent, and defaults, refer to the file that an earlier job creates.
 #[test]
 fn a_file_has_the_size_that_a_job_before_gives_it() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -239,7 +239,7 @@ fn we_do_the_work_that_fio_does() {
     };
     for (words, exact) in [
         ("rw=randread\nsize=32m", true),
-        // The last block does not fit; an io_size is passed by it.
+        // The last block does not fit; an io_size is exceeded by it.
         ("rw=write\nbs=64k\nsize=1000k\nloops=2", true),
         ("rw=randread\nbs=3k\nsize=1m", true),
         ("rw=read\nbs=3k\nsize=1m\nio_size=100k", true),
@@ -302,7 +302,7 @@ fn a_ramp_takes_its_share_of_the_size() {
     assert_eq!(all["totals"]["ios"], 1024 + written, "{all}");
 }
 
-/// When jobs begin and end, how much they do, and the flush that they end with.
+/// Start and end of jobs, their amount of work, and their final flush.
 #[test]
 fn jobs_take_their_turns_as_with_fio() {
     let text = "[global]\nioengine=null\nsize=1m\ntime_based\nruntime=1\nrate_iops=500\n\
@@ -320,10 +320,10 @@ fn jobs_take_their_turns_as_with_fio() {
     assert_eq!(ours["jobs"][3]["read"]["total_ios"], 40);
 }
 
-/// A job's time is its own, neither what it waited for nor what came after it: jobs that run one
-/// after the other take no longer than all did, however long a busy host made that. With what it
-/// waited for, `b` would take a second and a half more, `c` two and a half; with what came after
-/// it, `d` three more. The last I/Os may be missing on a busy host.
+/// A job's runtime includes neither its wait nor the time after it: sequential jobs take no longer
+/// than all together did, however long a busy host made that. With its wait, `b` would take a
+/// second and a half more, `c` two and a half; with the time after it, `d` three more. The last
+/// I/Os may be missing on a busy host.
 fn took_turns(document: &Value, all: Duration) {
     let of = |job: usize, key: &str| document["jobs"][job]["read"][key].as_f64().unwrap();
     let [a, b, c, d] = [0, 1, 2, 3].map(|job| of(job, "runtime"));
@@ -333,13 +333,13 @@ fn took_turns(document: &Value, all: Duration) {
     for job in 0..4 {
         let (ms, ios) = (of(job, "runtime"), of(job, "total_ios"));
         assert!(ios > 0.0 && ios <= ms / 2.0 + 100.0, "{ios} in {ms} ms");
-        // In whole milliseconds, of which a short job has few.
+        // Runtimes are in whole milliseconds, of which a short job has few.
         let rate = ios / ms * 1e3;
         assert!((of(job, "iops") - rate).abs() <= 0.03 * rate, "{rate}: {}", of(job, "iops"));
     }
 }
 
-/// Lengths that are no whole sectors, as in the well-known test for etcd.
+/// Block sizes that are no multiple of a sector, as in the well-known test for etcd.
 #[test]
 fn any_length_goes_to_a_file_as_with_fio() {
     let text = "[mytest]\nrw=write\nioengine=sync\nfdatasync=1\nsize=300k\nbs=2300\n\
@@ -406,7 +406,7 @@ fn a_job_ends_when_it_is_steady() {
         ss=iops:15%\nss_dur=3\nss_ramp=1\n";
     let Some((ours, theirs)) = both(text) else { return };
     let runtime = |of: &Value| of["jobs"][0]["read"]["runtime"].as_u64().unwrap();
-    // Later where the host lets the rate vary.
+    // Later if the host makes the rate vary.
     for ms in [runtime(&ours), runtime(&theirs)] {
         assert!((3500..3_000_000).contains(&ms), "{ms}");
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Jobs whose I/Os, bytes and files are decided by their settings alone.
+/// Jobs with deterministic I/Os, bytes and files.
 const JOBS: [&str; 18] = [
     "[a]\nrw=write\nsize=256k\noffset=25%\n",
     "[a]\nrw=read\nsize=256k\noffset_increment=25%\nnumjobs=2\n",

@@ -29,7 +29,7 @@ fn jobs_that_begin_later_have_a_ramp_of_their_own() {
     assert_eq!(said.matches("not measured for 0.5 s at first").count(), 2, "{said}");
     let near = |ios: &[u64]| {
         let [first, later, none] = ios else { panic!("{ios:?}") };
-        // A stall moves some of them from the ramp into what is measured, or back.
+        // A stall moves some I/Os from the ramp into the measured time, or back.
         for ios in [first, later] {
             assert!((100..=300).contains(ios), "{ios}");
         }
@@ -102,7 +102,7 @@ fn what_null_forgets_is_no_mismatch() {
     }
 }
 
-/// Files that are only made are as compressible as those of fio, and hold the same pattern.
+/// Files that are only created are as compressible as those of fio, and have the same pattern.
 #[test]
 fn files_that_are_only_made_hold_what_their_buffers_say() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };

@@ -75,7 +75,7 @@ fn a_job_that_is_too_slow_or_late_ends_with_an_error_and_a_result() {
         (&document["jobs"][0]["error"], &document["jobs"][1]["error"]),
         (&5.into(), &0.into())
     );
-    // The other job goes on to its end.
+    // The other job continues to its end.
     assert!(document["jobs"][1]["read"]["runtime"].as_u64().unwrap() >= 4990, "{document}");
     assert!(ios(&document, 1, "read") > 0);
     assert!(ios(&document, 0, "read") > 0);
@@ -103,8 +103,8 @@ fn pauses_let_as_many_begin_as_fio_does() {
         let folder = with(&format!(
             "[a]\nioengine=null\nsize=1g\nrw=randread\ntime_based\nruntime=2\n{words}\n"
         ));
-        // A host that is busy makes pauses longer, and by much, which a rate makes up for; one of
-        // three runs is quiet enough.
+        // A busy host makes think times much longer, which a rate compensates; one of three runs is
+        // quiet enough.
         let few = |document: &Value| {
             let ms = document["jobs"][0]["read"]["runtime"].as_u64().unwrap();
             let found = ios(document, 0, "read");
@@ -152,7 +152,7 @@ fn jobs_of_a_flow_keep_their_proportion() {
         let (document, code) = ours(&drumfire, folder.path());
         assert_eq!(code, Some(0));
         let (a, b) = (ios(&document, 0, "read") as f64, ios(&document, 1, "read") as f64);
-        // A host that stops them at once leaves few of each.
+        // A host that stalls both at once leaves few of each.
         assert!((a - 3.0 * b).abs() < 0.5 * b + 64.0, "{a} {b}");
     }
 }

@@ -1,8 +1,8 @@
 //! Command lines drawn from a seed, run by the installed fio and by ours: the same jobs, errors,
 //! I/Os, bytes, shares and keys.
 //!
-//! `DRUMFIRE_FIO_CASES` says how many are drawn, 16 by default, and `DRUMFIRE_FIO_SEED` from which
-//! seed on. A line that differs is printed with its seed.
+//! `DRUMFIRE_FIO_CASES` sets the number of command lines, 16 by default, and `DRUMFIRE_FIO_SEED`
+//! the first seed. A line with different results is printed with its seed.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -38,7 +38,7 @@ impl Draw {
     }
 }
 
-/// Options whose I/Os and bytes are decided by the line alone, or by chance with a known mean.
+/// Options with deterministic I/Os and bytes, or random ones with a known mean.
 fn job(draw: &mut Draw, name: char) -> String {
     let reads = ["--rw=read", "--rw=randread", "--readwrite=randread"];
     let writes = ["--rw=write", "--rw=randwrite", "-rw=write"];
@@ -78,8 +78,8 @@ fn job(draw: &mut Draw, name: char) -> String {
     line
 }
 
-/// A command line: options for all jobs, then one to three jobs, with some of the options that
-/// change nothing.
+/// A command line: options for all jobs, then one to three jobs, with some of the options without
+/// effect.
 fn line(seed: u64, harmless: &[String]) -> String {
     let mut draw = Draw(seed);
     let mut line = String::new();
@@ -140,7 +140,7 @@ fn rates(job: &Value) -> Option<String> {
     })
 }
 
-/// In what two documents differ.
+/// Differences of two documents.
 fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
     let none = Vec::new();
     let jobs = |of: &Value| of["jobs"].as_array().unwrap_or(&none).clone();
@@ -159,7 +159,8 @@ fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
             of.iter().fold((0, 0), |(ios, bytes), (more, long)| (ios + more, bytes + long))
         };
         let mixed = a.iter().filter(|(ios, _)| *ios > 0).count() > 1;
-        // Reads of a mix are drawn: four deviations of a coin, and those of each program.
+        // The share of reads in a mix is random: four standard deviations of a coin, and the
+        // variation of each program.
         let (ios, spread) = (sum(a).0 as f64, 6.0 * (sum(a).0 as f64).sqrt());
         let same = if mixed { sum(a) == sum(b) } else { a == b };
         if !same || (a[0].0 as f64 - b[0].0 as f64).abs() > spread.min(ios) {
@@ -198,7 +199,7 @@ fn drawn_lines_do_what_they_do_with_fio() {
     let known = drumfire.run(Folder::new().path(), "fio --cmdhelp", LIMIT).ok().stdout;
     let ignored = known.lines().filter_map(|line| line.strip_suffix(": ignored"));
     let first = ignored.filter_map(|names| names.split([',', ' ']).next());
-    // Off, the one hides its job from fio's document, and the other ends it.
+    // Switched off, one of these hides its job from fio's document, and the other ends the job.
     let first = first.filter(|name| !matches!(*name, "stats" | "allow_file_create"));
     // fio's own help decides which of its options are boolean.
     let switch = |name: &&str| {

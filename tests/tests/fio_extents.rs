@@ -22,7 +22,7 @@ fn bytes(document: &Value, direction: &str) -> u64 {
     jobs.iter().map(|job| job[direction]["io_bytes"].as_u64().unwrap()).sum()
 }
 
-/// The first block of 4 KiB of a file that holds anything, their number, and the file's length.
+/// First non-zero block of 4 KiB of a file, the number of such blocks, and the file's size.
 fn written(path: &Path) -> (Option<usize>, usize, usize) {
     let data = std::fs::read(path).unwrap();
     let full = || data.chunks(4096).map(|block| block.iter().any(|byte| *byte != 0));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Names of all members, of the first job, of each direction and of each latency of one.
+/// Names of all members, of the first job, of each direction and of each of its latencies.
 fn shape(document: &Value) -> Vec<String> {
     let keys = |value: &Value| -> Vec<String> {
         value.as_object().map(|object| object.keys().cloned().collect()).unwrap_or_default()

@@ -16,7 +16,7 @@ fn bytes(document: &Value, direction: &str) -> u64 {
     jobs.iter().map(|job| job[direction]["io_bytes"].as_u64().unwrap()).sum()
 }
 
-/// The files of a folder and of those in it, with their lengths.
+/// Files of a folder and its subfolders, with their sizes.
 fn files(folder: &Path, found: &mut BTreeMap<String, u64>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let kind = entry.metadata().unwrap();
@@ -91,7 +91,7 @@ fn rates_of_both_directions_decide_over_rwmixread() {
     let they = share(&theirs(&fio, folder.path()));
     let done = drumfire.run(folder.path(), "run job.fio --out out --destroy", LIMIT).ok();
     let we = share(&drumfire.run(folder.path(), "report out --as fio", LIMIT).ok().json());
-    // A host without time for either lets both fall back, but not to ninety.
+    // A host without CPU time for either slows both down, but not to ninety.
     assert!((0.65..0.85).contains(&we), "{we} {they} {}", done.stdout);
     assert!((0.6..0.9).contains(&they), "{they}");
 }

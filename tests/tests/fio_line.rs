@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Lines whose I/Os and bytes are decided by their options alone.
+/// Lines with deterministic I/Os and bytes.
 const LINES: [&str; 26] = [
     "--name=a --filename=t --rw=randread --bs=4k --size=1m --ioengine=psync",
     "--name=a --filename=t --rw=write --bs 8k -size=1m --iodepth=4 --ioengine=libaio --direct=1",
@@ -65,7 +65,7 @@ fn done(document: &Value) -> Vec<String> {
     document["jobs"].as_array().expect("there are jobs").iter().map(of).collect()
 }
 
-/// Keys of the jobs, and of what they read and wrote.
+/// Keys of the jobs, and of their directions.
 fn keys(document: &Value) -> BTreeSet<String> {
     let jobs = document["jobs"].as_array().expect("there are jobs").iter();
     let of = |value: &Value| -> Vec<String> {

@@ -56,7 +56,7 @@ fn the_logs_of_fio_are_written() {
     ];
     assert_eq!(names, expected);
     let log = |name: &str| log(folder.path(), name);
-    // Directions and times of the points: of each second in which the host let it do anything.
+    // Directions and times of the points: of each second in which the host gave the job CPU time.
     let points = |name: &str| -> Vec<(u64, u64)> {
         log(name).into_iter().map(|[ms, _, direction]| (ms, direction)).collect()
     };
@@ -68,7 +68,7 @@ fn the_logs_of_fio_are_written() {
     assert!(both.iter().all(|(_, direction)| *direction < 2), "{both:?}");
     let both = points("both_bw.log");
     assert!(both.len() >= 2 && both.iter().all(|(_, direction)| *direction == 0), "{both:?}");
-    // The rates of its seconds are what the result has counted, but for what came late.
+    // The rates of the log's seconds equal the counts in the result, except for late I/Os.
     let result = std::fs::read(folder.path().join("out/step-1/result.json")).unwrap();
     let result: Value = serde_json::from_slice(&result).unwrap();
     for (direction, part, kib) in [(0, "read", 4.0), (1, "write", 4.0)] {
@@ -284,7 +284,7 @@ fn a_log_has_the_lines_that_fio_writes() {
         let name = format!("{name}.1.log");
         let (mine, theirs) = (log(mine.path(), &name), log(other.path(), &name));
         assert!(mine.len() >= 2 && !theirs.is_empty(), "{name}: {mine:?} {theirs:?}");
-        // On a busy host a second may have few, and the next one what they lack.
+        // On a busy host a second may have few I/Os, and the next one the missing ones.
         let Some(kib) = kib else { continue };
         for (direction, part) in [(0, "read"), (1, "write")] {
             let counted = ran["totals"][part]["ios"].as_f64().unwrap();

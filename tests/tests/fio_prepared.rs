@@ -48,7 +48,7 @@ fn what_goes_around_the_page_cache_is_not_read_before() {
     assert!(said.contains("ignored job.fio:4: `pre_read=1`: its I/Os go around"), "{said}");
 }
 
-/// Files of a folder with their lengths, but for what the programs keep.
+/// Files of a folder with their sizes, without the programs' own files.
 fn files(folder: &Path) -> Vec<(String, u64)> {
     let all = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let of = |entry: std::fs::DirEntry| {

@@ -87,7 +87,7 @@ fn random_writes_fill_the_same_zones() {
         assert_eq!(ios(&ours), ios(&theirs), "{words}");
         assert_eq!(places(&ours), places(&theirs), "{words}");
     }
-    // Lengths that are cut at the end of a zone fill all of it.
+    // I/Os truncated at the end of a zone fill all of the zone.
     for words in ["--rw=write --bsrange=4k-128k", "--rw=write --bssplit=4k/50:64k/50"] {
         let Some([ours, theirs]) = both(words) else { return };
         let bytes = |done: &Done| done.writes.iter().map(|(_, length)| length).sum::<u64>();

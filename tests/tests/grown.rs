@@ -1,4 +1,4 @@
-//! Arrays that grow by longer legs, and legs that are made equal though it is interrupted.
+//! Arrays that grow with larger legs, and legs whose resync is interrupted.
 
 use std::fs;
 use std::path::Path;
@@ -114,7 +114,7 @@ fn a_leg_is_made_equal_though_the_server_is_killed_ten_times() {
     fs::write(folder.path().join("slow.toml"), slow).unwrap();
     let args = "volume create mirror one --leg file:a?size=128m --leg file:b?size=128m";
     drumfire.run(folder.path(), args, LIMIT).ok();
-    // One goes on alone, and all of it is written.
+    // One leg is used alone, and completely overwritten.
     let args = "run array:one?leg=file:a&degraded=1 --destroy --size 1m --read 0 --random 0 \
                 --outstanding 4 --seconds 4 --ramp 0 --json";
     let result = drumfire.run(folder.path(), args, LIMIT).ok().json();
@@ -124,7 +124,7 @@ fn a_leg_is_made_equal_though_the_server_is_killed_ten_times() {
     for round in 0..10 {
         let (running, address) = serving(&drumfire, folder.path(), both);
         let mut disk = Nbd::connect(&address, "disk").unwrap();
-        // Clients go on meanwhile.
+        // Clients continue meanwhile.
         write(&mut disk, round * MIB, round as u8);
         assert_eq!(disk.read(round * MIB, 4096).unwrap(), [round as u8; 4096]);
         std::thread::sleep(Duration::from_millis(1500));
@@ -171,7 +171,7 @@ fn a_second_failure_while_a_leg_is_made_equal_is_told_and_no_byte_is_wrong() {
     }
     drop(disk);
     end(running);
-    // The leg that was not equal must not be believed when it is alone.
+    // The leg that was not in sync must not be trusted when it is alone.
     let alone = drumfire.run(
         folder.path(),
         "serve --nbd 127.0.0.1:0 --volume disk=array:one?leg=file:b&degraded=1",

@@ -11,7 +11,7 @@ use drumfire_tests::{Drumfire, Folder, Loop, Served, check, require, run, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// Bytes of a file under test: more than drives that are no disks of old keep in their caches.
+/// Bytes of a file under test: more than the caches of SSDs.
 const BYTES: usize = 64 << 20;
 /// Reads of a second.
 const SECOND: &str = "--size 4k --seconds 1 --ramp 0 --json";
@@ -63,7 +63,7 @@ impl Drop for Shared {
     }
 }
 
-/// Whether the temporary folder is on a disk, as far as the program knows.
+/// Whether the temporary folder is on a disk, as far as the program can find out.
 fn is_on_disk(drumfire: &Drumfire, folder: &Folder) -> bool {
     let path = folder.file("probe", &data());
     let result = read(drumfire, folder, &format!("file:{}", path.display()));
@@ -116,7 +116,7 @@ fn a_loop_device_over_a_disk_is_no_memory() {
     }
     let result = read(&drumfire, &folder, &format!("file:{}", device.path()));
     assert_eq!(said(&result, "H01").0, "pass", "{result}");
-    // A second one over the first, through the page cache, is memory in part.
+    // A second loop device over the first, through the page cache, is partly memory.
     drop(device);
     let Some(lower) = Loop::over(&path) else { return };
     let Some(upper) = Loop::direct(Path::new(lower.path())) else { return };
@@ -127,8 +127,8 @@ fn a_loop_device_over_a_disk_is_no_memory() {
     assert!(evidence.contains(&format!("keeps the file of {name}")), "{evidence}");
 }
 
-/// Runs reads of a file in an overlay whose upper folder is this one, in a space of mounts that
-/// ends with the run.
+/// Runs reads of a file in an overlay with this upper folder, in a mount namespace that ends with
+/// the run.
 fn overlaid(drumfire: &Drumfire, folder: &Folder, upper: &Path) -> Option<Value> {
     let unshare = require("unshare")?;
     require("mount")?;
@@ -188,7 +188,7 @@ fn an_overlay_is_what_lies_below_it() {
     }
 }
 
-/// Extents that are kept compressed are read through the page cache, whatever `O_DIRECT` says.
+/// Compressed extents are read through the page cache, even with `O_DIRECT`.
 /// Lie of H03: a compressed file of btrfs.
 #[test]
 fn what_btrfs_compresses_was_not_read() {
@@ -421,7 +421,7 @@ fn memory_of_a_target_elsewhere_is_told_as_memory() {
         let (verdict, evidence) = said(&read(&drumfire, &folder, &memory), "H08");
         assert_eq!(verdict, "pass", "{evidence}");
         assert!(evidence.contains("memory of the target"), "{evidence}");
-        // The target's page cache has all of it.
+        // The target's page cache has all of the file.
         assert_ne!(check(&read(&drumfire, &folder, &file), "H08").0, "pass");
         let (verdict, evidence) =
             said(&read(&drumfire, &folder, &format!("{memory} {file}")), "H24");

@@ -32,7 +32,7 @@ fn memory_kib(served: &Served) -> u64 {
     line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).expect("a size in kB")
 }
 
-/// Numbers that look random and are the same each time (xorshift).
+/// Numbers that look random and are deterministic (xorshift).
 fn noise(seed: u64) -> impl Iterator<Item = u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(move || {
@@ -134,7 +134,7 @@ fn lengths_that_lie() {
 #[test]
 fn thousands_of_silent_connections() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // Started first: it has to raise its own limit.
+    // Started first: the test must raise its own limit.
     let mut served = serve(&drumfire);
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

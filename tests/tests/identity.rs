@@ -139,7 +139,7 @@ fn servers_of_one_id_serve_one_disk() {
     assert_eq!(rig.ask("state", "serve.toml"), one);
     assert_ne!(rig.ask("state", "serve.toml --id other"), one, "flags go before the file");
     assert!(!rig.path().join("state").exists(), "nothing is kept for what was given");
-    // Two processes have no memory in common, and the user may not have thought of it.
+    // Two processes share no memory, and the user may not know this.
     let args = "--id both --volume disk=ram:1m";
     let (names, said) = rig.ask_for(&State::Below("state"), args, "disk/1");
     assert_eq!(names.serial, one.serial);
@@ -162,7 +162,7 @@ fn without_a_state_folder_it_is_said_and_no_stranger_is_met() {
     for word in ["/dev/null/drumfire", "Not a directory", "XDG_STATE_HOME", "--id"] {
         assert!(said.contains(word), "{word}: {said}");
     }
-    // Memory and what was given need none.
+    // Memory and given identities need no state folder.
     for args in ["--volume disk=ram:1m", "--id x --volume disk=file:a.img"] {
         assert_eq!(rig.ask_for(&State::Nowhere, args, "disk/1").1, "", "{args}");
     }
@@ -197,6 +197,6 @@ fn the_same_data_are_not_served_twice() {
     }
     let made = rig.refused("--volume a=file:new.img?size=1m --volume b=file:new.img?size=1m");
     assert_eq!(made.code, Some(2), "{made:?}");
-    // Two files with the same content are two.
+    // Two files with the same content are distinct.
     rig.ask("state", "--volume disk=file:a.img --volume b=file:b.img");
 }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Writes a schedule in one step, so that nobody reads half of it.
+/// Writes a schedule atomically, so that no reader sees half of it.
 fn schedule(folder: &Path, fault: &str) {
     let new = folder.join("new.toml");
     std::fs::write(&new, format!("name = 'test'\nseed = 3\n[[fault]]\n{fault}\n")).unwrap();
@@ -128,7 +128,7 @@ fn a_lying_cache_loses_what_a_stranger_has_flushed_and_an_honest_one_does_not() 
         };
         let said = io(&["write -P 7 0 256k", "flush"]);
         assert!(said.contains("wrote 262144") && !said.contains("failed"), "{said}");
-        // The switch: off it goes.
+        // Cuts the power.
         write(&cache, "verb = 'power-cut'\nsurvives = 0.5");
         let until = |wanted: &str, commands: &[&str]| {
             for _ in 0..100 {

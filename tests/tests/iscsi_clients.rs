@@ -55,7 +55,7 @@ fn inquiry_says_who_we_are() {
     let pages = tool(&iscsi_inq, &format!("-e 1 -c 0 {uri}")).stdout;
     for page in [0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2] {
         assert!(pages.contains(&format!("Page:0x{page:02x}")), "{page:#x} in {pages}");
-        // The tool takes decimal numbers only.
+        // The tool accepts decimal numbers only.
         tool(&iscsi_inq, &format!("-e 1 -c {page} {uri}"));
     }
 }

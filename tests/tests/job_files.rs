@@ -1,4 +1,4 @@
-//! Job files of fio and Iometer: what is refused, and results in their own forms.
+//! Job files of fio and Iometer: refused options, and results in the tools' own formats.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ fn what_is_refused_is_refused_by_run_and_named_by_explain() {
     refused(&drumfire.run(folder.path(), "explain job.fio --as icf", LIMIT), "would not be run");
 }
 
-/// One rule for all files: a flag that the job decides is refused by its name, be it the default or
-/// not; `--seconds` counts instead of the file's.
+/// One rule for all files: a flag that the job decides is refused by its name, even with the
+/// default value; `--seconds` overrides the file's.
 #[test]
 fn what_a_file_decides_is_not_taken_from_flags() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -125,7 +125,7 @@ const ICF: &str = "Version 2006.07.27\n'TEST SETUP ====\n\
     \tD: \"Data\"\n'Target type\n\tDISK\n'End target\n'End target assignments\n'End worker\n\
     'End manager\n'END manager list\nVersion 2006.07.27\n";
 
-/// A drive that takes 5 ms for each, of any number.
+/// Profile of a drive that takes 5 ms for each of any number of I/Os.
 const SLOW: &str = "name = 'slow'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
     shape = 'fixed'\nread = { each_s = 5e-3 }\nwrite = { each_s = 5e-3 }\n";
 
@@ -143,7 +143,7 @@ fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
     refused(&drumfire.run(folder.path(), "run spec.icf", LIMIT), "which volume is that?");
     let one = drumfire.run(folder.path(), "run spec.icf ram:16m", LIMIT);
     refused(&one, "and 1 volume behind the file");
-    // A drive has its I/Os while the host keeps a worker from its processor, memory has none then.
+    // A drive has I/Os in flight while the host does not run a worker; memory has none then.
     folder.file("slow.toml", SLOW.as_bytes());
     let args = "run spec.icf delay:slow.toml(ram:16m) delay:slow.toml(ram:32m) --json --out out";
     let steps = drumfire.run(folder.path(), args, LIMIT).ok().json();
@@ -184,7 +184,7 @@ fn what_is_only_written_is_compared_at_the_end() {
     let finished = drumfire.run(folder.path(), "run job.fio --out out --json", LIMIT).ok();
     let totals = finished.json()["totals"].clone();
     assert_eq!((&totals["write"]["ios"], &totals["read"]["ios"]), (&2048.into(), &2048.into()));
-    // In an open loop it is read when the run is over.
+    // In an open loop data are read when the run is over.
     let open = text.replace("rw=", "rate_iops=9000\nrw=");
     let open = drumfire.run(with("job.fio", &open).path(), "run job.fio --out out", LIMIT).ok();
     assert!(open.stderr.contains("2048 blocks of 4096 bytes compared"), "{open:?}");

@@ -53,7 +53,7 @@ fn a_result_is_replaced_only_when_that_is_said() {
     refused(&drumfire.run(folder.path(), "run null:1g --replace", LIMIT), "--out");
 }
 
-/// Mistakes that show only when volumes are opened, or when the job is held against them.
+/// Mistakes that show only when volumes are opened, or when the job is checked against them.
 #[test]
 fn a_wrong_word_costs_no_old_result() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -128,13 +128,13 @@ fn of_two_runs_at_once_one_has_the_folder() {
         assert!(both.iter().any(|run| run.code == Some(0)), "{both:?}");
         let lost = both.iter().find(|run| run.code == USAGE);
         let lost = lost.unwrap_or_else(|| panic!("both ran: {both:?}"));
-        // A sweep that has begun says so.
+        // A sweep in progress reports this.
         let begun = kind.starts_with("sweep") && lost.stderr.contains("this sweep is running");
         refused(lost, if begun { "wait for its end" } else { "in use by another run" });
     }
 }
 
-/// Runs without --out that begin in the same second have folders of their own.
+/// Runs without --out that start in the same second have separate folders.
 #[test]
 fn runs_of_the_same_second_have_their_own_folders() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -148,7 +148,7 @@ fn runs_of_the_same_second_have_their_own_folders() {
     assert_eq!(kept.count(), 8);
 }
 
-/// The folder of a result that was kept elsewhere.
+/// Folder of a result that was saved elsewhere.
 fn elsewhere(finished: &Finished, temporary: &Path) -> serde_json::Value {
     let told = finished.stderr.split_once(" the result is in ");
     let place = told.unwrap_or_else(|| panic!("no place: {finished:?}")).1.lines().next().unwrap();
@@ -157,7 +157,7 @@ fn elsewhere(finished: &Finished, temporary: &Path) -> serde_json::Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The folder of the result goes while it runs.
+/// The folder of the result disappears during the run.
 #[test]
 fn a_result_without_its_folder_is_kept_elsewhere() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -179,7 +179,7 @@ fn a_result_without_its_folder_is_kept_elsewhere() {
     }
 }
 
-/// A file system that takes a few kilobytes more.
+/// A file system with a few free kilobytes.
 struct Small(Folder);
 
 impl Small {
@@ -252,7 +252,7 @@ fn lines_that_nothing_takes_are_an_error() {
     assert!(folder.path().join("s/002-outstanding=2/result.json").is_file(), "{swept:?}");
 }
 
-/// No file may have any length: all that is left is what is printed.
+/// No file may be written (`ulimit -f 0`): the printed output is the only copy.
 #[test]
 fn a_result_that_nothing_takes_is_printed() {
     let (Some(drumfire), Some(shell)) = (Drumfire::find(), require("sh")) else { return };

@@ -55,7 +55,7 @@ fn series(drumfire: &Drumfire, seed: u64, legs: u64) -> String {
     let servers: Vec<Server> = fars.iter().map(|far| far.server).collect();
     let mut errors = 0;
     for kill in 0..KILLS {
-        // Any but one, or all.
+        // Any leg but one, or all.
         let all = legs == 1 || chance.below(3) == 0;
         let spared = chance.below(legs) as usize;
         let hit = |number: usize| all || number != spared;
@@ -99,7 +99,7 @@ fn series(drumfire: &Drumfire, seed: u64, legs: u64) -> String {
     format!("{servers:?}: {} durable, {errors} errors", witness.durable)
 }
 
-/// Each leg that left is in again.
+/// Waits until each failed leg is in again.
 fn await_all_in(front: &Front, way: &mut Nbd) {
     let count = |word: &str| front.running.stderr().matches(word).count();
     let mut patience = Patience::new(LIMIT);

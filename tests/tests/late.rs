@@ -1,4 +1,4 @@
-//! A target that is stopped while a run measures it, and what the result knows of it.
+//! A target that is stopped during a measurement, and the effects on the result.
 
 use std::time::{Duration, Instant};
 
@@ -43,14 +43,14 @@ impl Stopped {
 
     fn finish(self) -> (Finished, Value) {
         let finished = self.run.finish(LIMIT);
-        // So that it can end in order.
+        // Lets the target end cleanly.
         self.stopped.running.signal(Signal::CONT);
         let result = self.folder.result().expect("a result is kept");
         (finished, result)
     }
 }
 
-/// Waits for the line of this second. A process that was kept from running may skip some.
+/// Waits for the line of this second. A process that did not run for a while may skip some.
 fn await_second(run: &mut Running, second: u32) {
     run.await_stderr(LIMIT, |stderr| {
         let number = |line: &str| line.split_once("s  ")?.0.trim().parse::<u32>().ok();

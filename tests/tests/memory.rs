@@ -1,5 +1,5 @@
-//! Memory: a server keeps to its budget and gives back what it does not need, and nothing begins
-//! that its cgroup would end.
+//! Memory: a server stays within its budget and returns unused memory, and refuses to start
+//! anything that its cgroup would kill.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -80,7 +80,7 @@ fn memory_goes_back_when_slow_readers_leave() {
     let mut readers = Vec::new();
     for _ in 0..100 {
         let mut reader = Client::connect(served.port);
-        // When memory is used up, later ones are refused.
+        // When memory is used up, later sessions are refused.
         if !reader.login("disk") {
             break;
         }
@@ -138,7 +138,7 @@ impl Cgroup {
         None
     }
 
-    /// A command that runs in it.
+    /// A command that runs in the cgroup.
     fn command(&self, drumfire: &Drumfire, folder: &Path, args: &str) -> Command {
         let mut command = Command::new("sh");
         let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" {args}", self.0.display());

@@ -66,7 +66,7 @@ fn a_run_is_a_page_markdown_and_cases_of_a_build_server() {
     std::fs::write(folder.path().join("s.json"), scenario).unwrap();
     let page = run("report s.json --as html").ok().stdout;
     assert!(page.contains("+1.0\u{a0}%") || page.contains("+1.0 %"), "{page}");
-    // A truncated one and a strange one: a line each.
+    // A truncated file and an unrelated one: a line each.
     std::fs::write(folder.path().join("cut.json"), &raw[..raw.len() / 3]).unwrap();
     std::fs::write(folder.path().join("odd.json"), "{\"scenarios\":7}").unwrap();
     for (file, why) in
@@ -111,7 +111,7 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     let folder = Folder::new();
     let args = "run null:1g --seconds 4 --ramp 0 --no-ceiling --out r --listen 127.0.0.1:0";
     let (running, address) = watched(&drumfire, folder.path(), args);
-    // Three clients: one looks on, one takes nothing, one never asks.
+    // Three clients: one views the page, one reads nothing, one never sends a request.
     let look_on = || {
         let mut stream = TcpStream::connect(&*address).unwrap();
         write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
@@ -154,14 +154,14 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     let _ = (silent.shutdown(Shutdown::Both), stopped.shutdown(Shutdown::Both));
 }
 
-/// Asks for a stream of a server that is watched.
+/// Requests a stream of a watched server.
 fn streaming(address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     stream
 }
 
-/// Whether the other end closes within a time, whatever it sends before.
+/// Whether the peer closes within a time, after any data.
 fn closes(stream: &mut TcpStream, within: Duration) -> bool {
     let end = Instant::now() + within;
     let mut bytes = [0; 65_536];
@@ -197,16 +197,16 @@ fn slow_connections_shut_nobody_out() {
             assert!(head.starts_with("HTTP/1.1 200 "), "{why}: {head}");
         }
     };
-    // Some say nothing, some a part, some ask and read nothing.
+    // Some send nothing, some a partial request, some a request and read nothing.
     let head = format!("GET / HTTP/1.1\r\nHost: {address}\r\n");
     for request in ["", "G", &head, &format!("{head}\r\n")] {
         let mut held: Vec<TcpStream> = (0..40).map(|_| slow(request)).collect();
         scrapes(request);
-        // More and more of them, while somebody asks.
+        // More and more of them, while a client sends a request.
         held.extend((0..200).map(|_| slow(request)));
         scrapes(request);
     }
-    // A byte a second is not waited for longer than for none.
+    // One byte per second does not extend the time limit.
     let mut drips = slow("GET / HT");
     let begun = Instant::now();
     let ended = (0..20).any(|_| {
@@ -325,7 +325,7 @@ fn prometheus_understands_what_the_dashboard_asks() {
     assert_ne!(check(&wrong).code, Some(0));
 }
 
-/// The page at an address as a browser has it after a while, with its script run.
+/// The page at an address as rendered by a browser after a while, with its script run.
 fn browsed(folder: &Path, address: &str) -> Option<String> {
     let mut command = browser(folder)?;
     command.args(["--timeout=6000", "--dump-dom"]).arg(address);
@@ -431,7 +431,7 @@ fn a_browser_draws_what_was_measured_and_has_nothing_to_complain() {
         page.split_once("id=\"rate\"").unwrap().1.split_once('>').unwrap().1.to_owned()
     };
     let is_drawn = |page: &str| rate(page).starts_with(|c: char| c.is_ascii_digit());
-    // A browser prints the page as it is when it was loaded, which may be before the first second.
+    // A browser prints the page in its state at load, which may be before the first second.
     for _ in 0..4 {
         if !is_drawn(&page) {
             page = browsed(folder.path(), &format!("http://{address}/")).unwrap();

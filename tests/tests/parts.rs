@@ -1,4 +1,4 @@
-//! Several volumes that are driven as one: remote ones, and what the generator can do with them.
+//! Several volumes driven as one: remote ones, and the features of the generator on them.
 
 use std::time::Duration;
 

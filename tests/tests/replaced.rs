@@ -64,7 +64,7 @@ impl Rig {
         found
     }
 
-    /// The folders in it that are incomplete.
+    /// Incomplete folders in a folder.
     fn incomplete(&self, name: &str) -> Vec<PathBuf> {
         let all = fs::read_dir(self.at(name)).unwrap().flatten();
         let is_it = |name: &str| name.starts_with("incomplete-");
@@ -140,7 +140,7 @@ fn a_run_that_is_killed_or_whose_target_dies_costs_no_old_result() {
     running.signal(Signal::INT);
     let ended = running.finish(LIMIT);
     assert_eq!(rig.kept("o"), before, "{ended:?}");
-    // After a measured second there is something to replace it by.
+    // After a measured second there is a result that may replace the old one.
     let mut running = rig.start(&format!("run null:1g --size 8k {long}"));
     measures(&mut running);
     running.signal(Signal::INT);
@@ -204,7 +204,7 @@ fn a_sweep_that_comes_to_nothing_costs_no_old_one() {
     assert!(before.len() >= 4, "{before:?}");
     let sweep = "--axis outstanding=1,2 --repeats 1 --ramp 0 --out s --replace";
     for (args, is_kept) in [
-        // No I/O of any cell goes well, no cell can be run.
+        // No I/O of any cell succeeds; no cell can be run.
         (format!("sweep fault:bad.toml(ram:1m) --seconds 0.2 {sweep}"), true),
         (format!("sweep ram:1m --size 3 --seconds 0.2 {sweep}"), true),
         (format!("sweep ram:1m --size 3 --seconds 0.2 --repeat-as process {sweep}"), true),
@@ -218,7 +218,7 @@ fn a_sweep_that_comes_to_nothing_costs_no_old_one() {
             fs::remove_dir_all(folder).unwrap();
         }
     }
-    // Interrupted and killed before a run is whole.
+    // Interrupted and killed before a run is complete.
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         let mut running = rig.start(&format!("sweep null:1g --size 8k --seconds 60 {sweep}"));
         running.await_stderr(LIMIT, |text| text.contains("[1/2]").then_some(()));

@@ -1,5 +1,5 @@
-//! A scenario that is cut goes on where it was, whatever its step was and however it ended; two of
-//! one folder do not get in each other's way.
+//! An interrupted scenario is resumed, at any step and after any kind of interruption; two in one
+//! folder do not interfere.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A step of each kind, and a row for each that is live.
+/// A step of each kind, and a row for each live one.
 const KINDS: &str = r#"
 name = "kinds"
 title = "a step of each kind"
@@ -103,7 +103,7 @@ fn a_scenario_that_is_cut_in_each_step_does_none_twice() {
         let mut running = Running::start(&mut drumfire.command(folder.path(), ARGS));
         let begins = format!("drumfire: kinds {}/7 {step}\n", at + 1);
         running.await_stderr(LIMIT, |text| text.contains(&begins).then_some(()));
-        // Into its middle, where it takes that long.
+        // Interrupt it in the middle, if it takes that long.
         std::thread::sleep(Duration::from_millis(300));
         let signal = if at % 2 == 0 { Signal::KILL } else { Signal::INT };
         running.signal(signal);
@@ -123,7 +123,7 @@ fn a_scenario_that_is_cut_in_each_step_does_none_twice() {
             assert_eq!(*before, kept(&folder, step), "{step} was done twice");
         }
     }
-    // A busy machine may give no figure, with a reason: what was refused is run again.
+    // A busy machine may give no figure, with a reason: refused steps are run again.
     let mut tries = (0..5).map(|_| drumfire.run(folder.path(), ARGS, LIMIT));
     let whole = tries.find(|run| run.code == Some(0)).expect("one of five is believed");
     let document = &whole.json()["scenarios"][0];

@@ -23,7 +23,7 @@ struct Session {
 }
 
 impl Session {
-    /// Logs in from the processor that is given: the target's thread there takes the connection.
+    /// Logs in from the given CPU: the target's thread there accepts the connection.
     fn begin(port: u16, number: u16, processor: usize) -> Session {
         let before = sched_getaffinity(None).expect("a thread may ask where it runs");
         let mut only = CpuSet::new();
@@ -47,7 +47,7 @@ impl Session {
         self.client.receive().expect("there is an answer")
     }
 
-    /// Asks whether the unit is ready: the status, and the additional sense code if there is one.
+    /// Sends TEST UNIT READY: returns the status, and the additional sense code if there is one.
     fn test_unit(&mut self) -> (u8, Option<u8>) {
         let (header, data) = self.ask(COMMAND, 0x80);
         assert_eq!(header[0], COMMAND_RESPONSE);
@@ -62,7 +62,7 @@ impl Session {
     }
 }
 
-/// Two processors, the same one twice if there is only one.
+/// Two CPUs, the same one twice if there is only one.
 fn processors() -> [usize; 2] {
     let ours = sched_getaffinity(None).expect("a thread may ask where it runs");
     let mut all = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor));

@@ -1,4 +1,4 @@
-//! Simulated drives, and what is fitted to them, as a user calls them.
+//! Simulated drives, and profiles fitted to them, from the command line.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ fn a_fit_that_is_not_usable_is_refused_by_all() {
     std::fs::write(folder.path().join("known.toml"), KNOWN).unwrap();
     std::fs::write(folder.path().join("slow.toml"), slow).unwrap();
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
-    // Runs of two drives in turn, which no drive explains.
+    // Runs of two drives alternately, which no single drive explains.
     let mut runs = String::new();
     for (at, outstanding) in [1, 2, 4, 8, 16, 32, 64, 128].iter().enumerate() {
         let (of, out) = (["known", "slow"][at % 2], format!("run-{outstanding}"));

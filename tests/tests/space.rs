@@ -24,7 +24,7 @@ fn write(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Finished {
     drumfire.run(folder.path(), &args, LIMIT)
 }
 
-/// The failures of the run that was made last, and the words of their causes.
+/// Failures of the last run, and the descriptions of their causes.
 fn failures(drumfire: &Drumfire, folder: &Folder) -> Vec<(String, String)> {
     let result: Value = drumfire.run(folder.path(), "report r --as json", LIMIT).ok().json();
     let failures = result["failures"].as_array().cloned().unwrap_or_default();

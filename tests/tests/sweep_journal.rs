@@ -19,7 +19,7 @@ fn write(path: &Path, value: &Value) {
     fs::write(path, serde_json::to_vec(value).unwrap()).unwrap();
 }
 
-/// The folders of the runs of a sweep, whose one cell has all of them.
+/// Folders of the runs of a sweep with one cell.
 fn runs(sweep: &Path) -> Vec<String> {
     let document = read(&sweep.join("sweep.json"));
     let runs = document["cells"][0]["runs"].as_array().unwrap().clone();
@@ -51,7 +51,7 @@ fn honest_repeats_are_not_doubted() {
     let compared = drumfire.run(folder.path(), "compare s s", LIMIT).ok().stdout;
     assert!(!compared.contains(" side: "), "{compared}");
     assert!(compared.ends_with(&"journal of s: 4 runs begun, 4 went through\n".repeat(2)));
-    // Cut after the third result, and before its line: it is taken for what it is.
+    // Interrupted after the third result, and before its line: the result is recovered.
     let sweep = folder.path().join("s");
     let journal = fs::read_to_string(sweep.join("journal.jsonl")).unwrap();
     let lines: Vec<&str> = journal.lines().collect();
@@ -103,7 +103,7 @@ fn runs_that_were_picked_are_told() {
     assert!(page.contains("journal of s: 5 runs begun"), "{page}");
     let document = drumfire.run(folder.path(), "compare s s --json", LIMIT).ok().json();
     assert_eq!(document["journals"][1]["thrown_away"], 1, "{document}");
-    // So is a whole sweep that was replaced.
+    // A complete sweep that was replaced is honest, too.
     drumfire.run(folder.path(), &format!("{SWEEP} --out s --replace"), LIMIT).ok();
     let (text, ..) = told(&drumfire, &folder);
     assert!(text.contains("9 runs begun") && text.contains("5 went through and thrown"), "{text}");

@@ -1,4 +1,4 @@
-//! Logs of fio's words in sweeps: each run has its own.
+//! Logs requested with fio's options in sweeps: each run has its own.
 
 use std::path::Path;
 use std::time::Duration;

@@ -10,7 +10,8 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 /// Debian's.
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 
-/// Whether this machine has what these tests need; if not, the calling test is recorded as skipped.
+/// Whether this machine has the requirements of these tests; if not, the calling test is recorded
+/// as skipped.
 pub fn is_possible() -> bool {
     if !Path::new(POSTGRES).join("postgres").exists() {
         skip("no PostgreSQL 15: apt-get install postgresql-15");
@@ -34,7 +35,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// On the file `drive` of this folder, which may not be there yet.
+    /// A database on the file `drive` of this folder, which may not exist yet.
     pub fn new(folder: &Path) -> Postgres {
         let (place, drive) = (folder.join("mounted"), folder.join("drive"));
         Postgres { place, drive, device: None }
@@ -79,7 +80,8 @@ impl Postgres {
         self.device = None;
     }
 
-    /// Makes a file system, a database with checksums, and pgbench's tables; it is served then.
+    /// Creates a file system, a database with checksums, and pgbench's tables; the server runs
+    /// then.
     pub fn make(&mut self) -> Result<(), String> {
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&self.drive), LIMIT).ok();
         self.mount()?;
@@ -94,7 +96,7 @@ impl Postgres {
             "(psql -c 'create extension amcheck' && pgbench -q -i -s 4 && psql -c checkpoint) || \
              (tail -20 DATA/log; false)",
         )?;
-        // The settings are nobody's business but ours.
+        // The settings are outside of the test.
         self.shell("sync -f DATA/postgresql.conf").map(drop)
     }
 
@@ -120,8 +122,8 @@ impl Postgres {
         if copied.code == Some(0) { Ok(()) } else { Err(copied.stderr) }
     }
 
-    /// Mounts the drive again, starts the database, and has it looked at. With `mend`, a file
-    /// system that cannot be mounted is mended before, as its administrator would.
+    /// Mounts the drive again, starts the database, and checks it. With `mend`, a file system that
+    /// cannot be mounted is repaired first, as its administrator would.
     pub fn restart(&mut self, mend: bool) -> Result<(), String> {
         if let Err(why) = self.mount() {
             if !mend {
@@ -150,7 +152,7 @@ impl Postgres {
     /// then.
     pub fn check(&self) -> Result<(), String> {
         self.shell("pg_amcheck -a --heapallindexed")?;
-        // Each transaction of pgbench adds to an account what it writes down.
+        // Each transaction of pgbench adds to an account the delta that it records.
         self.shell(
             "psql -At -c 'select sum(abalance) = (select coalesce(sum(delta), 0) \
              from pgbench_history) from pgbench_accounts' | grep -qx t",

@@ -11,18 +11,18 @@ use drumfire_tests::{Below, Chance, Drumfire, Far, Folder, Server, rounds, run, 
 use super::postgres::{LIMIT, Postgres, is_possible};
 use super::{Attached, folder};
 
-/// Two of them share the host's cores.
+/// Number of concurrent rounds, which share the host's cores.
 const AT_ONCE: usize = 2;
 const LEGS: [&str; 2] = ["leg0", "leg1"];
 /// Bytes of the drive, and the bytes of an array before and after it.
 const DRIVE: u64 = 512 << 20;
 const OWN: u64 = 1 << 20;
 
-/// Inserts numbers one by one and notes each that was acknowledged, until one fails.
+/// Inserts numbers one by one and records each acknowledged one, until an insert fails.
 const COUNT: &str = "n=0; while psql -q -c \"insert into seen values ($n)\"; do \
                      echo $n >> ACKED; n=$((n+1)); done";
 
-/// An array of two files that holds a database; its URI with the files' names.
+/// An array of two files with a database; its URI with the files' names.
 fn array(drumfire: &Drumfire, images: &Folder) -> String {
     let (made, image) = (folder(), images.path().join("image"));
     let attached = Attached::new(drumfire, made.path(), &format!("ram:{DRIVE}"));
@@ -47,7 +47,7 @@ fn array(drumfire: &Drumfire, images: &Folder) -> String {
     uri.trim().to_owned()
 }
 
-/// A server of each leg, which loses what was not flushed.
+/// A server of each leg, which loses unflushed data.
 fn servers(drumfire: &Drumfire, folder: &Path, images: &Path, chance: &mut Chance) -> Vec<Far> {
     let start = |leg| {
         let file = folder.join(leg);
@@ -75,7 +75,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     fs::write(&acked, "").unwrap();
     fs::set_permissions(&acked, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
     let count = COUNT.replace("ACKED", &acked.display().to_string());
-    // Whoever keeps the shell's output open would be waited for.
+    // A process that keeps the shell's output open would delay its end.
     let alone = "</dev/null >/dev/null 2>&1 &";
     let load = format!("pgbench -c 3 -T 60 {alone} sh -c '{count}' {alone}");
     database.shell(&load).unwrap();
@@ -102,7 +102,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     let last =
         fs::read_to_string(&acked).unwrap().lines().last().map_or(-1, |n| n.parse().unwrap());
     let all = format!("psql -At -c 'select count(*) > {last} from seen where n >= 0' | grep -qx t");
-    // A flush may fail on each core: whoever mounts it tries again.
+    // A flush may fail on each core: the user mounts again.
     let mut tried = Vec::new();
     let mut started = database.start_again();
     while let (Err(why), 0..3) = (&started, tried.len()) {
