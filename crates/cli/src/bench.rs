@@ -45,7 +45,7 @@ pub struct Allowed {
 /// Creator of the volumes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
-    /// Nobody: its volumes exist.
+    /// No creator: the job's volumes exist.
     Nobody,
     /// `race`: targets on loopback.
     Race,

@@ -31,7 +31,7 @@ const LEAST_SECONDS: f64 = 1.0;
 /// Length of the ceiling run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// As requested.
+    /// The requested length.
     Asked,
     /// One second, because none was requested.
     Short,

@@ -31,7 +31,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// For the end of `main`.
+    /// Converts to the result of `main`.
     pub fn code(self) -> ExitCode {
         ExitCode::from(self.number())
     }

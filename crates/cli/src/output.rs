@@ -139,7 +139,7 @@ fn label_columns(line: &str) -> usize {
     gap.map_or(indented + 2, |at| display_width(&first[..at + 2]))
 }
 
-/// No label is longer.
+/// Maximum columns of a label.
 const LABEL_COLUMNS_MAX: usize = 20;
 
 /// Prints a JSON document to standard output, indented.
@@ -252,12 +252,12 @@ fn writes_over() -> bool {
     io::stderr().is_terminal() && !is_dumb
 }
 
-/// Shows on a terminal that an operation takes a moment, until it is dropped. Elsewhere it prints
-/// nothing.
+/// Guard that shows on a terminal that an operation takes a moment, until dropped. Elsewhere
+/// nothing is printed.
 pub struct Wait(bool);
 
 impl Wait {
-    /// From now on.
+    /// Shows `what` until dropped.
     pub fn says(what: &str) -> Wait {
         let is_seen = writes_over();
         if is_seen {
@@ -280,7 +280,7 @@ impl Drop for Wait {
 pub struct Progress(bool);
 
 impl Progress {
-    /// Nothing is shown yet.
+    /// Creates the line without showing it yet.
     pub fn new() -> Progress {
         Progress(writes_over())
     }

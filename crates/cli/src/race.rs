@@ -89,7 +89,7 @@ impl Shape {
         })
     }
 
-    /// All of its volumes.
+    /// Number of volumes of all targets.
     fn count(&self) -> usize {
         (self.targets * self.volumes) as usize
     }

@@ -92,7 +92,7 @@ pub fn is_asked() -> bool {
 pub struct Writing(());
 
 impl Writing {
-    /// From now on.
+    /// Holds off the end of the process until dropped.
     pub fn begin() -> Writing {
         *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Writing(())
@@ -110,7 +110,7 @@ impl Drop for Writing {
 pub struct Measuring(());
 
 impl Measuring {
-    /// From now on.
+    /// Holds off the immediate end of the process until dropped.
     pub fn begin() -> Measuring {
         MEASURING.fetch_add(1, Ordering::SeqCst);
         Measuring(())

@@ -39,7 +39,7 @@ pub struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// For a terminal.
+    /// Formats the result for a terminal.
     pub fn text(&self) -> Text {
         let mut out = Text::new();
         let files = || self.entries.iter().filter(|entry| is_file(entry));

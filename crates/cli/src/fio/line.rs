@@ -25,7 +25,7 @@ pub struct Line {
     pub sections: Vec<String>,
     /// Nothing is to be run: the jobs are to be printed as command lines.
     pub show: bool,
-    /// Nothing is to be run.
+    /// Nothing is to be run: the jobs are only parsed.
     pub parse_only: bool,
     /// Jobs that write are refused.
     pub read_only: bool,
@@ -43,7 +43,7 @@ pub struct Line {
 pub enum Form {
     /// For scripts, a line for each job.
     Terse,
-    /// For people.
+    /// Text for people.
     Normal,
     /// JSON.
     Json,

@@ -107,7 +107,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     run(&job, cores, &line, color)
 }
 
-/// List of the engines, or one of them.
+/// Lists the I/O engines, or only the one of this name.
 fn engines(name: Option<&str>) -> Result<Text> {
     let mut all = job::formats::fio::engines();
     match name {

@@ -216,7 +216,7 @@ mod test {
         // Both machines find their own identities again, as in a shared home folder.
         assert_eq!(ask(&scratch.0, &one, 3).id, [1; 16]);
         assert_eq!(ask(&scratch.0, &copy, 3), Kept { id: [2; 16], copied: false });
-        // A card is added or removed, or none is visible; the machine ID decides then.
+        // A card is added or removed, or none is visible: the machine ID decides.
         for same in [machine("abc", &["a:2", "c:1"]), machine("abc", &[])] {
             assert_eq!(ask(&scratch.0, &same, 3).id, [1; 16]);
         }

@@ -31,7 +31,7 @@ const CLIENTS_MAX: u32 = 64;
 pub struct Scenario {
     /// Name on the command line and of its folders.
     pub name: String,
-    /// In a line.
+    /// One-line description.
     pub title: String,
     /// Publisher, and date of publication.
     pub source: String,
@@ -107,8 +107,8 @@ pub struct Row {
     pub id: String,
     /// Description of the figure.
     pub figure: String,
-    /// Value in the text, or derived from it. Without one the live figure is compared with the
-    /// model's.
+    /// Published value, or one derived from it. Without a value the live figure is compared with
+    /// the model's.
     #[serde(default)]
     pub published: Option<f64>,
     /// Unit of all three figures.

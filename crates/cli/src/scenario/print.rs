@@ -9,7 +9,7 @@ use super::rows::{Outcome, Shown};
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 
-/// For a terminal.
+/// Formats the outcomes for a terminal.
 pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> Result<Text, fmt::Error> {
     let mut out = Text::new();
     for one in outcomes {
@@ -50,7 +50,7 @@ pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> Result<Text, fmt::Error
     Ok(out)
 }
 
-/// For a page.
+/// Formats the outcomes for a page of the documentation.
 pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
     let mut out = String::new();
     for one in outcomes {

@@ -46,7 +46,7 @@ pub struct Outcome {
     pub earlier: Vec<String>,
 }
 
-/// When a step was done.
+/// Times of a completed step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Done {
     /// Start time of the `scenario run` that ran the step.

@@ -162,7 +162,7 @@ pub struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// In a folder.
+    /// Creates the index of a sweep in a folder.
     pub fn new(folder: &'a Path) -> Index<'a> {
         let clock = Clock::get();
         Index { folder, clock, written: clock.now(), took: Nanos(0) }

@@ -162,7 +162,7 @@ fn read(mut stream: &TcpStream) -> io::Result<Option<Request>> {
     let end = clock.now() + PATIENCE;
     let mut part = [0; 1024];
     while text.len() < REQUEST_MAX && !text.windows(4).any(|end| end == b"\r\n\r\n") {
-        // However many bytes come meanwhile.
+        // The limit holds however slowly the bytes arrive.
         stream.set_read_timeout(Some(left(&clock, end)?))?;
         let count = stream.read(&mut part)?;
         if count == 0 {
