@@ -182,7 +182,7 @@ pub trait Volume: Send + Sync {
 /// Hints for the kernel when a lane of a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// Drop its cached pages first.
+    /// Drop the file's cached pages first.
     pub drop_cached: bool,
     /// Access is random (true) or sequential (false).
     pub random: Option<bool>,
@@ -191,7 +191,7 @@ pub struct Hints {
 /// The purpose of opening a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be read.
+    /// Read the volume.
     Read,
     /// Overwrite the volume, if it holds no data.
     Write,
@@ -298,7 +298,7 @@ pub enum OpenError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// The file holds data that the job would overwrite.
@@ -368,7 +368,7 @@ pub enum OpenError {
     Leg {
         /// The leg.
         leg: String,
-        /// Why.
+        /// Reason of the failure.
         why: String,
     },
     /// The fault schedule cannot be used.
@@ -414,7 +414,7 @@ pub enum OpenError {
     Connect {
         /// The address.
         address: String,
-        /// Why.
+        /// Error of the connection.
         error: io::Error,
     },
     /// The target refused the connection, or speaks another protocol.
@@ -422,7 +422,7 @@ pub enum OpenError {
     Refused {
         /// The volume.
         uri: String,
-        /// Why.
+        /// Response of the target, or the violation of the protocol.
         ending: String,
     },
 }

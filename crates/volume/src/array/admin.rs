@@ -21,7 +21,7 @@ pub enum Change {
     Add {
         /// The leg.
         leg: Uri,
-        /// Whether it is a spare.
+        /// Whether the new leg is a spare.
         spare: bool,
     },
     /// Removes a leg; the array then needs one leg less.

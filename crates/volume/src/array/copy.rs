@@ -29,7 +29,7 @@ const PAUSE: Nanos = Nanos::from_millis(1000);
 /// Delay before granules are claimed again.
 const AGAIN: Nanos = Nanos(20_000);
 
-/// When windows may be copied.
+/// Pacing of the copied windows.
 #[derive(Default)]
 pub(super) struct Pace {
     in_flight: u32,
@@ -197,7 +197,7 @@ impl Copy {
         port.send(self.job, from, Deed { op, offset: DATA_OFFSET + offset, len, fua, buf });
     }
 
-    /// The regions are equal on all legs that get writes.
+    /// Marks the copied regions: all legs that get writes are equal there.
     fn copied(&mut self, port: &Port) {
         for region in self.regions.take().into_iter().flatten() {
             port.shared.map.tell(region, Event::Copied);

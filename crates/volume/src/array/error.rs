@@ -2,7 +2,7 @@
 
 use super::superblock::Generation;
 
-/// Why an array is refused.
+/// Reason why an array is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
     /// A leg holds no superblock.
@@ -78,7 +78,7 @@ pub enum ArrayError {
         array: String,
         /// A leg.
         one: String,
-        /// Another leg.
+        /// The other leg.
         other: String,
         /// Generations of the first, the newest first.
         one_history: String,
@@ -178,7 +178,7 @@ pub enum ArrayError {
     Change {
         /// The array's name.
         array: String,
-        /// Why.
+        /// Reason of the refusal.
         why: String,
     },
     /// A job would overwrite the array's data.

@@ -162,7 +162,7 @@ impl Keeper {
     fn check(&mut self, now: Nanos) {
         if let Some(every) = self.every {
             if self.checks.is_busy() {
-                // Counted from its end.
+                // The interval starts at the end of a check.
                 self.check_at = None;
             }
             let at = *self.check_at.get_or_insert(now + every);

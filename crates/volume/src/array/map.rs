@@ -58,9 +58,9 @@ pub fn region_bytes(bytes: u64) -> u64 {
 /// marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// All writes.
+    /// Number of writes of the page.
     writes: u64,
-    /// Writes in which a region became clean.
+    /// Number of those writes in which a region became clean.
     cleans: u64,
 }
 

@@ -58,7 +58,7 @@ pub struct Member {
     pub state: LegState,
     /// The leg has no data: everything ever written must be copied to it.
     pub empty: bool,
-    /// Last generation in which the leg was in.
+    /// Last generation in which the leg was an active member.
     pub left: Generation,
 }
 
@@ -90,7 +90,7 @@ pub struct Superblock {
 /// Why a copy cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// There is no superblock.
+    /// The copy has no superblock.
     Absent,
     /// Made by another version of the format.
     Version(u32),

@@ -228,7 +228,7 @@ struct DelayLane {
 
 /// An I/O in flight.
 struct Slot {
-    /// The caller's.
+    /// Tag of the submitter.
     tag: Tag,
     /// The model has released the I/O.
     due: bool,

@@ -10,7 +10,7 @@ use crate::watch::read_short;
 /// Maximum length of a profile, in bytes.
 pub(super) const TEXT_BYTES_MAX: u64 = 1 << 16;
 
-/// Why a profile was refused.
+/// Reason why a profile was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("profile {name}: {reason}")]
 pub struct ProfileError {

@@ -241,7 +241,7 @@ impl Table {
     }
 }
 
-/// Why a connection is visited.
+/// Reason of a visit to a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visiting {
     /// Data arrived, or a deadline may be due.

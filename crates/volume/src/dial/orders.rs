@@ -12,7 +12,7 @@ struct Queue<T>(Mutex<Waiting<T>>);
 
 struct Waiting<T> {
     orders: VecDeque<T>,
-    /// There will be no more.
+    /// The sender is gone: no more orders will come.
     over: bool,
     /// The receiver is gone.
     left: bool,

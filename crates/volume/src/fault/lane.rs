@@ -38,7 +38,7 @@ pub(super) struct FaultLane {
 /// An I/O in flight.
 #[derive(Clone, Copy)]
 struct Slot {
-    /// The caller's.
+    /// Tag of the submitter.
     tag: Tag,
     op: Op,
     offset: u64,

@@ -33,7 +33,7 @@ struct Inside {
     /// Time of the first I/O.
     began: Option<Nanos>,
     rng: Rng,
-    /// One per rule.
+    /// State of each rule.
     states: Vec<RefereeState>,
     /// Earlier contents of blocks, for a schedule with stale reads.
     history: Option<History>,
@@ -61,7 +61,7 @@ pub(super) struct Sentence {
     pub(super) ends: Option<bool>,
     /// Added to its latency.
     pub(super) add: Nanos,
-    /// Multiplies its latency; 0 counts as 1.
+    /// Factor on the I/O's latency; 0 counts as 1.
     pub(super) factor: f64,
     /// Time for which the completion is held.
     pub(super) hold: Hold,
@@ -78,12 +78,12 @@ pub(super) struct Sentence {
 /// Time for which a completion is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Not at all.
+    /// The completion is not held.
     #[default]
     No,
-    /// Until a time.
+    /// Held until this time.
     Until(Nanos),
-    /// Until the schedule changes.
+    /// Held until the schedule changes.
     Forever,
 }
 

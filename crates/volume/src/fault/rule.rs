@@ -100,7 +100,7 @@ enum OpWord {
     Read,
     Write,
     Flush,
-    /// Zeroing, too.
+    /// Trims and zeroing.
     Trim,
 }
 

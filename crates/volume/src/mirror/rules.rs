@@ -22,7 +22,7 @@ pub(crate) enum Verdict {
 /// Whether a range may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// Now.
+    /// The range may be written now.
     Yes,
     /// Not yet: its regions are being marked dirty.
     Wait,

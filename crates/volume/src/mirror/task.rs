@@ -106,7 +106,7 @@ pub(super) struct Tasks {
 const LEG_BITS: u32 = 8;
 
 impl Votes {
-    /// For these legs.
+    /// Starts a vote of these legs.
     pub(super) fn of(legs: u32, since: u64, begun: Nanos) -> Votes {
         let left = legs.count_ones();
         Votes { left, sent: legs, good: 0, bad: 0, blame: None, torn: false, since, begun }

@@ -28,7 +28,7 @@ enum LinkState<A> {
 
 /// The next step of a reconnection.
 pub(crate) enum Step<S> {
-    /// Nothing.
+    /// Nothing to do.
     None,
     /// Connected: log in on this stream.
     Begin(S),

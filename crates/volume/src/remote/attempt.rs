@@ -76,7 +76,7 @@ impl Attempt {
         outcome
     }
 
-    /// When to check.
+    /// Time of the next check.
     pub(crate) fn wake(&self) -> Nanos {
         self.look
     }

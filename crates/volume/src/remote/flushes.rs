@@ -42,7 +42,7 @@ struct InFlight {
 struct Opened {
     instance: Option<u64>,
     suspicions: u64,
-    /// Losses reported by then.
+    /// Number of losses reported when the connection was opened.
     told: u64,
 }
 

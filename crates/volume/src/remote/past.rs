@@ -35,11 +35,11 @@ pub(crate) struct DoubtId(u64);
 pub(crate) struct Past {
     /// Time for which changes stay in doubt if the target does not confirm that it has ended them.
     grace: Nanos,
-    /// There are doubts.
+    /// Whether there are changes in doubt.
     doubtful: AtomicBool,
     /// Number of changes that became in doubt.
     doubts: AtomicU64,
-    /// There are suspicions.
+    /// Whether there are suspicions.
     suspicious: AtomicBool,
     /// Events in which acknowledged changes may have been lost.
     losses: Losses,

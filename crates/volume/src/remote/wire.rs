@@ -22,7 +22,7 @@ pub trait Wire: Reactor {
         dial: &D,
     ) -> Option<Result<Self::Stream, String>>;
 
-    /// When to look.
+    /// Time of the next check of an attempt.
     fn wake(attempt: &Self::Attempt) -> Nanos;
 }
 

@@ -25,13 +25,13 @@ pub(super) struct StripedLane {
     pub(super) batch: Batch,
     /// Parts that have or need I/Os, open or close.
     busy: Vec<usize>,
-    /// When the others are polled.
+    /// Time of the next poll of the idle parts.
     look: Option<Nanos>,
     slots: Slots,
     done: Vec<Done>,
     /// Completions of I/Os that reached no part, or were executed within the call.
     pub(super) ready: Vec<Done>,
-    /// All lanes are to close.
+    /// Whether all lanes are to close.
     closing: bool,
     /// Pool of the buffers of split I/Os; `None` if I/Os must not cross stripe boundaries.
     pool: Option<Pool>,
