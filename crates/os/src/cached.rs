@@ -13,11 +13,7 @@ const BLKFLSBUF: libc::Ioctl = 0x1261;
 const CHUNK_BYTES: usize = 1 << 20;
 
 impl OpenFile {
-    /// Drops its clean pages from the page cache.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the kernel; `EACCES` for a device without root.
+    /// Drops the clean pages of the file or device from the page cache.
     pub fn drop_cached(&self) -> io::Result<()> {
         if self.device {
             // SAFETY: the request takes no argument, and the descriptor is open.

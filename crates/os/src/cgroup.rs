@@ -14,7 +14,7 @@ pub use self::limits::{CpuQuota, IoLimit, Limited, cpu_quota, io_limits, throttl
 /// Memory available to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRoom {
-    /// In bytes.
+    /// Available memory, in bytes.
     pub available_bytes: u64,
     /// The limit, if it is not the host's memory.
     pub limit: Option<MemoryLimit>,

@@ -27,7 +27,7 @@ pub trait Companion {
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turned {
-    /// There was something to do.
+    /// Whether the turn did any work.
     pub busy: bool,
     /// Time at which the next turn is needed, without an event before.
     pub wake: Option<Nanos>,

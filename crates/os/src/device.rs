@@ -39,7 +39,7 @@ pub struct DeviceCounters {
     pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
-    /// Writes merged with others.
+    /// Writes merged with other writes.
     pub merged_writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
@@ -115,7 +115,8 @@ impl Device {
         self.disk.starts_with("loop")
     }
 
-    /// Whether its disk is memory of this host or a test device: brd, zram, null_blk, scsi_debug.
+    /// Whether the device's disk is memory of this host or a test device: brd, zram, null_blk,
+    /// scsi_debug.
     pub fn is_memory(&self) -> bool {
         let numbered = |name: &str| {
             let number = self.disk.strip_prefix(name).unwrap_or_default();
@@ -153,7 +154,7 @@ impl Device {
     pub fn product(&self) -> Option<String> {
         let model = self.of_whole("device/model")?;
         Some(match self.of_whole("device/vendor") {
-            // PCI devices have a vendor ID there.
+            // The `vendor` of a PCI device is its vendor ID.
             Some(vendor) if !vendor.starts_with("0x") => format!("{vendor} {model}"),
             _ => model,
         })
@@ -261,7 +262,7 @@ impl Device {
         folders.map(one).max()
     }
 
-    /// Whether its disk is an NVMe drive.
+    /// Whether the device's disk is an NVMe drive.
     pub fn is_nvme(&self) -> bool {
         !self.transports().is_empty()
     }

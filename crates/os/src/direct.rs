@@ -24,9 +24,9 @@ const FEW: usize = 2;
 /// Receive mode of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// By receives of the ring.
+    /// The ring receives.
     Ring,
-    /// By system calls of the spinning core.
+    /// System calls of the spinning core receive.
     Direct,
 }
 

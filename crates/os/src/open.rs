@@ -30,7 +30,7 @@ pub struct OpenFile {
     pub direct: bool,
     /// Whether the file is a block device, or an NVMe namespace's character device.
     pub device: bool,
-    /// For passthrough commands only.
+    /// The namespace, for passthrough commands only.
     pub namespace: Option<Namespace>,
 }
 

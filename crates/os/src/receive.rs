@@ -59,7 +59,7 @@ impl ReceiveBuffers {
         Ok(buffers)
     }
 
-    /// No buffers at all.
+    /// Creates a set without buffers.
     pub(crate) fn empty() -> ReceiveBuffers {
         ReceiveBuffers { bufs: Vec::new(), spare: Vec::new(), ring: None }
     }

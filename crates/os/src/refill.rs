@@ -23,7 +23,7 @@ pub struct Refill {
 }
 
 impl Refill {
-    /// No socket waits.
+    /// Creates a queue without waiting sockets.
     pub fn new() -> Refill {
         Refill { waiting: VecDeque::with_capacity(1024) }
     }

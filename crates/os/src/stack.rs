@@ -43,7 +43,7 @@ pub struct Stack {
     level: usize,
     /// Uppermost device, if all I/O of the file passes it.
     pub top: Option<Device>,
-    /// Every layer is known.
+    /// Whether every layer is known.
     pub is_whole: bool,
     /// I/O is charged to the calling process.
     pub is_charged: bool,

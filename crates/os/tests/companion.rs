@@ -28,9 +28,9 @@ struct Echo {
     ready: Vec<Token>,
     turns: usize,
     wake: Option<Nanos>,
-    /// When it was called for that.
+    /// Time of the turn at which `wake` was due.
     woken: Option<Nanos>,
-    /// Woken then.
+    /// Waker of the neighbour's core, called at that turn.
     ends_wait: Option<Waker>,
 }
 

@@ -9,9 +9,9 @@ pub(super) struct Group {
     pub(super) folder: PathBuf,
     /// Path of the cgroup below the mount point.
     pub(super) name: PathBuf,
-    /// Whether it is of version 2.
+    /// Whether the cgroup is of version 2.
     pub(super) is_unified: bool,
-    /// Whether the process is in it directly.
+    /// Whether the process is directly in the cgroup.
     pub(super) is_own: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn groups(root: &Path, cgroups: &str, mounts: &str, controller: &str)
     groups
 }
 
-/// The mount point of a controller, and the part of its tree there.
+/// Mount point of a controller, and the root of the mounted part of its tree.
 fn mount(mounts: &str, controller: &str, unified: bool) -> Option<(PathBuf, PathBuf)> {
     mounts.lines().find_map(|line| {
         let (place, kind) = line.split_once(" - ")?;

@@ -34,7 +34,7 @@ pub struct Draft<'a> {
 /// An entry of a folder, by its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Nothing.
+    /// No entry.
     Missing,
     /// A file.
     File,
@@ -456,7 +456,7 @@ mod test {
             }
         }
         scratch.is_untouched();
-        // Ours lead where they lead.
+        // Links of this user are followed to where they lead.
         symlink(scratch.at("theirs"), scratch.at("ours")).unwrap();
         symlink("ours", scratch.at("again")).unwrap();
         let (folder, made) = Folder::make_trusted(&scratch.at("again/deep/./er")).unwrap();
