@@ -24,7 +24,7 @@ const RESTART: (u64, u64) = (50_000, 2_000_000);
 /// Misbehaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mischief {
-    /// None.
+    /// No misbehaviour.
     None,
     /// Flips bits after this many bytes.
     Flip(u64),
@@ -73,7 +73,7 @@ pub(crate) struct Client {
     /// I/Os completed since the last reset, and the longest latency.
     pub(crate) completed: u64,
     pub(crate) longest: Nanos,
-    /// Connections lost since then.
+    /// Connections lost since the last reset.
     pub(crate) lost: u64,
     pub(crate) last_loss: String,
     /// The ISID, and the last controller.
@@ -140,7 +140,7 @@ struct Pending {
     /// The first value of a write.
     first: Option<u64>,
     since: Nanos,
-    /// Flushes of the unit that had failed then.
+    /// Number of failed flushes of the unit when the I/O was submitted.
     losses: u64,
 }
 
@@ -695,7 +695,7 @@ impl Client {
         if self.mischief == Mischief::Hoard { self.leave(net, away) } else { Ok(()) }
     }
 
-    /// Stops until then.
+    /// Stops the client until this time.
     pub(crate) fn stop(&mut self, until: Nanos) {
         self.stopped = until;
     }

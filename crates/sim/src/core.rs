@@ -19,7 +19,7 @@ use crate::net::{Net, Side, bytes_of};
 pub(crate) const BUFFER_BYTES: usize = 4 << 10;
 /// Buffers in a row before the kernel serves another socket.
 const IN_A_ROW: usize = 32;
-/// Too many open files.
+/// Linux `EMFILE`: too many open files.
 const EMFILE: i32 = 24;
 
 /// Shared by all cores of a world.
@@ -48,7 +48,7 @@ pub(crate) struct CoreState {
     marked: Vec<u32>,
     /// Woken by another thread.
     pub(crate) is_woken: bool,
-    /// No file can be opened until then.
+    /// Time until which no file can be opened.
     pub(crate) out_of_files: Nanos,
     /// The socket served last, and its bytes while others waited.
     served: (u32, usize),

@@ -26,7 +26,7 @@ pub(crate) struct Disk {
     pub(crate) bytes: Memory,
     /// Minimum and maximum latency.
     pub(crate) latency: (Nanos, Nanos),
-    /// Nothing completes before then.
+    /// Time before which no I/O completes.
     pub(crate) stalled: Nanos,
     /// Failure rate: about one I/O in this many fails, until this time.
     pub(crate) faulty: (u64, Nanos),
@@ -220,7 +220,7 @@ impl Lane for SimLane {
         if disk.broken > self.opened {
             return Some(Nanos(0));
         }
-        // Queued I/Os do not count: whoever polls submits then.
+        // Queued I/Os do not count: polling submits them.
         coming.map(|due| due.max(disk.stalled)).min()
     }
 
@@ -238,7 +238,7 @@ impl Lane for SimLane {
 pub(crate) struct Disks {
     pub(crate) disks: Vec<SharedDisk>,
     pub(crate) geometry: Geometry,
-    /// A core that blocks in its loop is stalled until then.
+    /// Time until which each core that blocks in its loop is stalled.
     pub(crate) stands: Rc<RefCell<Vec<Nanos>>>,
     pub(crate) core: usize,
 }

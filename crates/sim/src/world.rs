@@ -83,9 +83,9 @@ pub struct Report {
 /// Connects clients to the server.
 pub(crate) struct Dialer {
     pub(crate) machine: Rc<RefCell<Machine>>,
-    /// By core: its listeners.
+    /// Listeners of each core.
     listeners: Vec<[u32; 2]>,
-    /// By connection: its core.
+    /// Core of each connection.
     cores: RefCell<Vec<usize>>,
     rng: RefCell<Rng>,
 }
@@ -142,7 +142,7 @@ pub struct World {
     started: u64,
     /// I/Os of healthy units must be fast at all times.
     strict: bool,
-    /// When their ages are checked next.
+    /// Time of the next check of the I/Os' ages.
     next_look: Nanos,
 }
 
@@ -511,7 +511,7 @@ impl World {
         Ok(true)
     }
 
-    /// When something is due next.
+    /// Time of the next event.
     fn next_time(&self) -> Option<Nanos> {
         let now = self.now();
         let mut next = self.dialer.machine.borrow().net.next_arrival();

@@ -32,7 +32,7 @@ struct Version {
     content: Content,
     /// I/O that wrote the content.
     io: u64,
-    /// When that I/O completed.
+    /// Completion time of that I/O.
     answered: u64,
 }
 
@@ -224,7 +224,7 @@ impl World {
                 // The lane of the I/O is broken.
                 false => Err(Fault::Disconnected),
             });
-            // Another step completes the I/O.
+            // A later step completes the I/O.
             return;
         };
         let Taken { id, way, io, epoch, .. } = self.taken.swap_remove(index);

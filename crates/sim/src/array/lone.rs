@@ -156,7 +156,7 @@ impl Run {
         Err("its target lets no process in".to_owned())
     }
 
-    /// Kills the process; another one opens the volume.
+    /// Kills the process; a new process opens the volume.
     fn crash(&mut self, power: bool) -> Result<(), String> {
         self.kept.add(Happened::Crash);
         self.asked.clear();
@@ -341,7 +341,8 @@ impl Run {
         Ok(())
     }
 
-    /// Runs until no fault has any effect left, unless the disk has one: false then.
+    /// Runs until all faults of the world have ended. Returns `false` if the disk has a fault or
+    /// the limit is reached.
     fn calm(&mut self) -> Result<bool, String> {
         let end = self.now + LIMIT;
         let mut calm_since = None;

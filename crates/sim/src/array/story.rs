@@ -28,7 +28,7 @@ pub enum Step {
         block: usize,
         /// The operation covers both blocks.
         long: bool,
-        /// With FUA.
+        /// The write has FUA.
         fua: bool,
     },
     /// Trim a block.
@@ -91,7 +91,7 @@ pub enum Step {
 /// Transport between an array and its legs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// In the process itself.
+    /// None: the legs are in the process itself.
     #[default]
     Nothing,
     /// Over iSCSI.

@@ -167,7 +167,7 @@ impl Script {
             2 => begin + rng.below(window),
             _ => rng.below(end),
         };
-        // Not at time zero: a lane is open then.
+        // Later than time zero, at which the lane must be open.
         let from = from.max(1);
         Stretch { from, to: from + length, volume }
     }

@@ -59,7 +59,7 @@ pub(super) struct Truth {
     pub(super) seconds: Vec<(u64, u64)>,
     /// When each worker's measurement starts, if later than the run's; else 0.
     pub(super) opens: Vec<u64>,
-    /// When each worker ended.
+    /// End of each worker.
     pub(super) ended: Vec<Option<u64>>,
     /// When a lane was first lost, or data was wrong.
     pub(super) lost: Option<u64>,

@@ -110,7 +110,7 @@ struct Call {
     until: Option<Nanos>,
 }
 
-/// All of a process.
+/// All associations of a process.
 pub(crate) struct Associations {
     machine: Shared,
     doors: Doors,
@@ -159,7 +159,7 @@ impl Associations {
         self.calls.retain_mut(|call| call.step(machine, now));
     }
 
-    /// When something is due.
+    /// Time at which the next step is due.
     pub(super) fn wake(&self) -> Option<Nanos> {
         let attempts = self.attempts.iter().map(|attempt| attempt.at);
         let calls = self.calls.iter().filter_map(|call| call.link.wake());

@@ -236,7 +236,7 @@ impl Hosts {
         due || net.next_arrival().is_some_and(|at| at <= net.now + UNDER_WAY)
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub(crate) fn next(&self) -> Option<Nanos> {
         let arrival = self.machine.borrow().net.next_arrival();
         let servers = self.servers.iter().flatten();

@@ -160,7 +160,7 @@ impl Run {
         if self.world.borrow_mut().roll_back(leg) {
             self.truth &= !(1 << leg);
             if self.bytes > BYTES {
-                // The leg may need the grown part, though nothing was written there.
+                // The leg may need the grown part, although no data were written there.
                 self.ever = [true; REGIONS];
             }
             self.touched = self.ever;

@@ -57,7 +57,7 @@ fn write(rng: &mut Rng, block: usize) -> Step {
 fn left_behind(rng: &mut Rng, leg: usize, block: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     if rng.below(2) == 0 {
-        // The block's region is marked by then.
+        // When the leg slows down, the block's region is marked already.
         steps.extend([write(rng, block), Step::Rest]);
     }
     steps.extend([Step::Slow(leg), write(rng, block)]);
