@@ -34,7 +34,7 @@ use crate::way::Way;
 pub enum Codec {
     /// LZ4; incompressible data are stored as they are.
     Lz4,
-    /// None.
+    /// No compression.
     Stored,
 }
 
@@ -75,7 +75,7 @@ pub struct Outcome {
     pub stages: [(Stage, Times); 3],
     /// The bottleneck.
     pub limit: Limit,
-    /// CPU use meanwhile.
+    /// CPU use of the host during the backup.
     pub host: Host,
 }
 

@@ -81,7 +81,7 @@ pub enum GapKind {
 /// A part of a source without data in the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Why.
+    /// Reason of the gap.
     pub kind: GapKind,
     /// Bytes of the source.
     pub range: Range<u64>,

@@ -110,9 +110,9 @@ pub enum BackupError {
     /// A restore has failed on its way.
     #[error("{error}; what was restored until then is in {left}", left = left.display())]
     Unfinished {
-        /// Why.
+        /// Error that ended the restore.
         error: Box<BackupError>,
-        /// The folder.
+        /// Folder with the files restored so far.
         left: PathBuf,
     },
     /// The user has stopped the operation.

@@ -145,7 +145,7 @@ impl Entry {
         gaps.into_iter().filter(|gap| gap.kind == GapKind::Unread).map(|gap| gap.range).collect()
     }
 
-    /// Worsens its fate.
+    /// Records a fate of the source, if it is worse than the current one.
     pub(crate) fn note(&self, fate: Fate) {
         self.state().fate.worsen(fate);
     }

@@ -37,9 +37,9 @@ pub struct Times {
     pub starved: Nanos,
     /// Time waiting for room in the next stage.
     pub blocked: Nanos,
-    /// On a CPU.
+    /// Time on a CPU.
     pub cpu: Nanos,
-    /// Runnable, waiting for a CPU, whatever for.
+    /// Time runnable, waiting for a CPU, whatever for.
     pub queued: Nanos,
 }
 
@@ -123,7 +123,7 @@ impl Watch {
         self.times.starved.0 += lap - worked;
     }
 
-    /// The time since the last call was spent waiting for input.
+    /// Counts the time since the last call as waiting for input.
     pub fn starved(&mut self) {
         self.times.starved.0 += self.lap().0;
     }

@@ -149,7 +149,7 @@ impl Waited<'_> {
         self.core.turn(Some(wake), &mut ready).map_err(|error| format!("io_uring: {error}"))
     }
 
-    /// Why an I/O failed.
+    /// Describes the failure of an I/O.
     pub(crate) fn words(&self, fault: Fault, cause: Cause) -> String {
         let broken = self.lane.broken().filter(|_| fault.is_lost()).map(str::to_owned);
         let words = broken.or_else(|| self.lane.words_of(cause));
