@@ -84,7 +84,7 @@ pub fn attach_device(
             // Ends the wait of the threads.
             let _ = control.stop(number);
             shared.end_threads();
-            // Why they ended is known.
+            // The reason why the threads ended is known.
             threads.into_iter().for_each(|thread| drop(thread.join()));
             let _ = control.delete(number);
             Err(error)
@@ -157,7 +157,7 @@ pub(crate) fn number_of(path: &Path) -> Option<u32> {
     let found = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let digits = found.to_str()?.strip_prefix("/dev/ublkb")?;
     let number: u32 = digits.parse().ok()?;
-    // Not `+1` nor `01`.
+    // Refuses numbers such as `+1` and `01`.
     (number.to_string() == digits).then_some(number)
 }
 

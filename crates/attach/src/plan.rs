@@ -39,7 +39,7 @@ pub(crate) enum Next {
     Io(Op, u64, u32, Option<Buf>),
     /// Done, with the buffer of the last I/O.
     Done(Option<Buf>),
-    /// No buffer is available.
+    /// Out of memory: no buffer is available.
     NoMemory,
 }
 

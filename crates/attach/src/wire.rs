@@ -73,7 +73,7 @@ pub(crate) enum Ask {
     StatFs,
     /// Answered with success, without data.
     Nod,
-    /// Gets no answer.
+    /// A request that gets no reply.
     Silent,
     /// Unknown or malformed.
     Unknown,
