@@ -16,7 +16,7 @@ const KINDS_MAX: usize = 8;
 /// The failures of a core's lanes.
 #[derive(Debug)]
 pub(crate) struct Faults {
-    /// By unit.
+    /// Failures of each unit.
     units: Vec<Unit>,
     /// When the next line is due.
     due: Option<Nanos>,
@@ -41,7 +41,7 @@ struct Kind {
 }
 
 impl Faults {
-    /// For volumes of these names.
+    /// Creates the counters for volumes of these names.
     pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Faults {
         let unit = |name| Unit { name, kinds: Vec::new(), others: 0 };
         Faults { units: names.into_iter().map(unit).collect(), due: None }

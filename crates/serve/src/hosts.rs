@@ -26,7 +26,7 @@ pub(crate) struct Seat {
     address: IpAddr,
 }
 
-/// Why a connection is refused.
+/// Reason why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// The limit of all connections is reached.
@@ -45,7 +45,7 @@ impl std::fmt::Display for Full {
 }
 
 impl Hosts {
-    /// With `limit` connections in all.
+    /// Creates a registry with a limit on all connections together.
     pub(crate) fn new(limit: usize) -> Arc<Hosts> {
         Arc::new(Hosts { limit, taken: Mutex::default() })
     }

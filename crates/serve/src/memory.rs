@@ -65,7 +65,7 @@ mod test {
         );
         let small = budget(&with(Some(44 << 20)), 2).unwrap();
         assert_eq!((small.held_bytes(), small.left_bytes()), (28 << 20, 16 << 20));
-        // Connections are admitted even then.
+        // Connections are admitted with this little memory, too.
         let pools = [(); 2].map(|()| Pool::within(small.clone()));
         let accounts = pools.each_ref().map(|pool| account(pool).unwrap());
         assert!(accounts.iter().all(|account| account.held_bytes() == 0));

@@ -40,13 +40,13 @@ pub struct Portal<R: Reactor> {
     unflushed: Vec<usize>,
     /// Connections whose commands wait for a buffer, the longest waiting first.
     starving: VecDeque<usize>,
-    /// When these are retried.
+    /// Time of the next attempt for the starving connections.
     retry_at: Nanos,
     /// Sockets and listeners with events, in order of arrival.
     ready: VecDeque<Token>,
     news: Vec<Token>,
     deadlines: DeadlineTimer,
-    /// There is memory to return.
+    /// Whether there is memory to return.
     has_spare: bool,
     /// Time limit for peers to log out, once the server stops.
     end: Option<Nanos>,

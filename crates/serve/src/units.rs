@@ -56,7 +56,7 @@ pub(crate) struct Units<R> {
     gates: Vec<(UnitId, Arc<dyn Gate>)>,
     /// Units with I/Os in flight, in polling order.
     busy: VecDeque<usize>,
-    /// When the others are polled.
+    /// Time of the next poll of the idle units.
     look: Option<Nanos>,
     /// Completions, until the caller takes them.
     pub(crate) done: Vec<Done>,
@@ -84,7 +84,7 @@ struct Unit {
 /// The state of a unit's lane.
 #[derive(Default)]
 enum Way {
-    /// Not used yet.
+    /// Not opened yet.
     #[default]
     Closed,
     /// The lane is opening; the time limit.
