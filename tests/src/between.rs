@@ -25,7 +25,7 @@ pub enum Speech {
 /// Fate of the response.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
-    /// Dropped.
+    /// The response is dropped.
     Lost,
     /// Replaced after this time by a status: unrecovered read error. NVMe/TCP only.
     Fails(Duration),

@@ -17,13 +17,13 @@ const CACHE: &str = "name = 'a cache'\nseed = 7\n[cache]\nsize = '1m'\n";
 /// Server programs and protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// Ours over iSCSI.
+    /// This project's server, over iSCSI.
     Iscsi,
-    /// Ours over NVMe/TCP.
+    /// This project's server, over NVMe/TCP.
     Nvme,
-    /// Ours over NBD.
+    /// This project's server, over NBD.
     Nbd,
-    /// QEMU's, over NBD.
+    /// qemu-nbd, over NBD.
     QemuNbd,
     /// nbdkit, over NBD.
     Nbdkit,
@@ -32,9 +32,9 @@ pub enum Server {
 }
 
 impl Server {
-    /// Our own.
+    /// This project's servers.
     pub const OURS: [Server; 3] = [Server::Iscsi, Server::Nvme, Server::Nbd];
-    /// Servers of others.
+    /// Third-party servers.
     pub const OTHERS: [Server; 3] = [Server::QemuNbd, Server::Nbdkit, Server::Tgt];
 
     /// Any of the installed servers.
@@ -58,7 +58,7 @@ impl Server {
         Server::OURS.contains(&self)
     }
 
-    /// Whether its protocol cannot end I/Os of a lost connection.
+    /// Whether the server's protocol is NBD, which cannot end I/Os of a lost connection.
     pub fn is_nbd(self) -> bool {
         matches!(self, Server::Nbd | Server::QemuNbd | Server::Nbdkit)
     }

@@ -192,7 +192,7 @@ impl Witness {
             way.send(NbdCommand::Flush, false, cookie, (0, 0), &[])?;
             return Ok(Asked { units: 0..0, fua: false, answered });
         }
-        // Some units are written repeatedly.
+        // Some writes go to a few units, which are thus written repeatedly.
         let hot = chance.below(3) == 0;
         let places = if hot { 64 } else { self.units.len() as u64 };
         let (first, len) = loop {

@@ -331,7 +331,7 @@ fn root_detaches_however_another_user_attached() {
     for path in [folder.path(), &image] {
         std::os::unix::fs::chown(path, user, user).unwrap();
     }
-    // He may mount here, and only then.
+    // With these rights alone the user may mount here.
     let by_user = |rights: &[&str]| {
         let mut command = Command::new(&setpriv);
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(rights);

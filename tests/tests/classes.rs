@@ -77,7 +77,7 @@ fn each_class_is_reached_for_its_own_reasons() {
         serde_json::from_slice(&text).unwrap()
     };
 
-    // Indicative: each of them was measured once.
+    // Each repeat is a single measurement: indicative.
     let repeats = cell["runs"].as_array().unwrap();
     assert_eq!(repeats.len(), 5, "{cell}");
     for repeat in repeats {

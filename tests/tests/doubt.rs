@@ -140,7 +140,7 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
     println!("seed {seed}: {told}");
     let front = Front::start(drumfire, &folder, &uri);
     let mut volume = front.connect();
-    // Each leg is read somewhere.
+    // Each leg is read at some offset.
     let offset = chance.below(16) * (64 << 10) + chance.below(16) * BLOCK as u64;
     assert!(volume.write(offset, &block(b'0'), true).unwrap());
     disk.delay_next(offset + if legs == 1 { 0 } else { MIB }, late);

@@ -30,7 +30,7 @@ fn run_and_cut(drumfire: &Drumfire, folder: &Folder, uri: &str, path: &Path, out
          --json-lines {out}.jsonl"
     );
     let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
-    // After its first second, and long before its last.
+    // Cut the volume after the run's first second, and long before its last.
     await_second(&mut running, &folder.path().join(format!("{out}.jsonl")));
     cut(path);
     let finished = running.finish(LIMIT);

@@ -192,7 +192,7 @@ fn what_was_recorded_outlives_a_kill() {
     let lines = |name: &str| {
         std::fs::read_to_string(folder.path().join(name)).unwrap_or_default().lines().count()
     };
-    // Each is written for itself.
+    // Each log line is written at once.
     running.await_that(LIMIT, |_| (lines("b_lat.1.log") >= 100 && lines("t") >= 100).then_some(()));
     running.signal(Signal::KILL);
     running.finish(LIMIT);
@@ -258,7 +258,7 @@ fn fio_replays_the_trace() {
         assert_eq!(job[part]["total_ios"], ran["totals"][part]["ios"], "{part}");
         assert_eq!(job[part]["io_bytes"], ran["totals"][part]["bytes"], "{part}");
     }
-    // So do we.
+    // drumfire replays the log with as many I/Os.
     folder.file("again.fio", b"[r]\nioengine=null\nfilesize=1m\nread_iolog=t\n");
     let again = drumfire.run(folder.path(), "run again.fio --out again --json", LIMIT).ok().json();
     assert_eq!(ios(&again), ios(&ran));

@@ -124,7 +124,7 @@ fn a_leg_is_made_equal_though_the_server_is_killed_ten_times() {
     for round in 0..10 {
         let (running, address) = serving(&drumfire, folder.path(), both);
         let mut disk = Nbd::connect(&address, "disk").unwrap();
-        // Clients continue meanwhile.
+        // Clients continue during the growth.
         write(&mut disk, round * MIB, round as u8);
         assert_eq!(disk.read(round * MIB, 4096).unwrap(), [round as u8; 4096]);
         std::thread::sleep(Duration::from_millis(1500));

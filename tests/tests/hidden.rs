@@ -12,7 +12,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 const BYTES: usize = 64 << 20;
 
-/// Data of which no block is like another.
+/// Incompressible data without duplicate blocks.
 fn data() -> Vec<u8> {
     let mut chance = Chance(7);
     (0..BYTES / 8).flat_map(|_| chance.below(u64::MAX).to_le_bytes()).collect()

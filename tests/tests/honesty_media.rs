@@ -16,7 +16,7 @@ const BYTES: usize = 64 << 20;
 /// Reads of a second.
 const SECOND: &str = "--size 4k --seconds 1 --ramp 0 --json";
 
-/// Data of which no block is like another.
+/// Incompressible data without duplicate blocks.
 fn data() -> Vec<u8> {
     let mut data = Vec::with_capacity(BYTES);
     let random = File::open("/dev/urandom").expect("a Linux host has it");

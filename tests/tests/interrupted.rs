@@ -250,7 +250,7 @@ fn one_signal_ends_every_command() {
     let mut state = seed;
     let mut wrong = Vec::new();
     for round in 0..rounds {
-        // Each once, then any.
+        // Each case once, then random ones.
         let first = CASES.get(round).filter(|_| round < CASES.len());
         let case = first.unwrap_or_else(|| &CASES[draw(&mut state) as usize % CASES.len()]);
         let after = Duration::from_millis(draw(&mut state) % case.latest_ms);

@@ -48,7 +48,7 @@ fn a_result_is_replaced_only_when_that_is_said() {
     run("run null:1g --size 4k --replace").ok();
     let after = text(&folder, "same/result.json");
     assert!(after != before && after.contains("\"size_bytes\": 4096"), "{after}");
-    // Reruns its own job.
+    // A run may replace the folder that contains its own job.
     drumfire.run(folder.path(), "run same/job.toml --out same --replace", LIMIT).ok();
     refused(&drumfire.run(folder.path(), "run null:1g --replace", LIMIT), "--out");
 }

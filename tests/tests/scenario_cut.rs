@@ -103,7 +103,7 @@ fn a_scenario_that_is_cut_in_each_step_does_none_twice() {
         let mut running = Running::start(&mut drumfire.command(folder.path(), ARGS));
         let begins = format!("drumfire: kinds {}/7 {step}\n", at + 1);
         running.await_stderr(LIMIT, |text| text.contains(&begins).then_some(()));
-        // Interrupt it in the middle, if it takes that long.
+        // Interrupt the step in the middle, if it runs that long.
         std::thread::sleep(Duration::from_millis(300));
         let signal = if at % 2 == 0 { Signal::KILL } else { Signal::INT };
         running.signal(signal);

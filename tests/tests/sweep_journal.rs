@@ -129,7 +129,7 @@ fn copies_and_runs_of_others_are_told() {
     let (text, doubts, _) = told(&drumfire, &folder);
     assert!(text.contains("repeats of 2 hosts: ") && text.contains("2 versions: "), "{text}");
     assert_eq!(doubts.len(), 2, "{doubts:?}");
-    // All are the first.
+    // All repeats become copies of the first one.
     let mut document = read(&sweep.join("sweep.json"));
     let all = document["cells"][0]["runs"].as_array_mut().unwrap();
     let first = all[0].clone();

@@ -17,9 +17,9 @@ pub const CHECKPOINT_S: u32 = 40;
 /// Bytes of log after which a checkpoint begins, with max_wal_size = 512 MB: max_wal_size / (1 +
 /// checkpoint_completion_target).
 pub const CHECKPOINT_LOG_BYTES: f64 = 512.0 * 1048576.0 / 1.9;
-/// What all processes of the server may use, the cache of the kernel too.
+/// Memory limit of all processes of the server, with their page cache.
 const MEMORY: &str = "160m";
-/// Debian's.
+/// Directory of PostgreSQL's programs in Debian.
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 
 /// Counters of the measurement; per transaction unless stated otherwise.

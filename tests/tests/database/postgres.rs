@@ -7,7 +7,7 @@ use std::time::Duration;
 use drumfire_tests::{Folder, Loop, run, skip};
 
 pub const LIMIT: Duration = Duration::from_secs(300);
-/// Debian's.
+/// Directory of PostgreSQL's programs in Debian.
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 
 /// Whether this machine has the requirements of these tests; if not, the calling test is recorded
