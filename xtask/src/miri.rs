@@ -58,7 +58,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// Runs them.
+/// Runs the tests of `TESTS`, or skips all of them if Miri is missing.
 pub fn test() -> Result<Tally> {
     let mut tally = Tally::default();
     if !is_there()? {

@@ -56,7 +56,7 @@ impl Outcome {
 /// Handling of output during the run.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Show {
-    /// Only collect the output.
+    /// Collect the output without showing it.
     Nothing,
     /// Show each line at once, both outputs in order.
     Lines,

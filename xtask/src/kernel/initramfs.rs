@@ -114,7 +114,7 @@ fn read(root: &Path, path: &str) -> Result<Vec<u8>> {
     fs::read(found).with_context(|| found.display().to_string())
 }
 
-/// All libraries by their names.
+/// Finds all libraries, by name.
 fn libraries(root: &Path) -> BTreeMap<String, PathBuf> {
     let folders = [root.join(LIBRARIES), root.join("usr").join(LIBRARIES)];
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();

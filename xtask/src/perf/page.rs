@@ -37,7 +37,7 @@ impl Host {
         )
     }
 
-    /// Reads them from the kernel.
+    /// Reads the host's properties from the kernel.
     pub fn read() -> Host {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let value = |text: &str, key: &str| {

@@ -28,7 +28,7 @@ pub enum Placement {
     Near,
     /// Apart, before and after.
     Far,
-    /// In between, or changing.
+    /// Neither near nor far, or changed during the run.
     Mixed,
     /// A single core.
     Alone,

@@ -15,7 +15,7 @@ pub const FOLDER: &str = "tests";
 
 /// Test program of the files that need the host for themselves.
 const QUIET: &str = "quiet";
-/// Test program of the others.
+/// Test program of all other files.
 const BESIDE: &str = "main";
 
 /// Files that take longest, in this order. They start first, so that none is still alone when the

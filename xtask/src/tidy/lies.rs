@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 
 use super::{Finding, Tree};
 
-/// Has a section for each check: `### H01 direct-io`.
+/// Page with a section for each check: `### H01 direct-io`.
 const CHECKS: &str = "docs/reference/honesty-checks.md";
-/// Has the generated lists.
+/// Page with the generated lists.
 const PAGE: &str = "docs/explanations/testing-the-checks.md";
 const BEGIN: &str = "<!-- made by `cargo xtask tidy --write` -->\n";
 const END: &str = "<!-- end -->\n";

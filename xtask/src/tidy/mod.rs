@@ -26,7 +26,7 @@ pub use tree::{File, Tree};
 pub struct Finding {
     /// Path from the root.
     pub path: String,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// The rule in a few words, and the finding.
     pub rule: String,

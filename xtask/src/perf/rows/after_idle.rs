@@ -68,7 +68,7 @@ fn bare(bench: &Bench) -> Result<Sample> {
         while far.read_exact(&mut asked).and_then(|()| far.write_all(&answer)).is_ok() {}
     });
     let seconds = bench.seconds;
-    // A separate thread: its pinning ends with it.
+    // A separate thread, because pinning lasts as long as the thread.
     let asking = std::thread::spawn(move || -> std::io::Result<f64> {
         probe::pin(1);
         let (mut taken, mut count) = (Duration::ZERO, 0);

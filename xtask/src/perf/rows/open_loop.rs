@@ -66,7 +66,7 @@ fn ideal(bench: &Bench) -> Result<Sample> {
         Programs::Dry => Duration::from_millis(1),
         Programs::Real { .. } => Duration::from_secs(bench.seconds),
     };
-    // A separate thread: its pinning ends with it.
+    // A separate thread, because pinning lasts as long as the thread.
     let watch = std::thread::spawn(move || {
         if let Some(core) = INITIATOR_CORE {
             probe::pin(core);

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::super::programs::Call;
 use super::{Bench, Contender, Row, Sample};
 
-/// The README's figure.
+/// The race whose figure is in the README.
 pub const DEFAULT: Row = Row {
     name: "race-512",
     title: "Race: 512 B random reads, 50 sessions, 32 outstanding each",

@@ -58,7 +58,7 @@ pub fn run(bench: &Bench, address: &NvmeAddress, shape: Shape) -> Result<Sample>
     let seconds = Duration::from_secs(bench.seconds);
     let NvmeAddress { port, nqn } = address;
     thread::scope(|scope| {
-        // A separate thread: its pinning ends with it.
+        // A separate thread, because pinning lasts as long as the thread.
         let asking = scope.spawn(|| {
             if let Some(core) = INITIATOR_CORE {
                 probe::pin(core);

@@ -39,7 +39,7 @@ fn port(stdout: &str, key: &str) -> Option<String> {
 
 /// Address of an NVMe/TCP subsystem.
 pub struct NvmeAddress {
-    /// On loopback.
+    /// TCP port on loopback.
     pub port: String,
     /// The subsystem's name.
     pub nqn: String,
