@@ -121,7 +121,7 @@ pub struct Ready {
 }
 
 impl Bench {
-    /// For the steps that may come.
+    /// Creates the environment of all possible steps.
     pub fn new<'a>(allowed: Allowed, steps: impl Iterator<Item = &'a Step>) -> Bench {
         let volumes = Volumes::of(steps, &allowed);
         Bench {

@@ -238,7 +238,7 @@ impl Drafts {
         now >= self.next.max(*self.begin.get_or_insert(now) + FIRST)
     }
 
-    /// One was made and written since that.
+    /// Schedules the next draft after one was made and written.
     fn wrote(&mut self, now: Nanos) {
         let took = now.since(self.asked).0 * KEEPING_SHARE;
         let tenth = now.since(self.begin.unwrap_or(now)).0 / 10;

@@ -170,7 +170,7 @@ fn interrupt() {
     }
 }
 
-/// The terminal is gone.
+/// Handles the loss of the terminal.
 fn hang_up() {
     if !HUNG_UP.swap(true, Ordering::SeqCst) {
         leave_after(be_orderly);

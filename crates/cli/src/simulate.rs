@@ -147,7 +147,8 @@ fn name(drive: &plan::simulate::Drive) -> String {
     drive.name.clone()
 }
 
-/// One volume of a job is every drive of the system; several are the drives in their order.
+/// Assigns the drives to the job's volumes: a single volume is every drive of the system; several
+/// volumes are the drives in their order.
 fn name_drives(job: &mut JobSpec, drives: &[String]) -> Result<()> {
     let mut volumes: Vec<String> = Vec::new();
     let groups = job.steps.iter().flat_map(|step| &step.groups);
@@ -268,7 +269,7 @@ fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<Syst
     Ok(System::Bill(Box::new(bill)))
 }
 
-/// No profile, drive or bill has this name.
+/// Error for a name that no profile, drive or bill has.
 fn unknown(name: &str, catalogue: &Catalogue) -> UsageError {
     let near = match catalogue.drives_near(name) {
         near if near.is_empty() => String::new(),

@@ -365,7 +365,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
 /// Exit status of a command; `None` if the user requested a stop before.
 fn ended(mut child: Child, stop: &Stop) -> Result<Option<ExitStatus>> {
     const LOOK: Duration = Duration::from_millis(10);
-    /// Looks between a request to end and force.
+    /// Number of polls between the request to end and the kill.
     const LOOKS: u32 = 50;
     let mut asked = 0;
     loop {

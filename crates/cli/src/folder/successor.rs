@@ -40,7 +40,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// In this folder from the start.
+    /// Place of a result that is written to its final folder from the start.
     pub fn of(folder: &Path) -> Place {
         Place { now: folder.to_owned(), home: folder.to_owned() }
     }
