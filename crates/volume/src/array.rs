@@ -66,7 +66,7 @@ pub fn page_count(bytes: u64) -> usize {
     Map::new(bytes).pages()
 }
 
-/// The pages of an array's map before anything is written.
+/// Returns the pages of an array's map before any write.
 pub fn blank_pages(array: u128, bytes: u64) -> Vec<[u8; PAGE_BYTES]> {
     pages_of(&Map::new(bytes), array)
 }

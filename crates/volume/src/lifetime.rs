@@ -57,8 +57,8 @@ impl Lifetime {
     }
 }
 
-/// A device is identified by its serial number or WWN, as its path may be another disk's after a
-/// reboot; a file by its resolved path.
+/// Identity of a device, its serial number or WWN, as its path may be another disk's after a
+/// reboot; of a file, its resolved path.
 fn name_of(path: &Path) -> Vec<u8> {
     let device = block_device(path).and_then(|device| device.lasting_name());
     match device {

@@ -54,7 +54,7 @@ impl Telling {
         self.answered = losses;
     }
 
-    /// A poll returns all answers.
+    /// Counts the losses as reported, because a poll returns all answers.
     #[inline]
     pub(crate) fn returned(&mut self, losses: &Losses) {
         if self.answered != 0 {

@@ -221,7 +221,7 @@ fn all_of_one(array: &str, found: &[Found], blocks: &[Superblock]) -> Result<(),
     Ok(())
 }
 
-/// The leg that has recorded every change of the others.
+/// Finds the superblock whose leg has every change that the others acknowledged.
 fn newest<'a>(
     array: &str,
     found: &[Found],

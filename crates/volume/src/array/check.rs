@@ -48,7 +48,7 @@ impl CheckOrder {
 pub struct Difference {
     /// Offset in the array.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
     /// A bit for each leg whose data are wrong.
     pub legs: u32,

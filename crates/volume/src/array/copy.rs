@@ -39,7 +39,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A read waits: the next window is copied without a rest.
+    /// Lets the next window be copied without a rest, because a read waits.
     pub(super) fn hurry(&mut self) {
         (self.busy, self.rest_until) = (false, Nanos(0));
     }

@@ -44,7 +44,7 @@ pub enum ArrayError {
         array: String,
         /// The leg.
         leg: String,
-        /// Name of its array.
+        /// Name of the leg's array.
         other: String,
     },
     /// Two arrays have the same name.

@@ -113,7 +113,7 @@ impl Growth {
         self.bytes
     }
 
-    /// All writes; `tag` names the generation that has the new size.
+    /// Lists all writes; `tag` names the generation that has the new size.
     pub fn steps(&self, tag: u64) -> Vec<Step> {
         let mut new = self.old.clone();
         new.advance(tag);

@@ -368,7 +368,7 @@ impl Map {
         }
     }
 
-    /// The array is opened: dirty regions may differ.
+    /// Records that the array is opened: dirty regions may differ.
     pub(crate) fn opened(&self) {
         (0..self.len()).for_each(|region| {
             self.tell(region, Event::Opened);

@@ -155,7 +155,7 @@ impl Port {
         legs(self.shared.in_it()).any(|leg| self.is_open(leg))
     }
 
-    /// Until when writes of an earlier connection may still be executed on a leg.
+    /// Time until which writes of an earlier connection may still be executed on a leg.
     pub(super) fn in_doubt_until(&self, leg: usize) -> Option<Nanos> {
         self.ways[leg].lane.as_ref()?.in_doubt_until()
     }
@@ -321,7 +321,7 @@ impl Port {
         }
     }
 
-    /// When a lane needs a poll without an event.
+    /// Time at which a lane needs a poll without an event.
     pub(super) fn wake(&self) -> Option<Nanos> {
         let waits = |way: &Way| {
             let lane = way.lane.as_ref()?;

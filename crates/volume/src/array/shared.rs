@@ -262,7 +262,7 @@ impl Shared {
         self.urged.swap(0, ORDER).checked_sub(1)
     }
 
-    /// For each leg the changes since the last call, and their time.
+    /// Returns each leg's changes since the last call, and the time that they took.
     pub(super) fn take_times(&self) -> Vec<(u64, Nanos)> {
         let take = |leg: &Leg| {
             let changes = leg.changes.swap(0, Ordering::Relaxed);

@@ -34,7 +34,7 @@ pub(super) trait Errand: Endpoint + Send + 'static {
     /// The answer.
     type Found: Send + 'static;
 
-    /// The answer, once it is known.
+    /// Answer of the target, once known.
     fn found(&self) -> Option<Self::Found>;
 
     /// Requests a logout, if the session does not end by itself.

@@ -252,7 +252,7 @@ impl Cache {
         Some(run)
     }
 
-    /// The write of a run to the medium completed or failed.
+    /// Handles a completed or failed write of a run to the medium.
     pub(super) fn arrived(&self, run: &Run, is_there: bool) {
         let inside = &mut *self.lock();
         for (block, number) in (run.first..).zip(&run.numbers) {

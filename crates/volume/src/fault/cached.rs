@@ -61,7 +61,7 @@ enum Step {
     Room,
     /// Writes a range's blocks to the medium, as far as written by `upto`.
     Clear { range: Range<u64>, upto: u64, then: Then },
-    /// Waits until no other I/O changes its blocks.
+    /// Waits until no other I/O changes the I/O's blocks.
     Claim { op: Op, offset: u64, len: u32, fua: bool },
     /// The task's last I/O is in flight.
     Last,

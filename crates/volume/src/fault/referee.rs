@@ -445,7 +445,7 @@ impl Sentence {
         first
     }
 
-    /// When an I/O that began and was done at these times completes.
+    /// Completion time of an I/O that began and was done at these times.
     pub(super) fn due(&self, begun: Nanos, done: Nanos) -> Hold {
         let took = done.since(begun).0 as f64;
         let slow = Nanos((took * (self.factor.max(1.0) - 1.0)) as u64);

@@ -50,7 +50,7 @@ fn places(offset: u64, len: u64, count: u64) -> impl DoubleEndedIterator<Item = 
 }
 
 impl Claims {
-    /// For a volume of `bytes` bytes.
+    /// Creates the claims of a volume of `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Claims {
         let count = bytes.div_ceil(GRANULE_BYTES).clamp(1, PLACES_MAX);
         Claims { places: (0..count).map(|_| AtomicU64::new(0)).collect() }

@@ -37,7 +37,7 @@ impl Ghosts {
         self.0.retain(|ghost| ghost.in_flight > 0);
     }
 
-    /// When a lane needs a poll without an event.
+    /// Time at which a lane needs a poll without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.0.iter().filter_map(|ghost| ghost.lane.wake()).min()
     }

@@ -107,7 +107,7 @@ pub(crate) trait Rules {
         None
     }
 
-    /// A leg completed `count` changes and flushes, which took `spent`, added up.
+    /// Records `count` changes and flushes completed by a leg, which took `spent` in all.
     fn took(&self, _leg: usize, _count: u32, _spent: Nanos) {}
 }
 

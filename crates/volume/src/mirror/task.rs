@@ -157,7 +157,7 @@ impl Task {
         }
     }
 
-    /// The time since `now` less `gap` does not count.
+    /// Shifts the start, so that the time since `now` less `gap` does not count.
     fn postpone(&mut self, gap: Nanos, now: Nanos) {
         let begun = match self {
             Task::Read(read) => &mut read.begun,

@@ -22,7 +22,7 @@ enum LinkState<A> {
     Pausing(Nanos),
     /// Connecting.
     Dialling(A),
-    /// Logging in; the time limit.
+    /// Logging in, with the time limit.
     Opening(Nanos),
 }
 
@@ -141,7 +141,7 @@ impl<R: Wire> Again<R> {
         }
     }
 
-    /// When [`step`](Self::step) has something to do.
+    /// Time at which [`step`](Self::step) is due.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         match &self.state {
             LinkState::Up => None,

@@ -53,7 +53,7 @@ impl Cover {
         self.begun.fetch_add(1, ORDER)
     }
 
-    /// The flush of this number has succeeded.
+    /// Records that the flush of this number succeeded.
     pub(crate) fn end(&self, number: u64) {
         self.covered.fetch_max(number + 1, ORDER);
     }

@@ -60,7 +60,7 @@ impl Flushes {
         }
     }
 
-    /// A flush is sent.
+    /// Records that a flush is sent.
     #[cold]
     pub(crate) fn begin(&mut self, tag: Tag) {
         if self.volatile {
@@ -69,7 +69,8 @@ impl Flushes {
         }
     }
 
-    /// The endpoint has completed `changes` changes so far that only a flush makes durable.
+    /// Records the number of changes that the endpoint has completed and that only a flush makes
+    /// durable.
     #[inline]
     pub(crate) fn note_changes(&mut self, changes: u64) {
         if changes != self.changes && self.open.is_some() {
@@ -110,7 +111,7 @@ impl Flushes {
         }
     }
 
-    /// A poll of the lane returns all completions that were settled.
+    /// Handles a poll of the lane that returns all completions that were settled.
     #[inline]
     pub(crate) fn returned(&mut self) {
         if !planted(Plant::TellOnEachLane) {

@@ -178,7 +178,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         self.past.is_exchanged(found)
     }
 
-    /// The connection is unusable.
+    /// Handles the loss of the connection, which is unusable.
     #[cold]
     fn lose(&mut self, now: Nanos, why: String, power_lost: bool) {
         self.note_loss(now, power_lost);
@@ -277,7 +277,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         }
     }
 
-    /// An idle connection has no I/O time-out that would notice a dead target.
+    /// Checks an idle connection, which has no I/O time-out that would detect a dead target.
     #[cold]
     fn look(&mut self, now: Nanos) {
         self.look = now + LOOK;

@@ -244,7 +244,7 @@ impl Past {
         true
     }
 
-    /// Until when changes are in doubt.
+    /// Time until which changes are in doubt.
     pub(crate) fn in_doubt_until(&self) -> Option<Nanos> {
         if !self.has_doubts() {
             return None;
@@ -259,8 +259,8 @@ impl Past {
         }
     }
 
-    /// A connection was lost with acknowledged changes that no flush had covered. `instance` is
-    /// that of its target.
+    /// Records that a connection was lost with acknowledged changes that no flush had covered.
+    /// `instance` is that of its target.
     #[cold]
     pub(crate) fn suspect(&self, instance: Option<u64>) {
         if planted(Plant::ReviveSilently) {
@@ -274,7 +274,7 @@ impl Past {
         self.suspicious.store(true, ORDER);
     }
 
-    /// A connection to a target of this instance was opened.
+    /// Records that a connection to a target of this instance was opened.
     #[cold]
     pub(crate) fn meet(&self, instance: Option<u64>) {
         let mut state = self.state();
