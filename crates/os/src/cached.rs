@@ -14,6 +14,10 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 impl OpenFile {
     /// Drops the clean pages of the file or device from the page cache.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the kernel; `EACCES` for a device without root.
     pub fn drop_cached(&self) -> io::Result<()> {
         if self.device {
             // SAFETY: the request takes no argument, and the descriptor is open.

@@ -123,7 +123,7 @@ impl CoreState {
         unsafe { self.push(entry, Kind::Watch, index, 0) }
     }
 
-    /// A poll has completed.
+    /// Handles a completed poll.
     pub(crate) fn watched(&mut self, index: u32, result: i32) {
         self.socket(index).watched = false;
         match self.socket(index).mode {

@@ -102,7 +102,7 @@ impl CoreState {
         }
     }
 
-    /// Before a sleep an idle core moves to the CPU of its events. Not on waking, as a peer then
+    /// Moves an idle core to the CPU of its events, before a sleep. Not on waking, as a peer then
     /// waits for its response.
     pub(crate) fn choose_place(&mut self) {
         let Some(guest) = &mut self.guest else { return };

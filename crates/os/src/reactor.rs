@@ -38,10 +38,10 @@ pub trait Reactor: Clone {
     /// The core has failed and is unusable.
     fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()>;
 
-    /// No registered buffer is in use: the kernel may release them.
+    /// Unregisters all registered buffers, none of which is in use: the kernel may release them.
     fn forget_arenas(&self) {}
 
-    /// Nothing is in use: returns free memory of the process to the system.
+    /// Returns free memory of the process to the system, while nothing is in use.
     fn trim_heap(&self) {}
 
     /// Takes over an accepted connection and starts to receive on it.

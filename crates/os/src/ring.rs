@@ -312,7 +312,7 @@ where
     }
 }
 
-/// A signal, a time-out and a full completion queue are not errors: the loop calls again.
+/// Ignores a signal, a time-out and a full completion queue, after which the loop calls again.
 pub(crate) fn tolerate(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error)

@@ -428,7 +428,7 @@ impl CoreState {
         }
     }
 
-    /// The owner or the core is being dropped: cancels operations in flight.
+    /// Cancels operations in flight, because the owner or the core is being dropped.
     pub(crate) fn close_socket(&mut self, index: u32) {
         let socket = self.socket(index);
         if !std::mem::replace(&mut socket.dropped, true) {

@@ -196,7 +196,7 @@ impl CoreState {
         }
     }
 
-    /// A command has completed.
+    /// Handles a completed command.
     pub(crate) fn ublk_done(&mut self, index: u32, tag: u32, result: i32) {
         let ublk = self.ublk(index);
         match result {

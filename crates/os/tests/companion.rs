@@ -35,7 +35,7 @@ struct Echo {
 }
 
 impl Echo {
-    /// With the other end of its socket.
+    /// Creates a loop, and the other end of its socket.
     fn new() -> (Rc<RefCell<Echo>>, TcpStream) {
         let core = core();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

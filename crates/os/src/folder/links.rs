@@ -24,7 +24,7 @@ const WAY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 pub(super) struct Place {
     pub(super) folder: Folder,
     pub(super) name: OsString,
-    /// The link is one of the kernel to an open file of a process: its target is no path.
+    /// Whether the kernel made the link to an open file of a process: its target is no path.
     pub(super) is_magic: bool,
 }
 
@@ -130,7 +130,7 @@ pub(super) fn walk(
     opened(&here)
 }
 
-/// A handle of what is next on a way. Only who asks for a folder has what is mounted on demand.
+/// Opens the next component of a path. Only opening it as a folder triggers an automount.
 fn step(here: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     match openat(here, name, WAY | OFlags::DIRECTORY, Mode::empty()) {
         Err(Errno::NOTDIR | Errno::LOOP) => openat(here, name, WAY, Mode::empty()),
