@@ -106,7 +106,7 @@ struct Flushed {
 }
 
 impl Flushed {
-    /// A write was acknowledged.
+    /// Records that a write was acknowledged.
     fn wrote(&mut self) {
         let now = self.losses.get();
         self.since.get_or_insert(now);

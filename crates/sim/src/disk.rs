@@ -123,8 +123,8 @@ impl SimLane {
 }
 
 impl Drop for SimLane {
-    /// A killed server loses its I/Os in flight: the disk has executed some, or only their first
-    /// blocks.
+    /// Drops I/Os in flight, as a killed server does: the disk has executed some, or only their
+    /// first blocks.
     fn drop(&mut self) {
         let mut disk = self.disk.borrow_mut();
         disk.answered.remove(&self.number);

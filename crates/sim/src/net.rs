@@ -243,7 +243,7 @@ impl Net {
         end.is_some_and(|(when, _)| when <= self.now)
     }
 
-    /// A side closes: the other sees the end after all data.
+    /// Closes a side: the other one sees the end after all data.
     pub(crate) fn close(&mut self, conn: usize, side: Side) {
         if side == Side::Server {
             self.conns[conn].server = None;
@@ -320,7 +320,7 @@ impl Net {
         }
     }
 
-    /// When the next segment or end arrives.
+    /// Time at which the next segment or end arrives.
     pub(crate) fn next_arrival(&self) -> Option<Nanos> {
         self.arrivals.peek().map(|Reverse((at, ..))| *at)
     }

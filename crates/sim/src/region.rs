@@ -88,7 +88,7 @@ impl Region {
         }
     }
 
-    /// A completed read, with these bytes or failed.
+    /// Handles a completed read, with these bytes or failed.
     pub(crate) fn read(
         &mut self,
         at: usize,

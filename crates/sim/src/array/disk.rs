@@ -312,7 +312,7 @@ impl World {
         of.bad = None;
     }
 
-    /// The process dies: some I/Os in flight are executed, pages are torn, and caches lost.
+    /// Kills the process: some I/Os in flight are executed, pages are torn, and caches lost.
     pub(super) fn crash(&mut self) {
         self.answered.clear();
         self.gone.clear();

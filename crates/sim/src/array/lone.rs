@@ -18,9 +18,9 @@ use super::rig::{BYTES, EVENT, PLACES, REFUSALS, SCRATCH, TRIES};
 use super::story::{BLOCKS, Over, Step, Story};
 use super::{Happened, Kept};
 
-/// Time for which its lanes try to reconnect, in seconds.
+/// Time for which the volume's lanes try to reconnect, in seconds.
 const RECONNECT_SECONDS: u32 = 30;
-/// Time after the last fault until its connections must work, and must be known to work.
+/// Time after the last fault until the volume's connections must work, and must be known to work.
 const QUIET: Nanos = Nanos::from_secs(40);
 /// Time within which I/Os are answered, after time-outs, reconnections and graces.
 const LIMIT: Nanos = Nanos::from_secs(240);
@@ -419,7 +419,8 @@ impl Run {
         Ok(())
     }
 
-    /// The disk is well: everything is read, also after the power has failed.
+    /// Checks the end of a case with a healthy disk: reads everything, also after the power has
+    /// failed.
     fn end(&mut self) -> Result<(), String> {
         self.bring_back();
         self.rest()?;

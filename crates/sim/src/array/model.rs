@@ -46,7 +46,7 @@ impl Block {
         self.writes.push(Write { value, io, begun, ended, told, owed, durable, doomed, seen });
     }
 
-    /// A write completed.
+    /// Records that a write completed.
     pub(super) fn end(&mut self, io: u64, time: u64, good: bool, fua: bool) {
         for write in self.writes.iter_mut().filter(|write| write.io == io) {
             write.ended = Some(time);
@@ -69,7 +69,7 @@ impl Block {
         self.writes.iter_mut().for_each(|write| write.owed = false);
     }
 
-    /// The last leg lost its cache, including completions not acknowledged yet.
+    /// Records that the last leg lost its cache, including completions not acknowledged yet.
     pub(super) fn lost(&mut self, time: u64) {
         self.lost_at = time;
         for write in &mut self.writes {

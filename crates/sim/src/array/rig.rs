@@ -280,7 +280,7 @@ impl Run {
         }
     }
 
-    /// The process dies.
+    /// Kills the process.
     fn kill(&mut self) {
         self.own_again();
         self.kept.add(Happened::Crash);

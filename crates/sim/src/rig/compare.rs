@@ -23,7 +23,7 @@ impl Differences {
         }
     }
 
-    /// Compares sums and quotients, which round differently.
+    /// Compares sums and quotients, with a tolerance for rounding.
     fn near(&mut self, what: &str, told: f64, truth: f64) {
         // NaN is never near.
         let is_near = (told - truth).abs() <= 1e-9 * truth.abs().max(1e-3);

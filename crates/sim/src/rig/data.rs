@@ -40,13 +40,13 @@ impl Data {
         Data { blocks: HashMap::new(), rng: Rng::new(number, 3) }
     }
 
-    /// A write is submitted.
+    /// Records that a write is submitted.
     pub(super) fn begin(&mut self, offset: u64, len: u32) {
         places(offset, len as usize)
             .for_each(|place| self.blocks.entry(place).or_default().writes += 1);
     }
 
-    /// A write is executed.
+    /// Executes a write.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (place, bytes) in places(offset, bytes.len()).zip(bytes.chunks_exact(LEN)) {
             let block = self.blocks.entry(place).or_default();
@@ -54,7 +54,7 @@ impl Data {
         }
     }
 
-    /// A write completes.
+    /// Records that a write completes.
     pub(super) fn end(&mut self, offset: u64, len: u32, done: bool, turn: u64) {
         for place in places(offset, len as usize) {
             let block = self.blocks.entry(place).or_default();

@@ -55,7 +55,7 @@ pub(super) struct Medium {
 struct Way {
     volume: usize,
     seen: Vec<Seen>,
-    /// By tag: index of the I/O in flight.
+    /// Index of the I/O in flight for each tag.
     by_tag: Vec<Option<usize>>,
     /// I/Os on the volume, with their numbers.
     held: Vec<(u64, Io, Result<(), Fault>)>,

@@ -118,7 +118,7 @@ impl Truth {
         truth
     }
 
-    /// When a worker's measurement starts. Never if its lane was lost in its own ramp.
+    /// Start of a worker's measurement. Never if its lane was lost in its own ramp.
     fn opens(&self, situation: &Situation, worker: usize) -> u64 {
         let (delay, warm, _) = situation.times_of(worker);
         let opens = nanos(delay) + nanos(warm);
@@ -239,7 +239,7 @@ impl Truth {
         }
     }
 
-    /// When a worker was measured within a span, if at all.
+    /// Span within which a worker was measured, if at all.
     pub(super) fn worked(&self, worker: usize, from: u64, to: u64) -> Option<(u64, u64)> {
         let from = from.max(self.opens[worker]);
         match self.ended[worker] {
@@ -358,7 +358,7 @@ impl Truth {
     }
 }
 
-/// When a worker's time is over, if before the run's end.
+/// End of a worker's time, if before the run's end.
 fn over(situation: &Situation, worker: usize) -> Option<u64> {
     let (delay, warm, length) = situation.times_of(worker);
     let all = situation.ramp as f64 / 1e3 + warm as f64 / 1e3 + length? as f64 / 1e3;
@@ -430,7 +430,7 @@ impl Planned {
         (pace != "closed").then_some(Planned { next, step, per_byte, poisson, rng })
     }
 
-    /// When the next I/O is due.
+    /// Time at which the next I/O is due.
     fn due(&self) -> u64 {
         (self.next >> 32) as u64
     }

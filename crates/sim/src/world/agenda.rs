@@ -58,12 +58,12 @@ impl Agenda {
         self.cores[index] = portal.wake().unwrap_or(NEVER);
     }
 
-    /// When a core has something to do without an event.
+    /// Time at which a core acts without an event.
     pub(super) fn core(&self, index: usize) -> Nanos {
         self.cores[index]
     }
 
-    /// When the first client has something to do without an event.
+    /// Time at which the first client acts without an event.
     pub(super) fn first_client(&self) -> Nanos {
         self.clients.iter().copied().min().unwrap_or(NEVER)
     }

@@ -13,7 +13,7 @@ const FIRST_SLICE: Nanos = Nanos::from_millis(1);
 const QUICK: Nanos = Nanos::from_millis(4);
 
 impl World {
-    /// Every good client gets in, whatever happened before.
+    /// Checks that every good client gets in, whatever happened before.
     pub(super) fn check_served(&mut self) -> Result<(), String> {
         for client in self.good() {
             if !client.is_ready() {
@@ -61,7 +61,7 @@ impl World {
         self.good().all(|client| client.longest.max(client.oldest(now)) < QUICK)
     }
 
-    /// No client has lost a connection or waited long.
+    /// Checks that no client has lost a connection or waited long.
     fn check_waits(&self, span: Nanos) -> Result<(), String> {
         for client in self.good() {
             if client.lost > 0 {
@@ -99,7 +99,7 @@ impl World {
         Ok(())
     }
 
-    /// Every client has completed some I/Os.
+    /// Checks that every client has completed some I/Os.
     fn all_get_on(&self) -> Result<(), String> {
         let left = self.good().find(|client| client.completed < 2);
         left.map_or(Ok(()), |client| {
@@ -130,7 +130,7 @@ impl World {
         Ok(())
     }
 
-    /// No failed opening was retried at once.
+    /// Checks that no failed opening was retried at once.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         for (unit, disk) in self.disks.iter().enumerate() {
             let disk = disk.borrow();

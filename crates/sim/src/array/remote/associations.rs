@@ -199,7 +199,7 @@ impl Call {
 }
 
 impl Drop for Associations {
-    /// The process has died: its kernel closes its connections.
+    /// Closes the connections, as the kernel of a dead process does.
     fn drop(&mut self) {
         let net = &mut self.machine.borrow_mut().net;
         self.calls.iter().for_each(|call| net.close(call.link.conn, Side::Client));

@@ -37,7 +37,7 @@ impl Away {
         Rc::new(move |leg| client.lane(leg))
     }
 
-    /// A leg can be reached again.
+    /// Makes a leg reachable again.
     pub(super) fn start(&mut self, leg: usize) {
         self.hosts.start(leg);
     }
@@ -111,14 +111,14 @@ impl Run {
         if self.away.is_some() { QUIET + QUIET + lost + lost } else { QUIET }
     }
 
-    /// When the network or a server does something next.
+    /// Time of the next event of the network or a server.
     pub(super) fn next_arrival(&self) -> Option<Nanos> {
         let away = self.away.as_ref()?;
         let client = away.client.as_ref().and_then(Client::wake);
         away.hosts.next().into_iter().chain(client).min()
     }
 
-    /// The server of a leg dies.
+    /// Kills the server of a leg.
     pub(super) fn stop_server(&mut self, leg: usize) {
         if let Some(away) = &mut self.away {
             away.hosts.kill(leg);
@@ -134,7 +134,7 @@ impl Run {
         }
     }
 
-    /// The process is gone, with the power of all hosts or alone.
+    /// Ends the process, with the power of all hosts or alone.
     pub(super) fn process_died(&mut self) {
         let Some(away) = &mut self.away else { return };
         away.client = None;

@@ -110,7 +110,7 @@ impl Run {
         }
     }
 
-    /// All legs have their own data.
+    /// Replaces older images on legs with their own data.
     pub(super) fn own_again(&mut self) {
         let older = |leg: &usize| self.world.borrow().legs[*leg].is_older_image();
         for leg in (0..self.legs).filter(older).collect::<Vec<_>>() {

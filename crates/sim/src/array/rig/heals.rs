@@ -73,7 +73,7 @@ impl Unseen {
 }
 
 impl Run {
-    /// An I/O must not fail while a good leg is in.
+    /// Checks a failed I/O: it must not fail while a good leg is in.
     pub(super) fn may_fail(&mut self, asked: &Asked, fault: Fault) -> Result<(), String> {
         let world = self.world.borrow();
         let in_it = self.process.as_ref().map_or(0, |process| process.array.in_it());
