@@ -78,7 +78,7 @@ impl<T> Queue<T> {
         item
     }
 
-    /// A giving thread has ended.
+    /// Unregisters a thread that gave items.
     pub fn leave(&self) {
         let mut state = self.lock();
         state.givers = state.givers.saturating_sub(1);

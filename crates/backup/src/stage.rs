@@ -109,7 +109,7 @@ impl Watch {
         lap
     }
 
-    /// The time since the last call was work.
+    /// Counts the time since the last call as work.
     pub fn worked(&mut self) {
         self.times.working.0 += self.lap().0;
     }
@@ -128,7 +128,7 @@ impl Watch {
         self.times.starved.0 += self.lap().0;
     }
 
-    /// The time since the last call was spent waiting for room.
+    /// Counts the time since the last call as waiting for room.
     pub fn blocked(&mut self) {
         self.times.blocked.0 += self.lap().0;
     }

@@ -17,7 +17,7 @@ const BYTES: u64 = 1 << 20;
 /// A volume whose reads use all descriptors.
 struct Greedy;
 
-/// Lanes that were made.
+/// Number of lanes created.
 static LANES: AtomicU32 = AtomicU32::new(0);
 
 impl Volume for Greedy {
