@@ -18,12 +18,12 @@ pub(crate) struct DeadlineTimer {
 }
 
 impl DeadlineTimer {
-    /// The first check is due one period after `now`.
+    /// Creates a timer whose first check is due one period after `now`.
     pub(crate) fn new(now: Nanos) -> DeadlineTimer {
         DeadlineTimer { due: now + PAUSE }
     }
 
-    /// When the next check is due.
+    /// Time at which the next check is due.
     pub(crate) fn due(&self) -> Nanos {
         self.due
     }

@@ -99,7 +99,7 @@ impl<R: Reactor> Portal<R> {
         self.connections.is_empty() || self.core.now() >= end
     }
 
-    /// When to wake without an event: at once if work is pending.
+    /// Time to wake without an event: at once if work is pending.
     pub fn wake(&self) -> Option<Nanos> {
         if !self.ready.is_empty() {
             return Some(Nanos(0));

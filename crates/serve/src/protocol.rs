@@ -58,8 +58,8 @@ pub struct Protocols {
 }
 
 impl Protocols {
-    /// For the exports of `config`; a unit's id is its index there. `nvme_tcp` are the NVMe/TCP
-    /// addresses that discovery reports.
+    /// Creates the protocols for the exports of `config`; a unit's id is its index there.
+    /// `nvme_tcp` are the NVMe/TCP addresses that discovery reports.
     ///
     /// # Errors
     ///

@@ -87,7 +87,7 @@ impl Shared {
         self.next_connection.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A core failed: the first reason is reported.
+    /// Records that a core failed, and reports the first reason.
     pub(crate) fn fail(&self, why: String) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.why.is_none() {

@@ -148,7 +148,7 @@ impl<R> Units<R> {
         next
     }
 
-    /// When a unit needs a poll without an event.
+    /// Time at which a unit needs a poll without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         let look = self.look.filter(|_| !planted(Plant::ForgetIdle));
         self.busy.iter().filter_map(|unit| self.units[*unit].way.wake()).chain(look).min()
