@@ -115,7 +115,7 @@ impl Screen {
         }
     }
 
-    /// The lines as they are read.
+    /// Text of the lines, without trailing spaces.
     pub fn lines(&self) -> Vec<String> {
         let line = |row: &[Cell]| row.iter().map(|cell| cell.letter).collect::<String>();
         self.cells.chunks(self.columns).map(|row| line(row).trim_end().to_owned()).collect()

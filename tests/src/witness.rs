@@ -77,7 +77,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// For a volume of `bytes` that holds zeroes.
+    /// Creates a witness of a volume of `bytes` bytes, all zeroes.
     pub fn new(bytes: u64) -> Witness {
         let unit = Unit { may: vec![0], before: 0, under_way: false, lost: 0 };
         Witness { units: vec![unit; bytes as usize / UNIT_BYTES], writes: 0, durable: 0 }

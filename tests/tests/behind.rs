@@ -24,7 +24,7 @@ fn serve(drumfire: &Drumfire, folder: &Folder, volumes: &str) -> (Running, Strin
     (running, address)
 }
 
-/// The time of the fifth of 20 writes, the quickest first.
+/// Fifth shortest time of 20 writes.
 fn quick_write(volume: &mut Nbd, len: u32) -> Duration {
     let data = vec![7; len as usize];
     let mut times: Vec<Duration> = (0..20)

@@ -84,7 +84,7 @@ fn difference(legs: &[PathBuf]) -> String {
     format!("legs differ in {} sectors: {places:x?}, first {first:?}", places.len())
 }
 
-/// The data of these legs agree in the end.
+/// Waits until the data of these legs agree.
 pub(crate) fn await_agreement(front: &Front, legs: &[PathBuf]) {
     let data =
         |leg: &Path| fs::read(leg).unwrap()[MIB as usize..(LEG_BYTES - MIB) as usize].to_vec();

@@ -143,7 +143,7 @@ fn no_older_image_is_read() {
     rounds(1..4, AT_ONCE, |seed| an_older_leg(&drumfire, seed));
 }
 
-/// One leg refuses or fails I/Os in a range: the other one has all data, and the client sees no
+/// Makes one leg refuse or fail I/Os in a range: the other one has all data, and the client sees no
 /// error.
 fn a_refusing_leg(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
@@ -264,7 +264,7 @@ fn no_leg_reconnects_by_itself_however_deep() {
     rounds(1..7, AT_ONCE, |seed| a_nested_leg(&drumfire, seed));
 }
 
-/// An array is made over a server that has no write zeroes.
+/// Creates an array over a server without write zeroes.
 fn a_leg_without_zeroes(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
     let folder = Folder::new();

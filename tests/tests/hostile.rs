@@ -13,7 +13,7 @@ fn serve(drumfire: &Drumfire) -> Served {
     drumfire.serve(&["disk=ram:16m"])
 }
 
-/// The target still runs, and serves a client that behaves.
+/// Checks that the target still runs, and serves a client that behaves.
 fn lives_on(drumfire: &Drumfire, served: &mut Served) {
     assert!(served.running.alive(), "the target died: {}", served.running.stderr());
     let folder = Folder::new();

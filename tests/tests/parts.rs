@@ -6,7 +6,7 @@ use drumfire_tests::{Drumfire, Folder};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A second of random reads over two volumes in stripes.
+/// Job file: a second of random reads over two volumes in stripes.
 fn striped(volumes: [String; 2]) -> String {
     format!(
         "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = {volumes:?}\nstripes.bytes = \"64k\"\n\

@@ -69,7 +69,7 @@ fn a_lost_io_ends_the_run_over_nvme_tcp() {
     a_lost_io_ends_the_run(Speech::Nvme);
 }
 
-/// The I/O is sent again on another connection, and its full latency is reported.
+/// Checks that the I/O is sent again on another connection, and that its full latency is reported.
 fn a_run_that_reconnects_goes_on(speech: Speech) {
     let ran = run(speech, Fate::Lost, "?io_timeout=1&reconnect=20s", "--read 100 --seconds 5");
     let Some((finished, _)) = ran else { return };
@@ -90,7 +90,7 @@ fn a_run_that_reconnects_goes_on_over_nvme_tcp() {
     a_run_that_reconnects_goes_on(Speech::Nvme);
 }
 
-/// The run ends before the limit, and waits no longer than that.
+/// Checks that the run ends before the limit, and waits no longer than that.
 fn what_never_comes_back_counts_as_failed(speech: Speech) {
     let ran = run(speech, Fate::Lost, "?io_timeout=10", "--read 100 --seconds 2");
     let Some((finished, folder)) = ran else { return };

@@ -9,7 +9,7 @@ use drumfire_tests::{ControlGroup, Drumfire, Loop, Running, run};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub const LIMIT: Duration = Duration::from_secs(900);
-/// Memory limit of all processes of the server, including the kernel's page cache.
+/// Scale factor of pgbench, its number of branches: 15 MB each.
 pub const SCALE: u32 = 50;
 pub const BUFFERS: &str = "32MB";
 pub const DRIVE_BYTES: u64 = 4 << 30;

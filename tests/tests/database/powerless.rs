@@ -59,7 +59,7 @@ fn servers(drumfire: &Drumfire, folder: &Path, images: &Path, chance: &mut Chanc
     LEGS.map(start).into()
 }
 
-/// After a cut the database is intact, or a program has reported that it may not be.
+/// Cuts the power: the database is intact, or a program has reported that it may not be.
 fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     let (mut chance, folder) = (Chance(seed), folder());
     let mut fars = servers(drumfire, folder.path(), images, &mut chance);
