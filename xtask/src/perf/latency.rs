@@ -12,7 +12,7 @@ use block::Memory;
 /// Bytes of the memory: more than the last-level cache of most machines.
 const LEN_BYTES: u64 = 128 << 20;
 const LINE_BYTES: u64 = 64;
-/// Tens of milliseconds.
+/// Loads per measurement, which takes tens of milliseconds.
 const LOADS: u64 = 200_000;
 
 /// Latency of a load from memory, in nanoseconds. `None` if out of memory.

@@ -125,7 +125,7 @@ fn run(package: &Path, host: &str, name: &str, seconds: u64) -> Result<Outcome> 
     process::run(&mut command, Duration::from_secs(seconds) + SLACK, Show::Nothing)
 }
 
-/// The names of the targets, as the manifest has them.
+/// Names of the targets in the manifest.
 fn targets(manifest: &str) -> impl Iterator<Item = &str> {
     let name = |bin| str::lines(bin).find_map(|line| line.strip_prefix("name = \""));
     manifest.split("[[bin]]").skip(1).filter_map(name).map(|name| name.trim_end_matches('"'))

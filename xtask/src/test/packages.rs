@@ -160,7 +160,7 @@ fn qemu_driver() -> Option<PathBuf> {
     driver_below(&PathBuf::from("/usr"))
 }
 
-/// The driver below a folder like `/usr`, whatever the processor is called.
+/// Driver below a folder like `/usr`, for any CPU architecture.
 fn driver_below(usr: &std::path::Path) -> Option<PathBuf> {
     let folders = std::fs::read_dir(usr.join("lib")).ok()?.flatten();
     let drivers = folders.map(|folder| folder.path().join("qemu/block-iscsi.so"));

@@ -13,7 +13,7 @@ struct Row {
     allowed: Option<Vec<String>>,
 }
 
-/// Every dependency between our crates is in the table.
+/// Checks that every dependency between our crates is in the table.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.at(PAGE) else {
         let remedy = "write the table of imports there, in a fenced block ```imports";

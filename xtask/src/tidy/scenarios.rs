@@ -15,7 +15,7 @@ const END: &str = "<!-- end -->\n";
 const COMMAND: [&str; 5] = ["scenario", "run", "all", "--modelled", "--markdown"];
 const OUT: &str = "target/founding-systems";
 
-/// The page has the rows of the files.
+/// Checks that the page has the rows of the files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.at(PAGE) else { return Vec::new() };
     let remedy = "run `cargo xtask tidy --write`";

@@ -38,7 +38,7 @@ pub struct Row {
 pub struct Contender {
     /// Name in the table.
     pub name: &'static str,
-    /// One run.
+    /// Performs one run.
     pub run: fn(&Bench) -> Result<Sample>,
 }
 
