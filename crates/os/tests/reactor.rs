@@ -317,7 +317,7 @@ fn a_thread_of_the_kernel_polls_for_submissions() {
         reads_and_writes(&core, &file);
     }
     assert!(thread_cpu(thread).unwrap() > Nanos(0));
-    // It sleeps after 100 ms, and has to be woken.
+    // The core sleeps after 100 ms, and has to be woken.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let before = thread_cpu(thread).unwrap();
     reads_and_writes(&core, &file);
@@ -347,7 +347,7 @@ fn more_than_a_ring_holds_goes_through_a_polling_thread() {
 fn a_file_that_cannot_be_polled_says_so() {
     let core = core();
     let polling = Polling { completions: true, ..Polling::default() };
-    // It does not use direct I/O.
+    // The file does not use direct I/O.
     let file = scratch("unpolled");
     file.set_len(4096).unwrap();
     let file = File::polled(&core, file, polling).unwrap();
