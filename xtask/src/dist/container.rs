@@ -10,8 +10,8 @@ use super::{archive, tool};
 use crate::process;
 use crate::say::say;
 
-/// Builds `drumfire-0.1.0-oci.tar` of the files of the static archive, where `buildah` is installed;
-/// checks the recipe where `hadolint` is.
+/// Builds `drumfire-0.1.0-ARCH-oci.tar` of the files of the static archive, where `buildah` is
+/// installed; checks the recipe where `hadolint` is.
 pub fn make(release: &Release, tree: &Path, staged: &Path, folder: &Path) -> Result<()> {
     let recipe = tree.join("packaging/container/Containerfile");
     match process::find("hadolint") {
