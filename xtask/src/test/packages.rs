@@ -27,6 +27,11 @@ const PACKAGES: &[(&str, &str)] = &[
     // Look at pages and metrics.
     ("chromium", "chromium"),
     ("prometheus", "promtool"),
+    // Take completions.
+    ("zsh", "zsh"),
+    ("fish", "fish"),
+    // Makes a file system that compresses.
+    ("btrfs-progs", "mkfs.btrfs"),
     // Make packages, and a clean root to install them in.
     ("debhelper", "dh"),
     ("mmdebstrap", "mmdebstrap"),
