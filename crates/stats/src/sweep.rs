@@ -5,6 +5,7 @@
 //! results.
 
 pub mod journal;
+mod number;
 mod repeats;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::run::{Connections, EVERY_CHECK_SINCE, Origin, RunResult, Tool};
 use crate::spread::Spread;
 use crate::verdict::{self, Check, Class, Verdict};
 
+pub use self::number::{Quantity, quantity};
 pub use self::repeats::{Doubt, Source, doubts};
 
 /// A sweep.
@@ -72,8 +74,9 @@ pub struct SweepPlan {
     pub poisson: bool,
 }
 
-/// One setting and the values that it takes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// One setting and the values that it takes. A document has them as numbers, too, where they are
+/// numbers of one unit.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Axis {
     /// The setting, as `size`.
     pub word: String,
@@ -109,8 +112,9 @@ pub enum Search {
     },
 }
 
-/// One setting with its value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// One setting with its value. A document has the value as a number with its unit, too, where it is
+/// one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Setting {
     /// The setting, as `size`.
     pub word: String,
@@ -222,6 +226,9 @@ pub struct Series {
 pub struct Scale {
     /// How many, as the axis says it.
     pub value: String,
+    /// The same as a number, in the unit of the axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<f64>,
     /// The rate over that of the fewest.
     pub times: f64,
     /// Between what it lies with 95 %; `null` unless both have at least three runs.
@@ -237,6 +244,9 @@ pub struct Scale {
 pub struct Knee {
     /// Value of the axis.
     pub value: String,
+    /// The same as a number, in the unit of the axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<f64>,
     /// I/Os per second there.
     pub iops: f64,
     /// Mean latency there.
@@ -250,6 +260,9 @@ pub struct Knee {
     /// 95 %. `null` where a load has fewer than three runs.
     #[serde(default)]
     pub among: Option<Vec<String>>,
+    /// The same as numbers, in the unit of the axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub among_numbers: Option<Vec<f64>>,
 }
 
 /// The highest rate whose latency is within the bound: half of all runs hold there, which is to say
