@@ -3,10 +3,14 @@
 //! The runner calls a [`Live`] view; it does not know what the view looks like. The views are in
 //! the `report` crate.
 
+mod counts;
+
 use crate::failures::Failure;
 use crate::histogram::Latency;
 use crate::kind::Kind;
 use crate::run::{Job, Origin, RunResult};
+
+pub use self::counts::{Counts, DirectionCounts, EDGES, EDGES_NS};
 
 /// Seconds of the past that a view shows.
 pub const HISTORY_SECONDS: usize = 60;
@@ -136,6 +140,8 @@ pub struct Snapshot {
     pub bytes_per_second: f64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
+    /// What the run has done since it began, the ramp included.
+    pub counts: Counts,
     /// Each target, or each volume of local storage.
     pub targets: Vec<TargetRate>,
     /// Each worker by itself; empty unless [`Live::wants_workers`].

@@ -4,6 +4,7 @@
 mod cost;
 mod counted;
 mod host;
+mod rows;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub use self::counted::{
     Waiting, WorkerResult,
 };
 pub use self::host::{Host, Placement};
+pub use self::rows::{WorkerRow, WorkerRows};
 
 /// Version of the document's layout. It grows when a name changes its meaning or goes away: since 2
 /// latencies have the I/Os, too, that were in flight when the window ended, since 3 every check of
