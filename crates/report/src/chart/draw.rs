@@ -6,6 +6,7 @@ use stats::Origin;
 
 use super::axis::{Axis, Scale, Span, Unit};
 use super::plot::{Mark, Plot, Point, Series};
+use super::svg::shortened;
 use crate::page::escape;
 
 /// Colours of the page for lines; beyond them they begin again, with another point.
@@ -83,7 +84,7 @@ pub(super) fn plot(plot: &Plot, width: usize) -> (f64, String) {
             below + 8.0,
             if series.is_guide { String::new() } else { point(index, 17.0, below + 8.0, "") },
             below + 12.0,
-            escape(&series.name)
+            escape(&shortened(&series.name, ((width - 40.0) / LETTER) as usize))
         );
         below += LINE + 2.0;
     }
